@@ -1,0 +1,154 @@
+// The table of settings: one row each. `config.ts` reads the environment through it; `--help` and docs/settings.md
+// are made from it.
+
+export type SettingKind = "text" | "word" | "integer" | "boolean" | "url" | "choice" | "list" | "secret";
+
+export type Setting = {
+  readonly kind: SettingKind;
+  /** As it would be written in the environment; null: unset. */
+  readonly default: string | null;
+  readonly least?: number;
+  readonly most?: number;
+  readonly choices?: readonly string[];
+  /** One sentence. */
+  readonly about: string;
+};
+
+export const settingTable = {
+  SLIPWAY_HOST: { kind: "word", default: "127.0.0.1", about: "Address that the platform listens on." },
+  SLIPWAY_PORT: {
+    kind: "integer",
+    default: "7070",
+    least: 0,
+    most: 65535,
+    about: "Port for everything: management API, calls of apps, dashboard; 0 takes any free one.",
+  },
+  SLIPWAY_PUBLIC_URL: {
+    kind: "url",
+    default: null,
+    about:
+      "URL under which users reach the platform, when a proxy or a name stands before it; default: made from host and port.",
+  },
+  SLIPWAY_DATA_DIR: {
+    kind: "text",
+    default: ".slipway",
+    about: "Folder for the embedded database, keys, builds and replicas; relative to where the platform is started.",
+  },
+  SLIPWAY_DATABASE_URL: {
+    kind: "secret",
+    default: null,
+    about: "URL of a PostgreSQL database (15 or newer); default: an embedded one in the data folder.",
+  },
+  SLIPWAY_DATABASE_CONNECTIONS: {
+    kind: "integer",
+    default: "10",
+    least: 2,
+    most: 200,
+    about: "The most connections to the database.",
+  },
+  SLIPWAY_DRIVER: {
+    kind: "choice",
+    default: null,
+    choices: ["process", "docker", "kubernetes"],
+    about:
+      "What runs replicas; default: docker where an engine answers and this version has that driver, else process.",
+  },
+  SLIPWAY_GIT_URL: {
+    kind: "text",
+    default: "https://github.com/{owner}/{repo}.git",
+    about: "Where repositories are cloned from: http, https, ssh or file, with {owner} and {repo}.",
+  },
+  SLIPWAY_GIT_TIMEOUT_SECONDS: {
+    kind: "integer",
+    default: "300",
+    least: 1,
+    most: 3600,
+    about: "The longest time that fetching a repository may take.",
+  },
+  SLIPWAY_GIT_SIZE_MB: {
+    kind: "integer",
+    default: "2048",
+    least: 1,
+    most: 1_000_000,
+    about: "The most that a fetched repository may hold, in MB.",
+  },
+  SLIPWAY_BUILD_TIMEOUT_SECONDS: {
+    kind: "integer",
+    default: "3600",
+    least: 10,
+    most: 86400,
+    about: "The longest time that a build may take, from its start until the first replica is started.",
+  },
+  SLIPWAY_BUILDS_AT_ONCE: {
+    kind: "integer",
+    default: "2",
+    least: 1,
+    most: 64,
+    about: "How many builds run at the same time.",
+  },
+  SLIPWAY_LINE_LENGTH: {
+    kind: "integer",
+    default: "1000",
+    least: 1,
+    most: 1_000_000,
+    about: "How many calls of one app may wait for a replica; one more is answered 503.",
+  },
+  SLIPWAY_BODY_LIMIT_MB: {
+    kind: "integer",
+    default: "512",
+    least: 1,
+    most: 100_000,
+    about: "The largest body of a call to an app, in MB; a larger one is answered 413.",
+  },
+  SLIPWAY_DEPLOYS_PER_MINUTE: {
+    kind: "integer",
+    default: "60",
+    least: 1,
+    most: 100_000,
+    about: "How many apps a project may create per minute; more are answered 429.",
+  },
+  SLIPWAY_PROVIDERS: {
+    kind: "list",
+    default: "aws,crusoe,nebius,local",
+    about:
+      "Identifiers that the field provider may name; until pools are configured this machine stands for all of them.",
+  },
+  SLIPWAY_SIMULATE_COMPUTE: {
+    kind: "boolean",
+    default: "false",
+    about: "For development: apps that ask for a GPU or another accelerator run on the CPU.",
+  },
+  SLIPWAY_LOG_RETENTION_DAYS: {
+    kind: "integer",
+    default: "30",
+    least: 1,
+    most: 3650,
+    about: "How long logs of apps and builds are kept, in days.",
+  },
+  SLIPWAY_SECRET_KEY: {
+    kind: "secret",
+    default: null,
+    about:
+      "Key that encrypts secrets at rest: 64 hexadecimal digits; several, separated by commas, to rotate: the first encrypts, all decrypt; default: made once and kept in the data folder.",
+  },
+  SLIPWAY_WEBHOOK_ALLOW: {
+    kind: "list",
+    default: "",
+    about: "Address ranges (CIDR, separated by commas) that webhooks may call although they are private.",
+  },
+  SLIPWAY_DRAIN_SECONDS: {
+    kind: "integer",
+    default: "30",
+    least: 0,
+    most: 43200,
+    about: "How long running calls may go on after the platform was asked to stop.",
+  },
+  SLIPWAY_LOG_LEVEL: {
+    kind: "choice",
+    default: "info",
+    choices: ["debug", "info", "warn", "error", "silent"],
+    about: "The least important messages of the platform's own log.",
+  },
+} as const satisfies Record<string, Setting>;
+
+export type SettingName = keyof typeof settingTable;

@@ -1,0 +1,188 @@
+// The only reader of the environment. Reads every SLIPWAY_… variable through the table of settings, refuses unknown
+// names and bad values, and returns one frozen object.
+import { join, resolve } from "node:path";
+import { settingTable, type Setting, type SettingName } from "./config-table.ts";
+import { nearest } from "#lib/nearest.ts";
+import { Secret } from "#lib/secret.ts";
+
+/** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
+export type Config = {
+  readonly host: string;
+  readonly port: number;
+  /** Null: made from host and port once it listens. No slash at the end. */
+  readonly publicUrl: string | null;
+  /** Absolute. */
+  readonly dataDir: string;
+  readonly databaseUrl: Secret | null;
+  readonly databaseConnections: number;
+  /** Null: chosen at start. */
+  readonly driver: "process" | "docker" | "kubernetes" | null;
+  readonly gitUrl: string;
+  readonly gitTimeoutSeconds: number;
+  readonly gitSizeBytes: number;
+  readonly buildTimeoutSeconds: number;
+  readonly buildsAtOnce: number;
+  readonly lineLength: number;
+  readonly bodyLimitBytes: number;
+  readonly deploysPerMinute: number;
+  readonly providers: readonly string[];
+  readonly simulateCompute: boolean;
+  readonly logRetentionDays: number;
+  /** Null: kept in a file of the data folder. */
+  readonly secretKeys: readonly Secret[] | null;
+  readonly webhookAllow: readonly string[];
+  readonly drainSeconds: number;
+  readonly logLevel: string;
+  /** What the environment gives to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+};
+
+/** The environment cannot be used; the message names the variable, what was given and what is allowed. */
+export class ConfigRefused extends Error {
+  override readonly name = "ConfigRefused";
+}
+
+/** Variables that are not ours but are handed on to git, pip and builds: where tools, certificates and package indexes are. */
+const toolVariables = [
+  /^(PATH|LANG|LC_[A-Z]+|TZ|TMPDIR)$/,
+  /^(HTTPS?|NO|ALL)_PROXY$/i,
+  /^(PIP|UV)_[A-Z0-9_]+$/,
+  /^(SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_SSL_CAINFO)$/,
+  /^PYENV_ROOT$/,
+];
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Parses the environment. Throws `ConfigRefused` for the first thing that is wrong. */
+export function readConfig(environment: Environment): Config {
+  for (const name of Object.keys(environment)) {
+    if (!name.startsWith("SLIPWAY_") || Object.hasOwn(settingTable, name)) continue;
+    const close = nearest(name, Object.keys(settingTable));
+    throw new ConfigRefused(
+      `${name} is not a setting${close ? `; did you mean ${close}?` : ""} See --help for all of them.`,
+    );
+  }
+  const text = (name: SettingName): string | null => rawValue(environment, name);
+  const integer = (name: SettingName): number => parseInteger(name, text(name) ?? "");
+  const publicUrl = text("SLIPWAY_PUBLIC_URL");
+  const databaseUrl = text("SLIPWAY_DATABASE_URL");
+  return Object.freeze<Config>({
+    host: text("SLIPWAY_HOST") ?? "127.0.0.1",
+    port: integer("SLIPWAY_PORT"),
+    publicUrl: publicUrl === null ? null : parseUrl("SLIPWAY_PUBLIC_URL", publicUrl),
+    dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
+    databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
+    databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
+    driver: parseChoice("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) as Config["driver"],
+    gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
+    gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
+    gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
+    buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
+    buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
+    lineLength: integer("SLIPWAY_LINE_LENGTH"),
+    bodyLimitBytes: integer("SLIPWAY_BODY_LIMIT_MB") * 1_000_000,
+    deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
+    providers: parseList(text("SLIPWAY_PROVIDERS")),
+    simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
+    logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
+    secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
+    webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
+    drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
+    logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
+    toolEnvironment: Object.freeze(pickToolEnvironment(environment)),
+  });
+}
+
+/** Paths inside the data folder. Each area owns one. */
+export function dataPaths(dataDir: string) {
+  return {
+    bootstrapFile: join(dataDir, "bootstrap.json"),
+    secretKeyFile: join(dataDir, "secret.key"),
+    lockFile: join(dataDir, "slipway.lock"),
+    postgresDir: join(dataDir, "postgres"),
+    /** Clones while a build runs. */
+    sourcesDir: join(dataDir, "sources"),
+    /** Artifacts and caches of the process driver. */
+    buildsDir: join(dataDir, "builds"),
+    replicasDir: join(dataDir, "replicas"),
+  } as const;
+}
+
+function rawValue(environment: Environment, name: SettingName): string | null {
+  const given = environment[name];
+  return given === undefined || given === "" ? settingTable[name].default : given;
+}
+
+function parseInteger(name: SettingName, given: string): number {
+  const { least = 0, most = Number.MAX_SAFE_INTEGER }: Setting = settingTable[name];
+  const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
+  if (!(value >= least && value <= most)) {
+    throw new ConfigRefused(`${name} is "${given}", but must be a whole number from ${least} to ${most}.`);
+  }
+  return value;
+}
+
+function parseBoolean(name: SettingName, given: string): boolean {
+  if (given === "true" || given === "1") return true;
+  if (given === "false" || given === "0") return false;
+  throw new ConfigRefused(`${name} is "${given}", but must be true or false.`);
+}
+
+function parseChoice(name: SettingName, given: string | null): string | null {
+  const { choices = [] }: Setting = settingTable[name];
+  if (given === null || choices.includes(given)) return given;
+  throw new ConfigRefused(`${name} is "${given}", but must be one of ${choices.join(", ")}.`);
+}
+
+function parseList(given: string | null): string[] {
+  return (given ?? "")
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
+}
+
+function parseUrl(name: SettingName, given: string): string {
+  const url = URL.parse(given);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.search !== "" || url.hash !== "") {
+    throw new ConfigRefused(
+      `${name} is "${given}", but must be an http or https URL without user, query and fragment.`,
+    );
+  }
+  return given.replace(/\/+$/, "");
+}
+
+function parseDatabaseUrl(given: string): string {
+  if (!/^postgres(ql)?:\/\//.test(given)) {
+    throw new ConfigRefused(
+      "SLIPWAY_DATABASE_URL must start with postgres:// or postgresql:// (its value is not shown).",
+    );
+  }
+  return given;
+}
+
+function parseGitUrl(given: string): string {
+  const usable = /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
+  if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(given)) return given;
+  throw new ConfigRefused(
+    `SLIPWAY_GIT_URL must start with http://, https://, ssh:// or file://, hold {owner} and {repo}, and hold no password.`,
+  );
+}
+
+function parseSecretKeys(given: string | null): Secret[] | null {
+  if (given === null) return null;
+  const keys = parseList(given);
+  if (keys.length === 0 || keys.some((key) => !/^[0-9a-f]{64}$/i.test(key))) {
+    throw new ConfigRefused(
+      "SLIPWAY_SECRET_KEY must be 64 hexadecimal digits, or several such keys separated by commas (its value is not shown).",
+    );
+  }
+  return keys.map((key) => new Secret(key));
+}
+
+function pickToolEnvironment(environment: Environment): Record<string, string> {
+  const picked: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined && toolVariables.some((form) => form.test(name))) picked[name] = value;
+  }
+  return picked;
+}

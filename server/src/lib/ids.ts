@@ -1,0 +1,51 @@
+// Branded identifiers and how they are made. Two ids of different kinds cannot be mixed up by accident.
+import { randomBytes, randomUUID } from "node:crypto";
+
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+/** `p-` and eight hexadecimal digits. */
+export type ProjectId = Branded<"ProjectId">;
+/** `{projectId}-{appName}`. */
+export type AppId = Branded<"AppId">;
+/** A UUID. */
+export type BuildId = Branded<"BuildId">;
+/** A UUID. */
+export type ReleaseId = Branded<"ReleaseId">;
+/** `{appName}-` and ten characters; unique among all replicas. */
+export type ReplicaId = Branded<"ReplicaId">;
+/** A UUID; equals the `X-Request-Id` of the answer. */
+export type RunId = Branded<"RunId">;
+/** A UUID. */
+export type TokenId = Branded<"TokenId">;
+
+export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
+export const appNameForm = /^[a-z0-9-]{3,30}$/;
+
+export function newProjectId(): ProjectId {
+  return `p-${randomBytes(4).toString("hex")}` as ProjectId;
+}
+
+export function appIdOf(projectId: ProjectId, appName: string): AppId {
+  return `${projectId}-${appName}` as AppId;
+}
+
+export function newBuildId(): BuildId {
+  return randomUUID() as BuildId;
+}
+
+export function newReleaseId(): ReleaseId {
+  return randomUUID() as ReleaseId;
+}
+
+export function newReplicaId(appName: string): ReplicaId {
+  return `${appName}-${randomBytes(5).toString("hex")}` as ReplicaId;
+}
+
+export function newRunId(): RunId {
+  return randomUUID() as RunId;
+}
+
+export function newTokenId(): TokenId {
+  return randomUUID() as TokenId;
+}

@@ -1,0 +1,59 @@
+// What is opened is registered here and closed in reverse order, each part within a deadline, so that stopping
+// the platform is one call and leaves nothing behind.
+import { systemClock, type Clock } from "./clock.ts";
+import type { Log } from "./log.ts";
+
+type Part = { readonly name: string; readonly close: () => Promise<void> | void };
+
+/** How long one part may take to close before it is given up on. */
+const closeWaitMs = 30_000;
+
+/** The ordered list of open parts of one platform. */
+export class Lifecycle {
+  readonly #parts: Part[] = [];
+  readonly #log: Log;
+  readonly #clock: Clock;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: { log: Log; clock?: Clock }) {
+    this.#log = options.log;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Registers an open part; the last registered is closed first. */
+  onClose(name: string, close: () => Promise<void> | void): void {
+    this.#parts.push({ name, close });
+  }
+
+  /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part failed to close. */
+  close(): Promise<void> {
+    this.#closing ??= this.#closeAll();
+    return this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
+    const failures: unknown[] = [];
+    for (let part = this.#parts.pop(); part !== undefined; part = this.#parts.pop()) {
+      this.#log.debug({ part: part.name }, "closing");
+      try {
+        await this.#closeOne(part);
+      } catch (error) {
+        failures.push(new Error(`could not close ${part.name}`, { cause: error }));
+      }
+    }
+    if (failures.length > 0) throw new AggregateError(failures, "some parts did not close");
+  }
+
+  async #closeOne(part: Part): Promise<void> {
+    const done = new AbortController();
+    const late = this.#clock.sleep(closeWaitMs, done.signal).then(
+      () => Promise.reject(new Error(`${part.name} did not close within ${closeWaitMs} ms`)),
+      () => undefined,
+    );
+    try {
+      await Promise.race([Promise.resolve(part.close()), late]);
+    } finally {
+      done.abort();
+    }
+  }
+}

@@ -1,0 +1,69 @@
+// A loop that looks at the world again and again: at an interval, and at once when nudged. A turn takes no
+// input, reads everything, does bounded work and survives being repeated. Turns of one loop never overlap.
+import { systemClock, type Clock } from "./clock.ts";
+import type { Log } from "./log.ts";
+
+export type LoopOptions = {
+  readonly name: string;
+  /** One turn. Rejecting is logged, and the loop goes on at the next interval. */
+  readonly turn: (signal: AbortSignal) => Promise<void>;
+  /** The longest time between two turns. */
+  readonly intervalMs: number;
+  readonly log: Log;
+  readonly clock?: Clock;
+};
+
+/** Starts at `start()`, ends with `stop()`, which waits for the running turn. */
+export class Loop {
+  readonly #options: LoopOptions;
+  readonly #clock: Clock;
+  readonly #abort = new AbortController();
+  #wake: (() => void) | undefined;
+  #nudged = false;
+  #running: Promise<void> | undefined;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Look now. Many nudges during one turn lead to one more turn. */
+  nudge(): void {
+    this.#nudged = true;
+    this.#wake?.();
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort(new Error(`loop ${this.#options.name} stopped`));
+    this.#wake?.();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#abort;
+    while (!signal.aborted) {
+      this.#nudged = false;
+      try {
+        await this.#options.turn(signal);
+      } catch (error) {
+        if (!signal.aborted) this.#options.log.error({ err: error, loop: this.#options.name }, "loop turn failed");
+      }
+      if (!signal.aborted && !this.#nudged) await this.#wait();
+    }
+  }
+
+  #wait(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(this.#options.intervalMs, () => this.#wake?.());
+      this.#wake = () => {
+        this.#wake = undefined;
+        cancel();
+        resolve();
+      };
+    });
+  }
+}

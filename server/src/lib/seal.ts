@@ -1,0 +1,52 @@
+// Encryption at rest for tokens, credentials and app secrets: AES-256-GCM with a key id, so that keys can be
+// rotated: the first key seals, every listed key opens.
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { assert } from "./assert.ts";
+import { Secret } from "./secret.ts";
+
+type Key = { readonly id: string; readonly bytes: Buffer };
+
+/** Key form: 32 bytes as 64 hexadecimal digits. */
+const keyForm = /^[0-9a-f]{64}$/i;
+
+/** Seals and opens short strings. `context` names what is sealed (for example `secret:p-1:app:NAME`); a text moved to another context does not open. */
+export class Sealer {
+  readonly #keys: readonly Key[];
+
+  /** `keys`: 64 hexadecimal digits each; the first is used to seal. */
+  constructor(keys: readonly string[]) {
+    assert(keys.length > 0, "a sealer needs at least one key");
+    this.#keys = keys.map((key) => {
+      assert(keyForm.test(key), "a secret key must be 64 hexadecimal digits");
+      const bytes = Buffer.from(key, "hex");
+      return { id: createHash("sha256").update(bytes).digest("hex").slice(0, 8), bytes };
+    });
+  }
+
+  /** Returns `v1.<key id>.<nonce>.<ciphertext and tag>`, base64url. */
+  seal(plain: string, context: string): string {
+    const key = this.#keys[0];
+    assert(key, "a sealer needs at least one key");
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
+    const sealed = Buffer.concat([cipher.update(plain, "utf8"), cipher.final(), cipher.getAuthTag()]);
+    return `v1.${key.id}.${nonce.toString("base64url")}.${sealed.toString("base64url")}`;
+  }
+
+  /** The sealed text. Throws when the key is not known any more or the text was altered. */
+  open(sealed: string, context: string): Secret {
+    const [version, keyId, nonce, body] = sealed.split(".");
+    assert(version === "v1" && keyId && nonce && body, "sealed text has an unknown form");
+    const key = this.#keys.find((candidate) => candidate.id === keyId);
+    assert(key, `secret key ${keyId} is not among the configured ones`);
+    const bytes = Buffer.from(body, "base64url");
+    const decipher = createDecipheriv("aes-256-gcm", key.bytes, Buffer.from(nonce, "base64url"));
+    decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-16));
+    return new Secret(Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString("utf8"));
+  }
+
+  /** True when a text was sealed by a key that is not the first one: reseal it. */
+  isOld(sealed: string): boolean {
+    return sealed.split(".")[1] !== this.#keys[0]?.id;
+  }
+}
