@@ -1,8 +1,10 @@
 // The table of settings: one row each. `config.ts` reads the environment through it; `--help` and docs/settings.md
 // are made from it.
 
+/** How a value is read; each kind has one parser in `config.ts`. */
 export type SettingKind = "text" | "word" | "integer" | "boolean" | "url" | "choice" | "list" | "secret";
 
+/** One row of the table. */
 export type Setting = {
   readonly kind: SettingKind;
   /** As it would be written in the environment; null: unset. */
@@ -14,6 +16,7 @@ export type Setting = {
   readonly about: string;
 };
 
+/** Every setting by the name of its environment variable, in the order of the documentation. */
 export const settingTable = {
   SLIPWAY_HOST: { kind: "word", default: "127.0.0.1", about: "Address that the platform listens on." },
   SLIPWAY_PORT: {

@@ -1,0 +1,60 @@
+// The rules that a machine keeps: who may import whom, how large a file may be, who may read the clock and the
+// environment. ARCHITECTURE.md shows the import table; `tidy.test.ts` holds both to each other and to the code.
+
+/** Which areas each area of the server may import. A row names only rows above it, so that areas cannot form a cycle. */
+export const importTable = {
+  contract: [],
+  lib: [],
+  store: ["lib"],
+  logs: ["lib", "store"],
+  drivers: ["lib"],
+  audit: ["lib", "store"],
+  accounts: ["lib", "store", "audit"],
+  apps: ["contract", "lib", "store", "audit", "accounts"],
+  deploy: ["contract", "lib", "store", "logs", "drivers", "audit", "apps"],
+  scheduler: ["contract", "lib", "store", "logs", "drivers", "apps", "deploy"],
+  proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
+  api: ["contract", "lib", "logs", "audit", "accounts", "apps", "deploy", "scheduler"],
+} as const satisfies Record<string, readonly string[]>;
+
+/** An area of the server, or the contract. */
+export type Area = keyof typeof importTable;
+
+/** The most lines of a file, and of a function from its first to its last line. */
+export const sizesMax = { fileLines: 400, functionLines: 70 } as const;
+
+/** Names of files that say nothing about what is inside. */
+export const emptyNames = [
+  "common",
+  "helper",
+  "helpers",
+  "index",
+  "manager",
+  "misc",
+  "shared",
+  "types",
+  "util",
+  "utils",
+];
+
+/** Packages that only one area may import, so that what they stand for has one border. */
+export const packageOwners: Readonly<Record<string, Area>> = {
+  pg: "store",
+  fastify: "api",
+  jose: "accounts",
+  pino: "lib",
+};
+
+/** Made by a tool; only their import direction is looked at. */
+export const generatedFiles = ["server/src/store/tables.ts"];
+
+/** Who may reach for something that everybody else is handed, and why. `path` ends with / for a whole folder. */
+export type Exception = { readonly path: string; readonly reason: string };
+
+/** Who may read process.env. */
+export const environmentReaders: readonly Exception[] = [
+  { path: "server/src/main.ts", reason: "hands the environment to config.ts" },
+];
+
+/** Who may read the clock or set a timer of its own. */
+export const clockReaders: readonly Exception[] = [{ path: "server/src/lib/clock.ts", reason: "is the clock" }];

@@ -1,0 +1,114 @@
+// Rules about reaching for what a part should be handed: the clock, timers, the environment. Each exception names its
+// reason in `rules.ts`, and one that is not needed any more is a finding too.
+import type { Node } from "typescript/unstable/ast";
+import {
+  isCallExpression,
+  isIdentifier,
+  isNewExpression,
+  isPropertyAccessExpression,
+} from "typescript/unstable/ast/is";
+import { clockReaders, environmentReaders, type Exception } from "#rules.ts";
+import { isTest, lineOf, walk, type Finding, type Source } from "./source.ts";
+
+/** What reads the time or sets a timer, as it is written in a call. */
+const clockCalls = new Set([
+  "Date.now",
+  "performance.now",
+  "process.hrtime",
+  "process.hrtime.bigint",
+  "process.uptime",
+  "AbortSignal.timeout",
+  "setTimeout",
+  "setInterval",
+  "globalThis.setTimeout",
+  "globalThis.setInterval",
+]);
+/** In tests only waiting is forbidden: a deadline and a time stamp are not. */
+const sleepCalls = new Set(["setTimeout", "setInterval"]);
+
+/** The lists of those who may; given by tests of the rule itself. */
+export type Allowed = { readonly clock: readonly Exception[]; readonly environment: readonly Exception[] };
+
+/** Every use of the clock or the environment by a file that may not. */
+export function reachFindings(
+  sources: readonly Source[],
+  allowed: Allowed = { clock: clockReaders, environment: environmentReaders },
+): Finding[] {
+  const findings: Finding[] = [];
+  const used = new Set<string>();
+  for (const source of sources) {
+    if (isTest(source.path)) findings.push(...sleepsIn(source));
+    if (!isOnDuty(source.path)) continue;
+    for (const use of usesIn(source)) {
+      const exception = allowed[use.rule].find(
+        ({ path }) => source.path === path || (path.endsWith("/") && source.path.startsWith(path)),
+      );
+      if (exception === undefined) findings.push({ ...use, path: source.path });
+      else used.add(`${use.rule} ${exception.path}`);
+    }
+  }
+  return [...findings, ...idleExceptions(sources, allowed, used)];
+}
+
+/** The server is handed everything; tools, the command line and tests may look for themselves. */
+function isOnDuty(path: string): boolean {
+  return /^(server|contract)\/src\//.test(path) && !isTest(path);
+}
+
+type Use = { readonly rule: "clock" | "environment"; readonly line: number; readonly what: string };
+
+function usesIn({ tree, imports }: Source): Use[] {
+  const uses: Use[] = [];
+  for (const { specifier, line } of imports) {
+    if (/^node:timers/.test(specifier)) uses.push({ rule: "clock", line, what: `${specifier} ${clockAdvice}` });
+  }
+  walk(tree, (node) => {
+    const clock = clockUse(node);
+    if (clock !== null) uses.push({ rule: "clock", line: lineOf(tree, node), what: `${clock} ${clockAdvice}` });
+    if (isPropertyAccessExpression(node) && node.getText(tree) === "process.env") {
+      const what = "process.env is read by config.ts only; let platform.ts hand over the setting";
+      uses.push({ rule: "environment", line: lineOf(tree, node), what });
+    }
+  });
+  return uses;
+}
+
+const clockAdvice = "reads the machine's clock; take a Clock of lib/clock.ts instead";
+
+function clockUse(node: Node): string | null {
+  if (isNewExpression(node) && node.expression.getText() === "Date" && (node.arguments?.length ?? 0) === 0)
+    return "new Date()";
+  if (!isCallExpression(node)) return null;
+  const called = node.expression.getText();
+  return clockCalls.has(called) ? called : null;
+}
+
+function sleepsIn({ path, tree, imports }: Source): Finding[] {
+  if (path.startsWith("server/test/support/")) return [];
+  const what = "a test must not sleep: wait for a condition with a deadline, or move the clock";
+  const findings: Finding[] = [];
+  for (const { specifier, line } of imports) {
+    if (specifier === "node:timers/promises") findings.push({ path, line, rule: "sleep", what });
+  }
+  walk(tree, (node) => {
+    if (!isCallExpression(node) || !isIdentifier(node.expression) || !sleepCalls.has(node.expression.text)) return;
+    findings.push({ path, line: lineOf(tree, node), rule: "sleep", what });
+  });
+  return findings;
+}
+
+function idleExceptions(sources: readonly Source[], allowed: Allowed, used: ReadonlySet<string>): Finding[] {
+  const findings: Finding[] = [];
+  for (const rule of ["clock", "environment"] as const) {
+    for (const { path } of allowed[rule]) {
+      const isHere = sources.some((source) => source.path.startsWith(path));
+      if (!isHere || used.has(`${rule} ${path}`)) continue;
+      findings.push({
+        path: "tools/rules.ts",
+        rule,
+        what: `the exception for ${path} is not needed any more; remove it`,
+      });
+    }
+  }
+  return findings;
+}

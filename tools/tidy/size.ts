@@ -1,0 +1,112 @@
+// Rules about the shape of a file: its size and its functions', its name, the comment it opens with, and a doc comment on
+// every function, class, interface and value that it exports.
+import { posix } from "node:path";
+import { SyntaxKind, type Node } from "typescript/unstable/ast";
+import {
+  isArrowFunction,
+  isCallExpression,
+  isConstructorDeclaration,
+  isFunctionDeclaration,
+  isFunctionExpression,
+  isIdentifier,
+  isMethodDeclaration,
+  isTypeAliasDeclaration,
+  isVariableStatement,
+} from "typescript/unstable/ast/is";
+import { emptyNames, sizesMax } from "#rules.ts";
+import { isTest, lineAt, lineOf, walk, type Finding, type Source } from "./source.ts";
+
+const functionKinds = [
+  isArrowFunction,
+  isConstructorDeclaration,
+  isFunctionDeclaration,
+  isFunctionExpression,
+  isMethodDeclaration,
+];
+
+/** Every file or function that is too large, badly named or without its comment. */
+export function shapeFindings(sources: readonly Source[]): Finding[] {
+  return sources.flatMap((source) => [
+    ...fileSize(source),
+    ...functionSizes(source),
+    ...fileName(source.path),
+    ...opening(source),
+    ...(isTest(source.path) ? [] : undocumentedExports(source)),
+  ]);
+}
+
+function fileSize({ path, text }: Source): Finding[] {
+  const lines = text.trimEnd().split("\n").length;
+  if (lines <= sizesMax.fileLines) return [];
+  return [
+    { path, rule: "size", what: `has ${lines} lines, at most ${sizesMax.fileLines}; give one of its parts a file` },
+  ];
+}
+
+function functionSizes({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  walk(tree, (node) => {
+    if (!functionKinds.some((is) => is(node)) || isGroupOfTests(node)) return;
+    const first = lineOf(tree, node);
+    const lines = lineAt(tree.text, node.end) - first + 1;
+    if (lines <= sizesMax.functionLines) return;
+    const what = `a function of ${lines} lines, at most ${sizesMax.functionLines}; take steps out of it and name them`;
+    findings.push({ path, line: first, rule: "size", what });
+  });
+  return findings;
+}
+
+/** The callback of `describe`: a list of tests, not a piece of logic. */
+function isGroupOfTests(node: Node): boolean {
+  const call = node.parent;
+  if (!isCallExpression(call) || !isIdentifier(call.expression)) return false;
+  return call.expression.text === "describe" || call.expression.text === "suite";
+}
+
+function fileName(path: string): Finding[] {
+  const name = posix.basename(path).replace(/(\.test|\.d)?\.(ts|mjs)$/, "");
+  if (emptyNames.includes(name)) {
+    return [{ path, rule: "names", what: `"${name}" says nothing about what is inside; name the thing or the act` }];
+  }
+  if (/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return [];
+  return [{ path, rule: "names", what: `"${name}" must be lower case with hyphens` }];
+}
+
+function opening({ path, text }: Source): Finding[] {
+  const first = text.replace(/^#!.*\n/, "").slice(0, 200);
+  if (/^(\/\/ |\/\*\*? )\S.{20}/.test(first)) return [];
+  return [
+    {
+      path,
+      line: 1,
+      rule: "opening",
+      what: "must open with a comment: what it is for, who calls it, what it promises",
+    },
+  ];
+}
+
+function undocumentedExports({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  for (const statement of tree.statements) {
+    // A type shows its shape, and its fields carry their own comments.
+    if (isTypeAliasDeclaration(statement) || !isExported(statement) || hasDocComment(statement, tree.text)) continue;
+    const what = `export ${exportName(statement)} needs a doc comment: /** what it promises, units, errors */`;
+    findings.push({ path, line: lineOf(tree, statement), rule: "docs", what });
+  }
+  return findings;
+}
+
+function isExported(statement: Node): boolean {
+  const { modifiers } = statement as { modifiers?: readonly Node[] };
+  return modifiers?.some((modifier) => modifier.kind === SyntaxKind.ExportKeyword) === true;
+}
+
+function hasDocComment(statement: Node, text: string): boolean {
+  return /\/\*\*[\s\S]*\*\/\s*$/.test(text.slice(statement.pos, statement.getStart()));
+}
+
+function exportName(statement: Node): string {
+  if (isVariableStatement(statement)) return statement.declarationList.declarations[0]?.name.getText() ?? "";
+  const { name } = statement as { name?: Node };
+  return name?.getText() ?? "default";
+}

@@ -1,0 +1,217 @@
+// Each rule of the tidy on small examples: the bad one is found with its way out, the good one is not.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { importFindings } from "./imports.ts";
+import { scriptFindings } from "./python.ts";
+import { reachFindings } from "./reach.ts";
+import { shapeFindings } from "./size.ts";
+import { parseSources, type Finding } from "./source.ts";
+import { testFindings } from "./test-names.ts";
+
+const header = "// A file of the example that says what it is for.\n";
+
+/** Parses texts by path after giving each the opening comment. */
+function sourcesOf(files: Record<string, string>) {
+  return parseSources(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, header + text])));
+}
+
+function one(findings: readonly Finding[]): Finding {
+  assert.equal(findings.length, 1, JSON.stringify(findings));
+  return findings[0] as Finding;
+}
+
+describe("imports", () => {
+  const declared = { server: { source: ["pg", "zod"], tests: ["pg", "zod", "ws"] }, tools: { source: [], tests: [] } };
+  const check = (files: Record<string, string>) => importFindings(sourcesOf(files), declared);
+
+  test("an import against the table names both areas and the way out", () => {
+    const found = one(check({ "server/src/store/a.ts": 'import { b } from "#deploy/b.ts";' }));
+    assert.equal(found.line, 2);
+    assert.match(found.what, /store may import lib, not deploy; declare an interface/);
+  });
+  test("an import that the table allows is no finding", () => {
+    assert.deepEqual(check({ "server/src/deploy/a.ts": 'import type { B } from "#store/b.ts";' }), []);
+  });
+  test("a type import counts like any other", () => {
+    one(check({ "server/src/lib/a.ts": 'import type { B } from "#store/b.ts";' }));
+  });
+  test("an import() call counts like any other", () => {
+    one(check({ "server/src/lib/a.ts": 'export const b = await import("#store/b.ts");' }));
+  });
+  test("an area may not import the files that assemble the platform", () => {
+    assert.match(
+      one(check({ "server/src/api/a.ts": 'import { b } from "#config.ts";' })).what,
+      /platform\.ts hand over/,
+    );
+  });
+  test("a path that leads upward is refused with the one to write", () => {
+    const found = one(check({ "server/src/store/a.ts": 'import { b } from "../lib/b.ts";' }));
+    assert.match(found.what, /write "#lib\/b\.ts"/);
+  });
+  test("a hash path to a neighbour is refused with the one to write", () => {
+    const found = one(check({ "server/src/store/a.ts": 'import { b } from "#store/b.ts";' }));
+    assert.match(found.what, /write "\.\/b\.ts"/);
+  });
+  test("a folder inside an area reaches the area by its hash path", () => {
+    assert.deepEqual(check({ "server/src/drivers/process/a.ts": 'import { b } from "#drivers/b.ts";' }), []);
+  });
+  test("a re-export is refused", () => {
+    assert.match(one(check({ "server/src/store/a.ts": 'export { b } from "./b.ts";' })).what, /exported again/);
+  });
+  test("a package that the workspace does not declare is refused", () => {
+    assert.match(one(check({ "server/src/lib/a.ts": 'import lodash from "lodash/map";' })).what, /lodash is not among/);
+  });
+  test("a package for tests is refused in the product and fine in a test", () => {
+    one(check({ "server/src/lib/a.ts": 'import ws from "ws";' }));
+    assert.deepEqual(check({ "server/test/a.test.ts": 'import ws from "ws";' }), []);
+  });
+  test("a package that one area owns is refused in the others", () => {
+    assert.match(one(check({ "server/src/apps/a.ts": 'import pg from "pg";' })).what, /only store uses the package pg/);
+    assert.deepEqual(check({ "server/src/store/a.ts": 'import pg from "pg";' }), []);
+  });
+  test("a built-in module is written with node:", () => {
+    assert.match(one(check({ "server/src/lib/a.ts": 'import fs from "fs";' })).what, /write node:fs/);
+  });
+  test("the product may not import what is for tests", () => {
+    assert.match(
+      one(check({ "server/src/store/a.ts": 'import { b } from "#test/support/b.ts";' })).what,
+      /for tests only/,
+    );
+  });
+  test("a circle of type imports is found once and named in full", () => {
+    const found = one(
+      check({
+        "server/src/lib/a.ts": 'import type { B } from "./b.ts";',
+        "server/src/lib/b.ts": 'import { c } from "./c.ts";',
+        "server/src/lib/c.ts": 'import type { A } from "./a.ts";',
+        "server/src/lib/d.ts": 'import { a } from "./a.ts"; import { b } from "./b.ts";',
+      }),
+    );
+    assert.equal(found.rule, "cycles");
+    for (const name of ["a.ts", "b.ts", "c.ts"]) assert.ok(found.what.includes(`server/src/lib/${name}`), found.what);
+  });
+});
+
+describe("shape", () => {
+  const check = (files: Record<string, string>) => shapeFindings(sourcesOf(files));
+  const lines = (count: number): string => "  void 0;\n".repeat(count);
+
+  test("a file of 401 lines is too large and one of 400 is not", () => {
+    assert.match(one(check({ "server/src/lib/a.ts": "void 0;\n".repeat(400) })).what, /has 401 lines, at most 400/);
+    assert.deepEqual(check({ "server/src/lib/a.ts": "void 0;\n".repeat(399) }), []);
+  });
+  test("a function of 71 lines is too large and one of 70 is not", () => {
+    const found = one(check({ "server/src/lib/a.ts": `\nfunction f(): void {\n${lines(69)}}\n` }));
+    assert.match(found.what, /a function of 71 lines/);
+    assert.equal(found.line, 3);
+    assert.deepEqual(check({ "server/src/lib/a.ts": `function f(): void {\n${lines(68)}}\n` }), []);
+  });
+  test("methods, constructors and arrow functions are measured too", () => {
+    const method = `class A {\n  m(): void {\n${lines(69)}  }\n}\n`;
+    const constructor = `class A {\n  constructor() {\n${lines(69)}  }\n}\n`;
+    const arrow = `const f = (): void => {\n${lines(69)}};\n`;
+    for (const text of [method, constructor, arrow]) one(check({ "server/src/lib/a.ts": text }));
+  });
+  test("a group of tests is no function", () => {
+    assert.deepEqual(check({ "server/test/a.test.ts": `describe("x", () => {\n${lines(90)}});\n` }), []);
+  });
+  test("a file name that says nothing is refused, also of a test", () => {
+    assert.match(one(check({ "server/src/lib/utils.ts": "" })).what, /"utils" says nothing/);
+    one(check({ "server/src/lib/helpers.test.ts": "" }));
+  });
+  test("a file name with capitals is refused", () => {
+    assert.match(one(check({ "server/src/lib/appLogs.ts": "" })).what, /lower case with hyphens/);
+  });
+  test("a file without an opening comment is found", () => {
+    assert.equal(one(shapeFindings(parseSources({ "server/src/lib/a.ts": "const a = 1;\n" }))).rule, "opening");
+    assert.deepEqual(shapeFindings(parseSources({ "tools/a.mjs": `#!/usr/bin/env node\n${header}` })), []);
+  });
+  test("an export without a doc comment is named", () => {
+    assert.match(one(check({ "server/src/lib/a.ts": "export const width = 1;\n" })).what, /export width needs a doc/);
+    assert.match(one(check({ "server/src/lib/a.ts": "export async function f() {}\n" })).what, /export f needs a doc/);
+    one(check({ "server/src/lib/a.ts": "/** Of the other. */\nconst a = 1;\nexport class B {}\n" }));
+  });
+  test("a documented export and a plain type are fine", () => {
+    assert.deepEqual(
+      check({ "server/src/lib/a.ts": "/** How wide. */\nexport const width = 1;\nexport type A = 1;\n" }),
+      [],
+    );
+  });
+});
+
+describe("reach", () => {
+  const none = { clock: [], environment: [] };
+  const check = (files: Record<string, string>) => reachFindings(sourcesOf(files), none);
+
+  for (const text of [
+    "Date.now();",
+    "new Date();",
+    "performance.now();",
+    "setTimeout(f, 1);",
+    "setInterval(f, 1);",
+    "AbortSignal.timeout(5);",
+    'import { setTimeout } from "node:timers/promises";',
+  ]) {
+    test(`${text.split("(")[0]} in the product is refused`, () => {
+      assert.equal(one(check({ "server/src/store/a.ts": text })).rule, "clock");
+    });
+  }
+  test("a date made from a value and a socket's own timeout are fine", () => {
+    assert.deepEqual(check({ "server/src/store/a.ts": "new Date(5); socket.setTimeout(5);" }), []);
+  });
+  test("the environment is read by nobody who has no exception", () => {
+    const found = one(check({ "server/src/store/a.ts": "const a = process.env.HOME; const b = process.envelope;" }));
+    assert.equal(found.rule, "environment");
+  });
+  test("an exception covers its file and its folder, and one that is idle is found", () => {
+    const sources = sourcesOf({ "server/src/lib/clock.ts": "Date.now();", "server/src/store/a.ts": "f();" });
+    const reason = "an example";
+    const allowed = { clock: [{ path: "server/src/lib/", reason }], environment: [] };
+    assert.deepEqual(reachFindings(sources, allowed), []);
+    const idle = { clock: [...allowed.clock, { path: "server/src/store/a.ts", reason }], environment: [] };
+    assert.match(one(reachFindings(sources, idle)).what, /not needed any more/);
+  });
+  test("a test that sleeps is found", () => {
+    assert.equal(one(check({ "server/test/a.test.ts": "setTimeout(f, 10);" })).rule, "sleep");
+    one(check({ "server/test/a.test.ts": 'import { setTimeout } from "node:timers/promises";' }));
+  });
+});
+
+describe("tests", () => {
+  const check = (text: string) => testFindings(sourcesOf({ "server/test/a.test.ts": text }));
+
+  test("a name that is no promise is refused", () => {
+    for (const name of ["works", "should refuse the next call", "line full"]) {
+      assert.match(one(check(`test("${name}", () => {});`)).what, /is no promise/);
+    }
+    assert.deepEqual(check('test("a full line refuses the next call", () => {});'), []);
+  });
+  test("two tests of one name in a file are refused", () => {
+    const text = 'test("a full line refuses", () => {});\n'.repeat(2);
+    assert.match(one(check(text)).what, /two tests/);
+  });
+  test("a test that runs alone or is skipped in silence is refused", () => {
+    one(check('test.only("a full line refuses", () => {});'));
+    one(check('test.skip("a full line refuses", () => {});'));
+    assert.match(one(check('test("a full line refuses", { skip: true }, () => {});')).what, /write skip:/);
+    assert.deepEqual(check('test("a full line refuses", { skip: noPython }, () => {});'), []);
+  });
+  test("a test file without a test is found", () => {
+    assert.match(one(check("const a = 1;")).what, /holds no test/);
+  });
+});
+
+describe("scripts", () => {
+  const statement = "    pass\n";
+
+  test("a Python function of 71 lines is too large, and its closing bracket does not end it early", () => {
+    const text = `"""What it is for."""\n\nasync def f(\n    a,\n) -> None:\n${statement.repeat(68)}\n\nx = 1\n`;
+    assert.match(one(scriptFindings({ "a.py": text })).what, /f has 71 lines/);
+    assert.deepEqual(scriptFindings({ "a.py": text.replace(statement, "") }), []);
+  });
+  test("a Python file or a migration that does not say what it is for is found", () => {
+    assert.equal(one(scriptFindings({ "a.py": "x = 1\n" })).rule, "opening");
+    assert.equal(one(scriptFindings({ "a.sql": "select 1;\n" })).rule, "opening");
+    assert.deepEqual(scriptFindings({ "a.sql": "-- What it is for.\n", "__init__.py": "" }), []);
+  });
+});

@@ -1,0 +1,28 @@
+// All rules over the whole project. `npm run check` prints what this finds; `tidy.test.ts` fails on it.
+import { generatedFiles } from "#rules.ts";
+import { importFindings } from "./imports.ts";
+import { scriptFindings } from "./python.ts";
+import { reachFindings } from "./reach.ts";
+import { shapeFindings } from "./size.ts";
+import { parseSources, type Finding } from "./source.ts";
+import { testFindings } from "./test-names.ts";
+import { declaredPackages, readTree } from "./tree.ts";
+
+/** Everything in the project that breaks a rule, ordered by file. */
+export function tidyFindings(): Finding[] {
+  const sources = parseSources(readTree("{contract,server,cli,tools}/**/*.{ts,mjs}"));
+  const written = sources.filter(({ path }) => !generatedFiles.includes(path));
+  const findings = [
+    ...importFindings(sources, declaredPackages()),
+    ...shapeFindings(written),
+    ...reachFindings(written),
+    ...testFindings(written),
+    ...scriptFindings(readTree("{runtimes/python/**/*.py,server/src/store/migrations/*.sql}")),
+  ];
+  return findings.sort((a, b) => a.path.localeCompare(b.path) || (a.line ?? 0) - (b.line ?? 0));
+}
+
+/** `path:line  rule: what is wrong and the way out`. */
+export function formatFinding({ path, line, rule, what }: Finding): string {
+  return `${path}${line === undefined ? "" : `:${line}`}  ${rule}: ${what}`;
+}
