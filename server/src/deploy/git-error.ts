@@ -1,0 +1,86 @@
+// Turns what git says when it fails into a sentence that the app's owner understands and can act on. Pure.
+
+/** What the sentence may name. Nothing of it is secret. */
+export type GitFailure = {
+  /** `owner/repo`. */
+  readonly repository: string;
+  readonly host: string;
+  readonly hasCredential: boolean;
+  /** Everything git wrote to standard error, scrubbed. */
+  readonly output: string;
+};
+
+type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) => string };
+
+const rules: readonly Rule[] = [
+  {
+    form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
+    sentence: refused,
+  },
+  { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
+  {
+    form: /redirect|returned error: 30\d/i,
+    sentence: ({ host, repository }) =>
+      `${host} answers that ${repository} is somewhere else (a redirect), and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its present name.`,
+  },
+  {
+    form: /Host key verification failed/i,
+    sentence: ({ host }) =>
+      `The SSH host key of ${host} is not the one that was seen before. If the host has changed its key, let the operator remove the old one from the known hosts of this project.`,
+  },
+  {
+    form: /Could not resolve host|Name or service not known|Temporary failure in name resolution/i,
+    sentence: ({ host }) => `The name of the git host ${host} cannot be resolved from this machine.`,
+  },
+  {
+    form: /Connection refused|Failed to connect|Connection timed out|Network is unreachable|No route to host|Connection reset|Couldn't connect/i,
+    sentence: ({ host }) => `The git host ${host} cannot be reached from this machine. Try again with a rebuild.`,
+  },
+  {
+    form: /certificate|SSL|TLS/i,
+    sentence: ({ host }) => `The connection to the git host ${host} is not trusted: its certificate was refused.`,
+  },
+  {
+    form: /Operation too slow|early EOF|hung up unexpectedly|RPC failed|returned error: 5\d\d|unexpected disconnect/i,
+    sentence: ({ host, repository }) =>
+      `The git host ${host} broke off while ${repository} was being fetched. Try again with a rebuild.`,
+  },
+  {
+    form: /not our ref|unadvertised object|couldn't find remote ref/i,
+    sentence: ({ repository }) =>
+      `The commit is not in ${repository} any more (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
+  },
+  {
+    form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
+    sentence: ({ repository }) =>
+      `${repository} holds objects that git refuses as malformed; its own words stand above.`,
+  },
+];
+
+/** The sentence for a failed fetch; git's last line follows when no rule knows better. */
+export function explainGitFailure(failure: GitFailure): string {
+  const rule = rules.find(({ form }) => form.test(failure.output));
+  if (rule !== undefined) return rule.sentence(failure);
+  const lastLine = failure.output.trim().split("\n").at(-1)?.slice(0, 300) ?? "";
+  return `git could not fetch ${failure.repository}${lastLine === "" ? "." : `: ${lastLine}`}`;
+}
+
+/** The sentence for a branch that is not there; `branches` are those that are, of which some are named. */
+export function explainMissingBranch(given: {
+  readonly repository: string;
+  readonly branch: string;
+  readonly branches: readonly string[];
+}): string {
+  const { repository, branch, branches } = given;
+  if (branches.length === 0) return `${repository} has no branches yet: push a commit to "${branch}" first.`;
+  const named = branches.slice(0, 10).join(", ");
+  const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
+  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Set gitBranch to one of them.`;
+}
+
+function refused({ repository, host, hasCredential }: GitFailure): string {
+  const where = host === "" ? "" : ` on ${host}`;
+  return hasCredential
+    ? `${repository}${where} does not exist, or the git credential that this project keeps for ${host} is not allowed to read it. Check gitRepo and the credential.`
+    : `${repository}${where} does not exist, or it is private: this project keeps no git credential for ${host === "" ? "it" : host}. Check gitRepo, or add a credential.`;
+}

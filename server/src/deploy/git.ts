@@ -1,0 +1,187 @@
+// Runs git on repositories that nobody vouches for: one protocol, no hooks, no submodules, no redirects, no LFS, no
+// configuration but this, credentials by environment only. `deploy/source.ts` is its only caller.
+import { join } from "node:path";
+import { runCommand, type CommandEnd } from "#lib/command.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { SourceUrl } from "./source-url.ts";
+
+/** What opens a private repository: a token for http and https, a private key for ssh. */
+export type GitCredential = {
+  readonly kind: "token" | "ssh_key";
+  /** Null: the name that hosts take for tokens. */
+  readonly username: string | null;
+  readonly secret: Secret;
+};
+
+/** Files that ssh needs; made by the caller. */
+export type SshFiles = { readonly keyFile: string | null; readonly knownHostsFile: string };
+
+export type GitRun = {
+  readonly args: readonly string[];
+  /** The repository; it has a folder of its own, apart from the files. */
+  readonly gitDir: string;
+  readonly workTree: string;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  /** Present for the commands that talk to the host. */
+  readonly remote?: { readonly url: SourceUrl; readonly credential: GitCredential | null; readonly ssh: SshFiles };
+  /** Takes standard output in place of `output`; false ends git. */
+  readonly onOutput?: (chunk: Buffer) => boolean;
+};
+
+export type GitResult = {
+  readonly end: CommandEnd;
+  readonly isOk: boolean;
+  /** Standard output and error, each cut at `outputCharactersMax`. */
+  readonly output: string;
+  readonly errorOutput: string;
+};
+
+/** The username that git hosts take together with a token when none is named. */
+const tokenUsername = "x-access-token";
+const outputCharactersMax = 1_000_000;
+
+/** Settings that hold for every run, whatever the machine is configured to. */
+const settings: readonly (readonly [string, string])[] = [
+  ["core.hooksPath", "/dev/null"],
+  ["core.fsmonitor", "false"],
+  ["core.attributesFile", "/dev/null"],
+  ["core.symlinks", "true"],
+  ["core.autocrlf", "false"],
+  ["core.protectHFS", "true"],
+  ["core.protectNTFS", "true"],
+  ["core.bigFileThreshold", "64m"],
+  ["credential.helper", ""],
+  ["fetch.recurseSubmodules", "false"],
+  ["submodule.recurse", "false"],
+  // Packs are kept as they come: the size on disk then is what was sent.
+  ["fetch.unpackLimit", "1"],
+  ["transfer.fsckObjects", "true"],
+  // Blemishes of old histories that do no harm.
+  ["fetch.fsck.zeroPaddedFilemode", "ignore"],
+  ["fetch.fsck.missingSpaceBeforeDate", "ignore"],
+  ["fetch.fsck.badTimezone", "ignore"],
+  ["transfer.bundleURI", "false"],
+  ["http.followRedirects", "false"],
+  // Slower than 1 kB/s for a minute counts as broken.
+  ["http.lowSpeedLimit", "1000"],
+  ["http.lowSpeedTime", "60"],
+  ["gc.auto", "0"],
+  ["maintenance.auto", "false"],
+  ["advice.detachedHead", "false"],
+];
+
+/** git as it is installed here. */
+export class Git {
+  readonly #environment: Readonly<Record<string, string>>;
+
+  /** `toolEnvironment`: where programs, proxies and certificates are; package indexes are left out. */
+  constructor(options: { readonly toolEnvironment: Readonly<Record<string, string>> }) {
+    const wanted = Object.entries(options.toolEnvironment).filter(([name]) => !/^(PIP|UV|PYENV)_/.test(name));
+    this.#environment = Object.fromEntries(wanted);
+  }
+
+  /** The version, for example `2.39.5`; null when there is no git that starts. */
+  async version(signal: AbortSignal): Promise<string | null> {
+    let text = "";
+    await runCommand({
+      command: ["git", "--version"],
+      cwd: "/",
+      environment: this.#environment,
+      signal,
+      timeoutMs: 10_000,
+      onLine: (_stream, line) => (text += line),
+    });
+    return /^git version (\d+(?:\.\d+)+)/.exec(text)?.[1] ?? null;
+  }
+
+  /** Runs git once. Never rejects; what it wrote holds no credential. */
+  async run(run: GitRun): Promise<GitResult> {
+    let output = "";
+    let errorOutput = "";
+    const end = await runCommand({
+      command: ["git", "--git-dir", run.gitDir, "--work-tree", run.workTree, ...run.args],
+      cwd: run.workTree,
+      environment: this.#environmentOf(run),
+      signal: run.signal,
+      timeoutMs: run.timeoutMs,
+      ...(run.onOutput === undefined ? {} : { onOutput: run.onOutput }),
+      onLine: (stream, text) => {
+        if (stream === "stdout" && output.length < outputCharactersMax) output += `${text}\n`;
+        if (stream === "stderr" && errorOutput.length < outputCharactersMax) errorOutput += `${text}\n`;
+      },
+    });
+    return { end, isOk: end.kind === "exited" && end.exitCode === 0, output, errorOutput };
+  }
+
+  #environmentOf({ remote, gitDir }: GitRun): Record<string, string> {
+    const protocol = remote?.url.protocol;
+    const config: (readonly [string, string])[] = [...settings];
+    if (remote !== undefined) config.push(...authorization(remote.url, remote.credential));
+    return {
+      ...this.#environment,
+      HOME: gitDir,
+      LC_ALL: "C",
+      GIT_CONFIG_NOSYSTEM: "1",
+      // Written by `source.ts`; holds only what git does not take from the environment.
+      GIT_CONFIG_GLOBAL: join(gitDir, "global.config"),
+      GIT_TERMINAL_PROMPT: "0",
+      GIT_ASKPASS: "true",
+      GIT_LFS_SKIP_SMUDGE: "1",
+      // An empty list allows none at all.
+      GIT_ALLOW_PROTOCOL: protocol ?? "",
+      ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote.ssh), GIT_SSH_VARIANT: "ssh" } : {}),
+      ...configVariables(config),
+    };
+  }
+}
+
+/** A header that goes to this host only. */
+function authorization(url: SourceUrl, credential: GitCredential | null): (readonly [string, string])[] {
+  if (credential?.kind !== "token" || !url.protocol.startsWith("http")) return [];
+  const pair = `${credential.username ?? tokenUsername}:${credential.secret.reveal()}`;
+  const header = `Authorization: Basic ${Buffer.from(pair).toString("base64")}`;
+  return [[`http.${url.protocol}://${url.host}/.extraHeader`, header]];
+}
+
+function configVariables(config: readonly (readonly [string, string])[]): Record<string, string> {
+  const variables: Record<string, string> = { GIT_CONFIG_COUNT: String(config.length) };
+  config.forEach(([key, value], index) => {
+    variables[`GIT_CONFIG_KEY_${index}`] = key;
+    variables[`GIT_CONFIG_VALUE_${index}`] = value;
+  });
+  return variables;
+}
+
+/**
+ * ssh without the machine's own configuration, agent and keys. The first key that a host shows is kept per project, and
+ * another one is refused later (see docs/decisions/ssh-host-keys.md). git gives this text to a shell, hence the quotes.
+ */
+function sshCommand({ keyFile, knownHostsFile }: SshFiles): string {
+  const options = [
+    "BatchMode=yes",
+    "IdentitiesOnly=yes",
+    "IdentityAgent=none",
+    "PasswordAuthentication=no",
+    "KbdInteractiveAuthentication=no",
+    "StrictHostKeyChecking=accept-new",
+    `UserKnownHostsFile="${withoutTokens(knownHostsFile)}"`,
+    "GlobalKnownHostsFile=/dev/null",
+    "ConnectTimeout=20",
+    "ServerAliveInterval=15",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "ProxyCommand=none",
+  ];
+  const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
+  return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])].map(shellQuoted).join(" ");
+}
+
+/** ssh replaces tokens such as %h in paths. */
+function withoutTokens(path: string): string {
+  return path.replaceAll("%", "%%");
+}
+
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,83 @@
+// What may be asked of git: the form of repositories, branches, commits and folders, and the address that a
+// repository is fetched from. Pure; everything that reaches git's command line has passed here.
+
+/** `owner/repo` taken apart. */
+export type Repository = { readonly owner: string; readonly repo: string };
+
+/** Where a repository is fetched from. `protocol` is the only one that git is allowed to speak. */
+export type SourceUrl = {
+  readonly url: string;
+  readonly protocol: "http" | "https" | "ssh" | "file";
+  /** Host, with its port when it is not the usual one; credentials are kept by it. Empty for `file`. */
+  readonly host: string;
+};
+
+/** Either the value, or a sentence that says what is wrong with what was given. */
+export type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
+
+/** Longest names that are taken; hosts have lower limits of their own. */
+const nameLengthMax = 100;
+const branchLengthMax = 244;
+const pathLengthMax = 1024;
+
+/** One part of `owner/repo`: it cannot be an option, a folder above, or anything that a URL gives a meaning to. */
+const namePart = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
+
+/** Checks `owner/repo`; a `.git` at the end is taken off. */
+export function parseRepository(given: string): Checked<Repository> {
+  const [owner = "", repoGiven = "", ...more] = given.split("/");
+  const repo = repoGiven.replace(/\.git$/i, "");
+  const isUsable = (part: string): boolean => part.length <= nameLengthMax && namePart.test(part) && !part.includes("..");
+  if (more.length === 0 && isUsable(owner) && isUsable(repo)) return { ok: true, value: { owner, repo } };
+  return {
+    ok: false,
+    reason: `gitRepo is ${quoted(given)}, but must have the form owner/repo: letters, digits, ".", "_" and "-", for example acme/my-app.`,
+  };
+}
+
+/** Checks a branch by the rules that git has for names of branches. */
+export function checkBranch(given: string): Checked<string> {
+  const isUsable =
+    given.length > 0 &&
+    given.length <= branchLengthMax &&
+    !/[\x00-\x20\x7f~^:?*[\\]/.test(given) &&
+    !/^[-/]|\/$|\/\/|\.\.|@\{|\.$/.test(given) &&
+    given !== "@" &&
+    given.isWellFormed() &&
+    given.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
+  if (isUsable) return { ok: true, value: given };
+  return { ok: false, reason: `gitBranch is ${quoted(given)}, which is not a name that a git branch can have.` };
+}
+
+/** Checks a folder in the repository and brings it into the form `a/b`; the root is "". */
+export function checkFolder(given: string): Checked<string> {
+  const parts = given.split("/").filter((part) => part !== "" && part !== ".");
+  const isUsable =
+    given.length <= pathLengthMax &&
+    !given.startsWith("/") &&
+    !/[\x00-\x1f\x7f\\]/.test(given) &&
+    given.isWellFormed() &&
+    parts.every((part) => part !== ".." && !/^\.git$/i.test(part));
+  if (isUsable) return { ok: true, value: parts.join("/") };
+  return {
+    ok: false,
+    reason: `gitPath is ${quoted(given)}, but must be a folder inside the repository, relative to its root, without "..".`,
+  };
+}
+
+/** True for a full commit id (SHA-1 or SHA-256). */
+export function isCommit(given: string): boolean {
+  return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(given);
+}
+
+/** The address of a repository, from the template of SLIPWAY_GIT_URL (already checked by the configuration). */
+export function sourceUrl(template: string, repository: Repository): SourceUrl {
+  const url = template.replaceAll("{owner}", () => repository.owner).replaceAll("{repo}", () => repository.repo);
+  const form = /^(https?|ssh|file):\/\/(?:[^/@]*@)?([^/]*)/.exec(url);
+  const protocol = (form?.[1] ?? "https") as SourceUrl["protocol"];
+  return { url, protocol, host: protocol === "file" ? "" : (form?.[2] ?? "").toLowerCase() };
+}
+
+function quoted(given: string): string {
+  return JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given);
+}

@@ -1,0 +1,320 @@
+// Brings the app's folder of a repository, at one pinned commit, into a folder of its own: bounded in time and size,
+// without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
+import { lstat, mkdir, readFile, readlink, realpath, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve, sep } from "node:path";
+import { BuildFailed, type BuildLog } from "#drivers/builder.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { BuildId, ProjectId } from "#lib/ids.ts";
+import { folderBytes } from "./folder-size.ts";
+import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
+import type { Git, GitCredential, GitResult, GitRun } from "./git.ts";
+import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl, type Checked } from "./source-url.ts";
+import { TreeReader, type TreeListing } from "./source-tree.ts";
+
+export type SourceRequest = {
+  readonly projectId: ProjectId;
+  readonly buildId: BuildId;
+  readonly gitRepo: string;
+  readonly gitBranch: string;
+  readonly gitPath: string;
+  /** The commit of an earlier build or try; null takes the head of the branch. */
+  readonly commit: string | null;
+  readonly log: BuildLog;
+  readonly signal: AbortSignal;
+};
+
+/** The app's folder as the commit has it. The caller drops it with `remove`. */
+export type FetchedSource = { readonly commit: string; readonly appDir: string };
+
+/** Looks up what opens a host's private repositories for a project. */
+export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
+
+export type SourceOptions = {
+  readonly git: Git;
+  /** From SLIPWAY_GIT_URL. */
+  readonly urlTemplate: string;
+  readonly timeoutMs: number;
+  readonly bytesMax: number;
+  readonly sourcesDir: string;
+  readonly findCredential: FindCredential;
+  readonly clock: Clock;
+};
+
+const filesMax = 200_000;
+/** How often the folder is measured while git writes to it. */
+const measureEveryMs = 200;
+const fetchedRef = "refs/slipway/source";
+const pointerStart = "version https://git-lfs.github.com/spec/v1";
+/** Names in a warning; the rest is counted. */
+const namesShownMax = 5;
+
+type Fetch = {
+  readonly request: SourceRequest;
+  readonly gitDir: string;
+  readonly appDir: string;
+  readonly repository: string;
+  readonly folder: string;
+  readonly branch: string;
+  readonly remote: NonNullable<GitRun["remote"]>;
+  /** By the monotonic clock. */
+  readonly deadlineMs: number;
+};
+
+/** Fetches sources into `sourcesDir/<buildId>`. */
+export class Source {
+  readonly #options: SourceOptions;
+
+  constructor(options: SourceOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with `BuildFailed` for all that the app's owner can mend; leaves nothing behind then. */
+  async fetch(request: SourceRequest): Promise<FetchedSource> {
+    const fetch = await this.#prepare(request);
+    try {
+      const commit = await this.#fetchCommit(fetch);
+      request.log("source", "platform", `Commit ${commit} of ${fetch.repository}.`);
+      const listing = await this.#list(fetch, commit);
+      await this.#checkOut(fetch, commit);
+      await reportFindings(fetch.appDir, listing, request.log);
+      await rm(fetch.gitDir, { recursive: true, force: true });
+      return { commit, appDir: fetch.appDir };
+    } catch (error) {
+      await this.remove(request.buildId);
+      throw error;
+    }
+  }
+
+  /** Drops all that was fetched for a build; also what an earlier, killed try left. */
+  async remove(buildId: BuildId): Promise<void> {
+    await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
+  }
+
+  async #prepare(request: SourceRequest): Promise<Fetch> {
+    const repository = valueOf(parseRepository(request.gitRepo));
+    const branch = valueOf(checkBranch(request.gitBranch));
+    const folder = valueOf(checkFolder(request.gitPath));
+    const url = sourceUrl(this.#options.urlTemplate, repository);
+    const credential = url.host === "" ? null : await this.#options.findCredential(request.projectId, url.host);
+    await this.remove(request.buildId);
+    const buildDir = join(this.#options.sourcesDir, request.buildId);
+    const gitDir = join(buildDir, "git");
+    const appDir = join(buildDir, "app");
+    await mkdir(gitDir, { recursive: true, mode: 0o700 });
+    await mkdir(appDir);
+    // The operator wrote a file: address; whoever owns the repository there is trusted then.
+    const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
+    await writeFile(join(gitDir, "global.config"), config);
+    const knownHostsFile = join(this.#options.sourcesDir, "known-hosts", request.projectId);
+    await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
+    const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
+    if (credential !== null && keyFile !== null) {
+      await writeFile(keyFile, `${credential.secret.reveal().trimEnd()}\n`, { mode: 0o600 });
+    }
+    return {
+      request,
+      gitDir,
+      appDir,
+      repository: `${repository.owner}/${repository.repo}`,
+      folder,
+      branch,
+      remote: { url, credential, ssh: { keyFile, knownHostsFile } },
+      deadlineMs: this.#options.clock.monotonicMs() + this.#options.timeoutMs,
+    };
+  }
+
+  /** Fetches the pinned commit, or else the head of the branch, without its history. */
+  async #fetchCommit(fetch: Fetch): Promise<string> {
+    const { request, branch, repository } = fetch;
+    const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
+    request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);
+    await this.#git(fetch, ["init", "--quiet", "--template="]);
+    const wanted = pinned ?? `refs/heads/${branch}`;
+    const result = await this.#fetchBounded(fetch, [
+      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
+      ...["--end-of-options", fetch.remote.url.url, `+${wanted}:${fetchedRef}`],
+    ]);
+    if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
+    const head = await this.#git(fetch, ["rev-parse", "--verify", `${fetchedRef}^{commit}`]);
+    const commit = head.output.trim();
+    if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not lead to a commit.`);
+    if (pinned !== null && commit !== pinned) {
+      throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
+    }
+    return commit;
+  }
+
+  async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {
+    const { repository, remote, branch, request } = fetch;
+    for (const line of result.errorOutput.trim().split("\n")) request.log("source", "stderr", line);
+    if (pinned === null && /couldn't find remote ref/i.test(result.errorOutput)) {
+      const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], { isRemote: true });
+      const branches = list.output.split("\n").flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
+      return explainMissingBranch({ repository, branch, branches });
+    }
+    return explainGitFailure({
+      repository,
+      host: remote.url.host,
+      hasCredential: remote.credential !== null,
+      output: result.errorOutput,
+    });
+  }
+
+  /** Reads what the app's folder holds before any of it is written. */
+  async #list(fetch: Fetch, commit: string): Promise<TreeListing> {
+    const tree = `${commit}:${fetch.folder}`;
+    const type = await this.#git(fetch, ["cat-file", "-t", tree]);
+    if (type.output.trim() !== "tree") throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
+    const reader = new TreeReader({ filesMax, bytesMax: this.#options.bytesMax });
+    const listed = await this.#git(fetch, ["ls-tree", "-r", "-l", "-z", tree], {
+      onOutput: (chunk) => reader.push(chunk),
+    });
+    const result = reader.result();
+    if (!result.ok) throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
+    if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
+    if (result.value.files === 0) {
+      throw new BuildFailed(`The folder "${fetch.folder || "/"}" of ${fetch.repository} holds no files.`);
+    }
+    return result.value;
+  }
+
+  async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
+    const { folder, repository, branch } = fetch;
+    if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
+    const top = await this.#git(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
+    const folders = top.output.split("\0").map((name) => name.trim()).filter((name) => name !== "");
+    const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
+    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder.`;
+  }
+
+  async #checkOut(fetch: Fetch, commit: string): Promise<void> {
+    const result = await this.#fetchBounded(fetch, ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`], false);
+    if (!result.isOk) {
+      throw new BuildFailed(
+        explainGitFailure({ repository: fetch.repository, host: "", hasCredential: false, output: result.errorOutput }),
+      );
+    }
+  }
+
+  /** Runs git while the folder's size is watched. */
+  async #fetchBounded(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
+    const { clock, bytesMax } = this.#options;
+    const tooLarge = new AbortController();
+    const done = new AbortController();
+    const folders = [fetch.gitDir, fetch.appDir];
+    const watch = async (): Promise<void> => {
+      while (!done.signal.aborted) {
+        const sizes = await Promise.all(folders.map((folder) => folderBytes(folder, bytesMax)));
+        // Packed and unpacked: both may reach the limit.
+        if (sizes.some((size) => size > bytesMax)) return tooLarge.abort(new Error("too large"));
+        await clock.sleep(measureEveryMs, done.signal).catch(() => undefined);
+      }
+    };
+    const watching = watch();
+    const signal = AbortSignal.any([fetch.request.signal, tooLarge.signal]);
+    try {
+      return await this.#git(fetch, args, { isRemote, signal, mayFail: true });
+    } catch (error) {
+      if (!tooLarge.signal.aborted) throw error;
+      throw new BuildFailed(
+        `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the most that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+        { cause: error },
+      );
+    } finally {
+      done.abort();
+      await watching;
+    }
+  }
+
+  /** One git command within the time that is left. Rejects when it was ended from here. */
+  async #git(
+    fetch: Fetch,
+    args: readonly string[],
+    options: { isRemote?: boolean; signal?: AbortSignal; mayFail?: boolean; onOutput?: (chunk: Buffer) => boolean } = {},
+  ): Promise<GitResult> {
+    const { clock, git, timeoutMs } = this.#options;
+    const result = await git.run({
+      args,
+      gitDir: fetch.gitDir,
+      workTree: fetch.appDir,
+      signal: options.signal ?? fetch.request.signal,
+      timeoutMs: Math.max(1, fetch.deadlineMs - clock.monotonicMs()),
+      ...(options.isRemote === true ? { remote: fetch.remote } : {}),
+      ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
+    });
+    fetch.request.signal.throwIfAborted();
+    if (result.end.kind === "timeout") {
+      throw new BuildFailed(
+        `Fetching ${fetch.repository} took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Try again with a rebuild, or make the repository smaller.`,
+      );
+    }
+    if (result.end.kind === "aborted") throw new Error("git was ended");
+    if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
+      throw new BuildFailed("git is not installed on the machine that builds; the operator has to install it.");
+    }
+    return result;
+  }
+}
+
+function valueOf<T>(checked: Checked<T>): T {
+  if (!checked.ok) throw new BuildFailed(checked.reason);
+  return checked.value;
+}
+
+/** Says in the build's log what was left out, and removes links that lead out of the folder. */
+async function reportFindings(appDir: string, listing: TreeListing, log: BuildLog): Promise<void> {
+  const warn = (text: string): void => log("source", "platform", `Warning: ${text}`);
+  if (listing.submodules.length > 0) {
+    warn(`submodules are not fetched; these folders are empty: ${named(listing.submodules)}.`);
+  }
+  const root = await realpath(appDir);
+  for (const link of listing.links) {
+    const target = await leavingTarget(root, link);
+    if (target === null) continue;
+    await rm(join(root, link), { force: true });
+    warn(`the link ${link} leads out of the app's folder (to ${target}) and was left out.`);
+  }
+  const pointers = await findPointers(root, listing);
+  if (pointers.length > 0) {
+    warn(
+      `files kept in Git LFS are not fetched; these hold only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
+    );
+  }
+}
+
+/** Where a link leads when that is outside of the folder; null when it stays inside. */
+async function leavingTarget(root: string, link: string): Promise<string | null> {
+  const path = join(root, link);
+  if (!(await lstat(path)).isSymbolicLink()) return null;
+  const target = await readlink(path);
+  const isInside = (place: string | null): boolean => place === root || place?.startsWith(root + sep) === true;
+  const isKept = isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
+  return isKept ? null : target.slice(0, 200);
+}
+
+/** The place that a target stands for once the links on its way are followed, as far as it exists; null when that cannot be told. */
+async function realTarget(from: string, target: string): Promise<string | null> {
+  const missing: string[] = [];
+  // Not joined: `..` behind a link means the folder above the link's target.
+  for (let parts = `${from}/${target}`.split("/"); parts.length > 1; parts = parts.slice(0, -1)) {
+    const real = await realpath(parts.join("/") || "/").catch(() => null);
+    if (real !== null) return missing.includes("..") ? null : join(real, ...missing);
+    missing.unshift(parts.at(-1) ?? "");
+  }
+  return null;
+}
+
+async function findPointers(root: string, listing: TreeListing): Promise<string[]> {
+  const attributes = await Promise.all(listing.attributeFiles.map((name) => readFile(join(root, name), "utf8")));
+  if (!attributes.some((text) => text.includes("filter=lfs"))) return [];
+  const found: string[] = [];
+  for (const name of listing.smallFiles) {
+    if ((await readFile(join(root, name), "utf8")).startsWith(pointerStart)) found.push(name);
+  }
+  return found;
+}
+
+function named(names: readonly string[]): string {
+  const shown = names.slice(0, namesShownMax).join(", ");
+  return names.length > namesShownMax ? `${shown} and ${names.length - namesShownMax} more` : shown;
+}

@@ -1,0 +1,142 @@
+// Runs a program (git, pip, a command of a build) in a process group of its own, with a time limit, its output as
+// lines, and the certainty that nothing of it lives on: the group is killed when it is cancelled, when time is up,
+// when the program has ended and left something behind, and when the platform itself dies.
+import { spawn, type ChildProcess } from "node:child_process";
+import { StringDecoder } from "node:string_decoder";
+import { systemClock, type Clock } from "./clock.ts";
+
+export type CommandOptions = {
+  /** The program and its arguments; no shell reads them. */
+  readonly command: readonly [string, ...string[]];
+  readonly cwd: string;
+  /** The whole environment: nothing is inherited. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  /** Takes each line of output, without its newline, cut at `lineCharactersMax`. A carriage return ends a line too (progress bars). */
+  readonly onLine?: (stream: "stdout" | "stderr", text: string) => void;
+  /** Takes standard output as it comes instead of lines; returning false ends the program. */
+  readonly onOutput?: (chunk: Buffer) => boolean;
+  readonly clock?: Clock;
+};
+
+/** How it ended. `exited` has the exit code (128 + n after signal n); the other endings were brought about here. */
+export type CommandEnd =
+  | { readonly kind: "exited"; readonly exitCode: number }
+  | { readonly kind: "timeout" | "aborted" | "cut_off" }
+  | { readonly kind: "not_started"; readonly reason: string };
+
+/** Longer lines are cut; a build that prints megabytes without a newline must not fill the memory. */
+const lineCharactersMax = 8192;
+/** How long output may still come after the whole group was killed. */
+const closeWaitMs = 2000;
+
+/**
+ * Starts the program as a child and ends the whole group once the pipe to the platform breaks, which also happens when
+ * the platform is killed. The arguments are handed on as they are.
+ */
+const guard = `exec 3<&0
+"$@" </dev/null 3<&- &
+program=$!
+{ read -r never <&3; kill -KILL 0; } >/dev/null 2>&1 &
+wait "$program"
+`;
+
+/** Runs the program to its end; never rejects. On an abort or timeout its whole group is killed at once. */
+export function runCommand(options: CommandOptions): Promise<CommandEnd> {
+  if (options.signal.aborted) return Promise.resolve({ kind: "aborted" });
+  const clock = options.clock ?? systemClock;
+  const child = spawn("/bin/sh", ["-c", guard, "sh", ...options.command], {
+    cwd: options.cwd,
+    env: options.environment,
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  return new Promise((resolve) => {
+    let end: CommandEnd | undefined;
+    const finish = (how: CommandEnd): void => {
+      end ??= how;
+      killGroup(child);
+    };
+    const onAbort = (): void => finish({ kind: "aborted" });
+    options.signal.addEventListener("abort", onAbort, { once: true });
+    const cancelTimeout = clock.after(options.timeoutMs, () => finish({ kind: "timeout" }));
+    let cancelClose: (() => void) | undefined;
+    const flush = readOutput(child, options, () => finish({ kind: "cut_off" }));
+    // The pipe that the guard waits on breaks when the group is killed; that is expected.
+    child.stdin?.on("error", () => undefined);
+    child.on("error", (error) => {
+      end ??= { kind: "not_started", reason: error.message };
+      settle();
+    });
+    child.on("exit", (code, signal) => {
+      finish({ kind: "exited", exitCode: code ?? (signal === null ? 1 : 137) });
+      cancelClose = clock.after(closeWaitMs, () => {
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+      });
+    });
+    child.on("close", settle);
+    function settle(): void {
+      options.signal.removeEventListener("abort", onAbort);
+      cancelTimeout();
+      cancelClose?.();
+      flush();
+      resolve(end ?? { kind: "aborted" });
+    }
+  });
+}
+
+/** Kills every process of the child's group; a group that is gone already is fine. */
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** Hands the output on; returns what hands on the unfinished last lines. */
+function readOutput(child: ChildProcess, options: CommandOptions, cutOff: () => void): () => void {
+  const { onLine = () => undefined, onOutput } = options;
+  const standardOutput = lineSplitter((text) => onLine("stdout", text));
+  const standardError = lineSplitter((text) => onLine("stderr", text));
+  child.stdout?.on("data", (chunk: Buffer) => {
+    if (onOutput === undefined) standardOutput.push(chunk);
+    else if (!onOutput(chunk)) cutOff();
+  });
+  child.stderr?.on("data", (chunk: Buffer) => standardError.push(chunk));
+  return () => {
+    standardOutput.end();
+    standardError.end();
+  };
+}
+
+/** Cuts a byte stream into lines; what a long line has beyond the limit is dropped. */
+function lineSplitter(take: (text: string) => void): { push(chunk: Buffer): void; end(): void } {
+  const decoder = new StringDecoder("utf8");
+  let rest = "";
+  let isCut = false;
+  const line = (text: string): void => {
+    if (!isCut) take(text.slice(0, lineCharactersMax));
+    isCut = false;
+  };
+  return {
+    push(chunk) {
+      const parts = (rest + decoder.write(chunk)).split(/\r?\n|\r(?!$)/);
+      rest = parts.pop() ?? "";
+      for (const part of parts) line(part);
+      if (rest.length > lineCharactersMax) {
+        line(rest);
+        rest = "";
+        isCut = true;
+      }
+    },
+    end() {
+      const last = (rest + decoder.end()).replace(/\r$/, "");
+      if (last !== "") line(last);
+      rest = "";
+    },
+  };
+}
