@@ -1,0 +1,136 @@
+// What a row of the table of fields holds, by kind, and the check of one value against its row.
+import { z } from "zod";
+
+type Common = {
+  /** Where it stands in a TOML file, below the table `cerebrium`; null: nowhere. */
+  readonly toml: string | null;
+  /** One sentence. */
+  readonly about: string;
+  /** In words, where the default is computed or absent means something. */
+  readonly defaultAbout?: string;
+};
+
+type TextField = Common & {
+  readonly kind: "text";
+  readonly form: RegExp;
+  /** Completes "must be …". */
+  readonly allowed: string;
+  readonly default: string | null;
+  /** Must be sent (or, where it has a TOML place, stand there). */
+  readonly isRequired?: true;
+  /** Its value is never shown, not even in a refusal. */
+  readonly isSecret?: true;
+};
+
+type NumberField = Common & {
+  readonly kind: "number" | "integer";
+  readonly least?: number;
+  /** The value must be above this, and may come as close as it likes. */
+  readonly above?: number;
+  readonly most?: number;
+  readonly default: number | null;
+};
+
+type BooleanField = Common & { readonly kind: "boolean"; readonly default: boolean };
+type ChoiceField = Common & {
+  readonly kind: "choice";
+  readonly choices: readonly string[];
+  readonly default: string | null;
+};
+/** A list; `isSingleAllowed`: one bare value stands for a list of one. */
+type ListField = Common & {
+  readonly kind: "list";
+  readonly choices?: readonly string[];
+  readonly lengthLeast: number;
+  readonly lengthMost: number;
+  readonly isSingleAllowed: boolean;
+  readonly isUnique: boolean;
+  readonly default: readonly string[];
+};
+
+export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField;
+
+/** The type of a checked value of a field. */
+export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
+  ? number
+  : F extends { kind: "boolean" }
+    ? boolean
+    : F extends { kind: "choice"; choices: readonly (infer Choice)[] }
+      ? Choice
+      : F extends { kind: "list"; choices: readonly (infer Choice)[] }
+        ? readonly Choice[]
+        : F extends { kind: "list" }
+          ? readonly string[]
+          : string;
+
+/** The zod schema of one field: types, ranges, forms and choices. */
+export function fieldSchema(field: Field): z.ZodType {
+  switch (field.kind) {
+    case "text":
+      return z
+        .string()
+        .regex(field.form)
+        .refine((text) => text.isWellFormed());
+    case "boolean":
+      return z.boolean();
+    case "choice":
+      return z.enum(field.choices);
+    case "list":
+      return listSchema(field);
+    default:
+      return numberSchema(field);
+  }
+}
+
+/** What a field may hold; completes "must be …". */
+export function allowedText(field: Field): string {
+  switch (field.kind) {
+    case "text":
+      return field.allowed;
+    case "boolean":
+      return "true or false";
+    case "choice":
+      return `one of ${field.choices.join(", ")}`;
+    case "list":
+      return allowedList(field);
+    default:
+      return allowedNumber(field);
+  }
+}
+
+function numberSchema(field: NumberField): z.ZodType {
+  let schema = field.kind === "integer" ? z.int() : z.number();
+  if (field.least !== undefined) schema = schema.gte(field.least);
+  if (field.above !== undefined) schema = schema.gt(field.above);
+  if (field.most !== undefined) schema = schema.lte(field.most);
+  return schema;
+}
+
+function allowedNumber(field: NumberField): string {
+  const what = field.kind === "integer" ? "a whole number" : "a number";
+  if (field.above !== undefined) return `${what} above ${field.above}`;
+  return field.most === undefined ? `${what}, at least ${field.least}` : `${what} from ${field.least} to ${field.most}`;
+}
+
+function listSchema(field: ListField): z.ZodType {
+  const element =
+    field.choices === undefined ? z.string().max(elementLengthMost).refine(isPlainText) : z.enum(field.choices);
+  let list = z.array(element).min(field.lengthLeast).max(field.lengthMost);
+  if (field.isUnique) list = list.refine((values) => new Set(values).size === values.length);
+  // The length is looked at first: a list of a million wrong elements would give a million complaints.
+  const bounded = z.array(z.unknown()).max(field.lengthMost).pipe(list);
+  return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
+}
+
+function allowedList(field: ListField): string {
+  const most = field.lengthMost;
+  if (field.choices === undefined) return `a list of at most ${most} texts`;
+  const once = field.isUnique ? ", none of them twice" : "";
+  return `one of ${field.choices.join(", ")}, or a list of ${field.lengthLeast} to ${most} of these${once}`;
+}
+
+const elementLengthMost = 10_000;
+
+function isPlainText(text: string): boolean {
+  return text.isWellFormed() && !text.includes("\0");
+}

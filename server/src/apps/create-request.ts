@@ -1,0 +1,58 @@
+// Takes the body of a create request apart: fields of the table only, secrets and the TOML text separately.
+import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
+import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
+import { Fault } from "#lib/fault.ts";
+import { Secret } from "#lib/secret.ts";
+import { refused, shown, suggestion } from "./refusal.ts";
+
+export type CreateRequest = {
+  /** The fields as sent, without dockerAuth and config_toml and without those that were null. Checked by `resolveSettings`. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** Byte for byte as sent. */
+  readonly configToml: string | null;
+  readonly dockerAuth: Secret | null;
+};
+
+/** Names that clients know from other requests, and what stands for them here. */
+const otherNames: Readonly<Record<string, string>> = {
+  cerebrium_toml: "config_toml",
+  shellCommands: "config_toml with deployment.shell_commands",
+  preBuildCommands: "config_toml with deployment.pre_build_commands",
+  repository: "gitRepo",
+  branch: "gitBranch",
+};
+
+/** Throws `Fault("malformed")` when it is not an object, `Fault("invalid")` for an unknown field. */
+export function readCreateRequest(body: unknown): CreateRequest {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new Fault("malformed", `The body is ${shown(body)}, but must be a JSON object with the fields of an app.`);
+  }
+  const given = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
+  for (const [name] of given) {
+    if (!Object.hasOwn(appFields, name)) throw unknownField(name);
+  }
+  const fields = new Map(given);
+  const configToml = readText("config_toml", fields.get("config_toml"));
+  const dockerAuth = readText("dockerAuth", fields.get("dockerAuth"));
+  fields.delete("config_toml");
+  fields.delete("dockerAuth");
+  return {
+    fields: Object.fromEntries(fields),
+    configToml,
+    dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth),
+  };
+}
+
+function unknownField(name: string): Fault {
+  const other = Object.hasOwn(otherNames, name) ? `; did you mean ${otherNames[name]}?` : undefined;
+  const hint = other ?? suggestion(name, fieldNames);
+  const rest = hint === "" ? "; /openapi.json lists all fields." : hint;
+  return new Fault("invalid", `${shown(name)} is not a field of this request${rest}`);
+}
+
+function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null {
+  if (value === undefined) return null;
+  const row = appFields[name];
+  if (typeof value === "string" && fieldSchema(row).safeParse(value).success) return value;
+  throw refused({ field: name, given: value, allowed: allowedText(row), isSecret: "isSecret" in row });
+}

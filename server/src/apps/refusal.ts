@@ -1,0 +1,36 @@
+// How values are shown in refusals and warnings: short, on one line, never a secret. Used wherever settings are checked.
+import { Fault } from "#lib/fault.ts";
+import { nearest } from "#lib/nearest.ts";
+
+const shownMost = 80;
+
+/** A given value, for a sentence about it: JSON, cut to 80 characters; lists and objects only when they are small. */
+export function shown(value: unknown): string {
+  if (value === undefined) return "absent";
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
+  if (value instanceof Date) return "a date";
+  if (Array.isArray(value)) return shownList(value);
+  if (typeof value === "object" && value !== null) return "an object";
+  if (typeof value !== "string") return String(value);
+  return value.length > shownMost ? `${JSON.stringify(value.slice(0, shownMost))}…` : JSON.stringify(value);
+}
+
+function shownList(values: readonly unknown[]): string {
+  if (values.length > 8 || values.some((value) => typeof value === "object" && value !== null)) {
+    return `a list of ${values.length}`;
+  }
+  const text = `[${values.map(shown).join(", ")}]`;
+  return text.length > 3 * shownMost ? `a list of ${values.length}` : text;
+}
+
+/** The refusal of a value: names the field, what was given and what is allowed. */
+export function refused(what: { field: string; given: unknown; allowed: string; isSecret?: boolean }): Fault {
+  const given = what.isSecret ? "not shown here" : shown(what.given);
+  return new Fault("invalid", `${what.field} is ${given}, but must be ${what.allowed}.`);
+}
+
+/** The end of a sentence about an unknown name: the known one that was probably meant, if there is one. */
+export function suggestion(given: string, known: Iterable<string>): string {
+  const close = nearest(given, known);
+  return close === undefined ? "" : `; did you mean ${close}?`;
+}

@@ -1,0 +1,142 @@
+// The rules across the fields of an app. A rule that compares two values waits until both are known: what the request
+// leaves out may still stand in the repository's TOML file. A rule that asks for something more must be met by the request.
+import type { FieldName } from "@slipway/contract/app-fields.ts";
+import type { AppSettings, ComputeType } from "@slipway/contract/app-settings.ts";
+import { Fault } from "#lib/fault.ts";
+import { shown } from "./refusal.ts";
+
+/** A value as it was given, and where: a field of the body, or a place in a TOML file. */
+export type Given = { readonly value: unknown; readonly place: string; readonly isBody: boolean };
+
+export type RulesContext = {
+  readonly source: (field: FieldName) => Given | undefined;
+  /** True once the repository was read: then a field that is not given has its default for good. */
+  readonly isComplete: boolean;
+};
+
+type Rules = { readonly settings: AppSettings; readonly warnings: readonly string[] };
+
+/** Checks the rules; returns the settings with what was contradicted harmlessly put right. Throws `Fault("invalid")`. */
+export function checkRules(settings: AppSettings, context: RulesContext): Rules {
+  checkReplicas(settings, context);
+  checkScaling(settings, context);
+  checkFamily(settings.compute);
+  const gpu = checkGpuCount(settings, context);
+  const runtime = checkRuntime(gpu.settings, context);
+  return { settings: runtime.settings, warnings: [...gpu.warnings, ...runtime.warnings] };
+}
+
+function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
+  const most = source("maxReplicaCount");
+  if (settings.minReplicaCount <= settings.maxReplicaCount || (most === undefined && !isComplete)) return;
+  const place = source("minReplicaCount")?.place ?? "minReplicaCount";
+  const limit = `${most?.place ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
+  const byDefault = most === undefined ? " by default" : "";
+  throw new Fault("invalid", `${place} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`);
+}
+
+function checkScaling(settings: AppSettings, { source, isComplete }: RulesContext): void {
+  const metric = settings.scalingMetric;
+  const metricPlace = source("scalingMetric")?.place ?? "scalingMetric";
+  const targetPlace = source("scalingTarget")?.place ?? "scalingTarget";
+  const isMetricKnown = isComplete || source("scalingMetric") !== undefined;
+  if (metric !== "requests_per_second" && isMetricKnown && settings.scalingTarget > 100) {
+    throw new Fault(
+      "invalid",
+      `${targetPlace} is ${settings.scalingTarget}, but must be a percentage of at most 100 for the metric ${metric}.`,
+    );
+  }
+  if (metric !== "cpu_utilization" && metric !== "memory_utilization") return;
+  if (settings.minReplicaCount < 1) {
+    throw new Fault(
+      "invalid",
+      `${metricPlace} is ${metric}, which must be measured on a running replica: minReplicaCount is ${settings.minReplicaCount}, but must be at least 1.`,
+    );
+  }
+  if (settings.scalingBuffer > 0) {
+    const place = source("scalingBuffer")?.place ?? "scalingBuffer";
+    throw new Fault(
+      "invalid",
+      `${place} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer goes with concurrency_utilization and requests_per_second.`,
+    );
+  }
+}
+
+type Family = "CPU" | "AWS accelerators" | "NVIDIA GPUs";
+
+function familyOf(type: ComputeType): Family {
+  if (type === "CPU") return "CPU";
+  return type === "INF2" || type === "TRN1" ? "AWS accelerators" : "NVIDIA GPUs";
+}
+
+function checkFamily(compute: readonly ComputeType[]): void {
+  const families = new Set(compute.map(familyOf));
+  if (families.size < 2) return;
+  throw new Fault(
+    "invalid",
+    `compute is ${shown(compute)}, but must name types of one family: it mixes ${[...families].join(" and ")}.`,
+  );
+}
+
+function checkGpuCount(settings: AppSettings, { source }: RulesContext): Rules {
+  const given = source("gpuCount");
+  const isCpu = settings.compute[0] === "CPU";
+  if (isCpu && settings.gpuCount > 0) {
+    const warning = `${given?.place ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
+    return { settings: { ...settings, gpuCount: 0 }, warnings: [warning] };
+  }
+  if (!isCpu && settings.gpuCount === 0) {
+    throw new Fault(
+      "invalid",
+      `${given?.place ?? "gpuCount"} is 0, but must be 1 to 16 for compute ${settings.compute.join(", ")}; leave it out for 1.`,
+    );
+  }
+  return { settings, warnings: [] };
+}
+
+function checkRuntime(settings: AppSettings, context: RulesContext): Rules {
+  return settings.runtime === "custom" ? checkCustom(settings, context) : checkCortex(settings, context);
+}
+
+function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
+  if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
+    const place = source("runtime")?.place ?? "runtime";
+    throw new Fault(
+      "invalid",
+      `${place === "runtime" ? 'runtime is "custom"' : place}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
+    );
+  }
+  return { settings, warnings: settings.dockerfilePath === null ? [] : ignoredWithDockerfile(settings) };
+}
+
+function ignoredWithDockerfile(settings: AppSettings): string[] {
+  const { pip, apt, conda, paths } = settings.dependencies;
+  const isAny = [pip, apt, conda, paths].some((table) => Object.keys(table).length > 0);
+  const isCommand = settings.preBuildCommands.length + settings.shellCommands.length > 0;
+  const ignored = [...(isAny ? ["the dependency tables"] : []), ...(isCommand ? ["the build commands"] : [])];
+  if (ignored.length === 0) return [];
+  return [`dockerfilePath is ${settings.dockerfilePath}, so ${ignored.join(" and ")} have no effect.`];
+}
+
+const customOnly = ["entrypoint", "dockerfilePath", "healthcheckEndpoint", "readycheckEndpoint"] as const;
+
+function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext): Rules {
+  const isRuntimeKnown = isComplete || source("runtime") !== undefined;
+  const warnings: string[] = [];
+  for (const field of customOnly) {
+    const given = source(field);
+    const value = settings[field];
+    if (given === undefined || value === null || value.length === 0 || !isRuntimeKnown) continue;
+    const isStartCommand = field === "entrypoint" || field === "dockerfilePath";
+    if (given.isBody && isStartCommand) {
+      throw new Fault(
+        "invalid",
+        `${field} is ${shown(value)}, but the runtime is cortex, which starts main.py by itself: send "runtime": "custom", or leave ${field} out.`,
+      );
+    }
+    warnings.push(`${given.place} has no effect: the runtime is cortex.`);
+  }
+  if (!isRuntimeKnown) return { settings, warnings };
+  const none = { entrypoint: [], dockerfilePath: null, healthcheckEndpoint: "", readycheckEndpoint: "" };
+  return { settings: { ...settings, ...none }, warnings };
+}

@@ -1,0 +1,28 @@
+// Splits a command line into words as a POSIX shell would, without expanding anything.
+
+/** The words of `line`; null when a quote or a backslash is left open. Quotes and backslashes work as in a shell; `$`, `*`, `|` are plain characters. */
+export function shellWords(line: string): string[] | null {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote: '"' | "'" | undefined;
+  for (let index = 0; index < line.length; index++) {
+    const char = line.charAt(index);
+    if (quote !== undefined) {
+      if (char === quote) quote = undefined;
+      else if (char === "\\" && quote === '"' && /["\\$`\n]/.test(line.charAt(index + 1))) word += line.charAt(++index);
+      else word += char;
+    } else if (/[ \t\r\n]/.test(char)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else {
+      word ??= "";
+      if (char === '"' || char === "'") quote = char;
+      else if (char !== "\\") word += char;
+      else if (++index < line.length) word += line.charAt(index);
+      else return null;
+    }
+  }
+  if (quote !== undefined) return null;
+  if (word !== undefined) words.push(word);
+  return words;
+}

@@ -1,0 +1,44 @@
+// The dependency tables of an app's TOML file: packages with versions, or files of the repository that list them.
+import type { PackageVersions } from "@slipway/contract/app-settings.ts";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { refused } from "./refusal.ts";
+
+export const packageKinds = ["pip", "apt", "conda"] as const;
+export type PackageKind = (typeof packageKinds)[number];
+
+const packagesMost = 2000;
+const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
+
+/** Reads one table name → version. Versions stay as written; a number is taken as its text, with a warning. Throws `Fault("invalid")`. */
+export function readPackages(place: string, value: unknown): { packages: PackageVersions; warnings: string[] } {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) {
+    throw refused({ field: place, given: value, allowed: 'a table of the form name = "version"' });
+  }
+  const entries = Object.entries(value);
+  if (entries.length > packagesMost) {
+    throw refused({ field: place, given: `${entries.length} packages`, allowed: `at most ${packagesMost} packages` });
+  }
+  const warnings: string[] = [];
+  const packages = entries.map(([name, version]: [string, unknown]): [string, string] => {
+    const field = `${place}, package ${JSON.stringify(name.slice(0, 80))},`;
+    if (!nameForm.test(name) || !name.isWellFormed()) {
+      throw refused({ field, given: name, allowed: "a name without control characters" });
+    }
+    if (typeof version === "number" && Number.isFinite(version)) {
+      warnings.push(`${field} has the number ${version} as its version; write it as a text, or 2.10 becomes 2.1.`);
+      return [name, String(version)];
+    }
+    if (typeof version !== "string" || !/^[^\x00-\x1f\x7f]{0,500}$/.test(version) || !version.isWellFormed()) {
+      throw refused({ field, given: version, allowed: 'a version such as "1.2.3", ">=1.2" or "latest"' });
+    }
+    return [name, version];
+  });
+  return { packages: Object.fromEntries(packages), warnings };
+}
+
+/** Reads the path of a file that lists packages. Throws `Fault("invalid")` when it leaves the repository. */
+export function readPath(place: string, value: unknown): string {
+  const { form, allowed } = appFields.dockerfilePath;
+  if (typeof value === "string" && value !== "" && value.isWellFormed() && form.test(value)) return value;
+  throw refused({ field: place, given: value, allowed });
+}

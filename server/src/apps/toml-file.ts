@@ -1,0 +1,197 @@
+// Reads an app's TOML file (facts: the tables below `cerebrium`) into values for the table of fields, commands and
+// dependencies. It finds out where things stand; whether a value is allowed is `settings.ts`'s to say.
+import { parse, TomlError } from "smol-toml";
+import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
+import type { PackageVersions } from "@slipway/contract/app-settings.ts";
+import { Fault } from "#lib/fault.ts";
+import { readPackages, readPath, type PackageKind, packageKinds } from "./toml-dependencies.ts";
+import { refused, suggestion } from "./refusal.ts";
+
+type Table = Readonly<Record<string, unknown>>;
+
+/** What one TOML file says; what it leaves out is absent. */
+export type TomlSettings = {
+  /** For messages: `config_toml` or the file's name. */
+  readonly file: string;
+  /** Unchecked values by field. */
+  readonly values: ReadonlyMap<FieldName, unknown>;
+  readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
+  readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;
+  readonly paths: Readonly<Partial<Record<PackageKind, string>>>;
+  /** What was not understood or not used, in sentences for the app's owner. */
+  readonly warnings: readonly string[];
+};
+
+type CommandKind = "preBuildCommands" | "shellCommands";
+
+/** A file that is not there. */
+export const noToml: TomlSettings = {
+  file: "",
+  values: new Map(),
+  commands: {},
+  packages: {},
+  paths: {},
+  warnings: [],
+};
+
+const fieldsByPlace = new Map(
+  fieldNames.flatMap((name) => {
+    const place: string | null = appFields[name].toml;
+    return place === null ? [] : [[place, name] as const];
+  }),
+);
+const commandsByPlace = new Map<string, CommandKind>([
+  ["deployment.pre_build_commands", "preBuildCommands"],
+  ["deployment.shell_commands", "shellCommands"],
+]);
+/** Which files are packed is a matter of uploads; an app that is linked to a repository has all files of its folder. */
+const ignoredPlaces = new Set(["deployment.include", "deployment.exclude"]);
+const tables = ["deployment", "hardware", "scaling", "dependencies", "runtime", "runtime.custom", "runtime.cortex"];
+const knownPlaces = [
+  ...tables,
+  ...fieldsByPlace.keys(),
+  ...commandsByPlace.keys(),
+  ...ignoredPlaces,
+  ...packageKinds.map((kind) => `dependencies.${kind}`),
+];
+
+/** Reads `text`. Throws `Fault("invalid")` for what is not TOML and for what cannot be a settings file. */
+export function readTomlFile(file: string, text: string): TomlSettings {
+  const reader = new Reader(file);
+  reader.readRoot(parseToml(file, text));
+  return reader.settings;
+}
+
+function parseToml(file: string, text: string): Table {
+  try {
+    return parse(text, { maxDepth: 100 });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
+    throw new Fault("invalid", `${file} is not valid TOML at line ${error.line}, column ${error.column}: ${reason}.`, {
+      cause: error,
+    });
+  }
+}
+
+class Reader {
+  readonly #file: string;
+  readonly #values = new Map<FieldName, unknown>();
+  readonly #commands: Partial<Record<CommandKind, readonly string[]>> = {};
+  readonly #packages: Partial<Record<PackageKind, PackageVersions>> = {};
+  readonly #paths: Partial<Record<PackageKind, string>> = {};
+  readonly #warnings: string[] = [];
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  get settings(): TomlSettings {
+    return {
+      file: this.#file,
+      values: this.#values,
+      commands: this.#commands,
+      packages: this.#packages,
+      paths: this.#paths,
+      warnings: this.#warnings,
+    };
+  }
+
+  readRoot(root: Table): void {
+    for (const [key, value] of Object.entries(root)) {
+      if (key === "cerebrium") this.#readTable("", this.#table(key, value));
+      else this.#warn(`${oneLine(key)} in ${this.#file} is not read: settings stand below the table cerebrium.`);
+    }
+    this.#refuseTwoForms();
+  }
+
+  #readTable(prefix: string, table: Table): void {
+    for (const [key, value] of Object.entries(table)) this.#readPlace(prefix === "" ? key : `${prefix}.${key}`, value);
+  }
+
+  #readPlace(place: string, value: unknown): void {
+    const field = fieldsByPlace.get(place);
+    const command = commandsByPlace.get(place);
+    const kind = packageKinds.find((candidate) => place === `dependencies.${candidate}`);
+    if (field !== undefined) this.#values.set(field, value);
+    else if (command !== undefined) this.#commands[command] = this.#readCommands(place, value);
+    else if (kind !== undefined) this.#readPackages(kind, place, value);
+    else if (place === "dependencies.paths") this.#readPaths(place, value);
+    else if (tables.includes(place)) this.#enter(place, value);
+    else if (place === "runtime.deepgram" || place === "runtime.rime") throw this.#noPartner(place);
+    else if (!ignoredPlaces.has(place)) this.#warnUnknown(place);
+  }
+
+  #enter(place: string, value: unknown): void {
+    if (place === "runtime.custom") this.#values.set("runtime", "custom");
+    if (place === "runtime.cortex" && !this.#values.has("runtime")) this.#values.set("runtime", "cortex");
+    this.#readTable(place, this.#table(place, value));
+  }
+
+  #readPackages(kind: PackageKind, place: string, value: unknown): void {
+    const read = readPackages(`${place} in ${this.#file}`, value);
+    this.#packages[kind] = read.packages;
+    this.#warnings.push(...read.warnings);
+  }
+
+  #readPaths(place: string, value: unknown): void {
+    for (const [key, path] of Object.entries(this.#table(place, value))) {
+      const kind = packageKinds.find((candidate) => candidate === key);
+      if (kind === undefined) this.#warnUnknown(`${place}.${key}`);
+      else this.#paths[kind] = readPath(`${place}.${key} in ${this.#file}`, path);
+    }
+  }
+
+  #readCommands(place: string, value: unknown): readonly string[] {
+    const list = typeof value === "string" ? [value] : value;
+    const isFine = (line: unknown): line is string =>
+      typeof line === "string" && line.isWellFormed() && !line.includes("\0");
+    if (!Array.isArray(list) || list.length > 1000 || !list.every(isFine)) {
+      throw refused({ field: `${place} in ${this.#file}`, given: value, allowed: "a list of at most 1000 texts" });
+    }
+    return list.filter((line) => line.trim() !== "");
+  }
+
+  #refuseTwoForms(): void {
+    for (const kind of packageKinds) {
+      const isInline = Object.keys(this.#packages[kind] ?? {}).length > 0;
+      if (!isInline || this.#paths[kind] === undefined) continue;
+      throw new Fault(
+        "invalid",
+        `dependencies.${kind} in ${this.#file} lists packages, and dependencies.paths.${kind} names a file: only one of the two is allowed.`,
+      );
+    }
+  }
+
+  #table(place: string, value: unknown): Table {
+    if (typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)) {
+      return value as Table;
+    }
+    throw refused({ field: `${place} in ${this.#file}`, given: value, allowed: "a table" });
+  }
+
+  #noPartner(place: string): Fault {
+    const partner = place.slice("runtime.".length);
+    return new Fault(
+      "invalid",
+      `${place} in ${this.#file} asks for the partner service ${partner}, which is not to be had here; use runtime.custom with an entrypoint or a Dockerfile.`,
+    );
+  }
+
+  #warnUnknown(place: string): void {
+    const name = place.slice(place.lastIndexOf(".") + 1);
+    const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));
+    const hint = sameName === undefined ? suggestion(place, knownPlaces) : `; did you mean ${sameName}?`;
+    this.#warn(`${oneLine(place)} in ${this.#file} is not known and has no effect${hint || "."}`);
+  }
+
+  #warn(sentence: string): void {
+    if (this.#warnings.length < warningsMost) this.#warnings.push(sentence);
+  }
+}
+
+const warningsMost = 50;
+
+function oneLine(name: string): string {
+  return /^[\w.-]{1,80}$/.test(name) ? name : JSON.stringify(name.slice(0, 80));
+}
