@@ -1,0 +1,59 @@
+// The folder `examples/` as a repository behind a real git server, and apps created from it.
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { startGitServer } from "./git-server.ts";
+import type { PlatformProcess } from "./platform-process.ts";
+import { until } from "./until.ts";
+
+const examplesDir = join(import.meta.dirname, "../../../examples");
+
+/** Serves `examples/` as `acme/examples`; returns the template for SLIPWAY_GIT_URL. */
+export async function serveExamples(t: TestContext): Promise<string> {
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "examples", await exampleFiles());
+  return server.urlTemplate;
+}
+
+/** Relative path → content of every file below `examples/`. */
+export async function exampleFiles(): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  for (const entry of await readdir(examplesDir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || entry.parentPath.includes("__pycache__")) continue;
+    const path = join(entry.parentPath, entry.name);
+    files[path.slice(examplesDir.length + 1)] = await readFile(path, "utf8");
+  }
+  return files;
+}
+
+/** Creates an app and waits until its first build has ended; returns the ids, the final status and the build log. */
+export async function deploy(
+  platform: PlatformProcess,
+  body: Record<string, unknown>,
+): Promise<{ appId: string; buildId: string; status: string; log: string }> {
+  const { projectId } = platform.bootstrap;
+  const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
+    gitRepo: "acme/examples",
+    ...body,
+  });
+  if (created.status !== 201) throw new Error(`create answered ${created.status} ${JSON.stringify(created.body)}`);
+  const { appId, buildId } = created.body as { appId: string; buildId: string };
+  const path = `/v2/projects/${projectId}/apps/${appId}/builds/${buildId}`;
+  let status = "";
+  await until(
+    `build of ${appId} ends`,
+    async () => {
+      status = String((await platform.api("GET", path)).body.status);
+      return !["pending", "building", "initializing"].includes(status);
+    },
+    { deadlineMs: 180_000 },
+  );
+  const logs = (await platform.api("GET", `${path}/logs`)).body.logs as { log: string }[];
+  return { appId, buildId, status, log: logs.map((line) => line.log).join("\n") };
+}
+
+/** How many replicas of the app run now, as the API shows them. */
+export async function replicaCount(platform: PlatformProcess, appId: string): Promise<number> {
+  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`);
+  return (body as unknown[]).length;
+}
