@@ -1,0 +1,131 @@
+// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the
+// queries. Every statement and every wait for a connection or a lock has a deadline.
+import { Kysely, PostgresDialect, type Transaction } from "kysely";
+import { Client, Pool, types, type ClientConfig } from "pg";
+import { assert } from "#lib/assert.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import { StartRefused } from "./start-refused.ts";
+import type { Tables } from "./tables.ts";
+
+/** The database, for single statements and for starting transactions. */
+export type Db = Kysely<Tables>;
+/** A running transaction. Functions that must be part of one take this. */
+export type Tx = Transaction<Tables>;
+
+export type DatabaseOptions = {
+  readonly url: Secret;
+  /** The most connections at a time. */
+  readonly connections: number;
+  readonly log: Log;
+  /** How long a server that is starting or not there yet is waited for. */
+  readonly reachWaitMs?: number;
+  readonly clock?: Clock;
+};
+
+/** `unique nulls not distinct` came with it. */
+const majorLeast = 15;
+const connectWaitMs = 10_000;
+const statementWaitMs = 30_000;
+const lockWaitMs = 10_000;
+/** A transaction that does nothing for so long belongs to a request that hangs; its locks must not. */
+const idleInTransactionMs = 60_000;
+const idleConnectionMs = 60_000;
+const retryPauseMs = 250;
+
+/** Connects and checks the server. Close with `destroy()`. Throws `StartRefused` when it cannot be reached or is too old. */
+export async function openDatabase(options: DatabaseOptions): Promise<Db> {
+  const config = clientConfig(options.url);
+  await checkServer(config, options);
+  const pool = new Pool({
+    ...config,
+    max: options.connections,
+    idleTimeoutMillis: idleConnectionMs,
+    statement_timeout: statementWaitMs,
+    idle_in_transaction_session_timeout: idleInTransactionMs,
+    lock_timeout: lockWaitMs,
+  });
+  // Idle connections break when the server restarts; the pool has replaced them by then.
+  pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+}
+
+/** Settings that every connection of the platform has in common. Throws `StartRefused` when the URL cannot be read. */
+export function clientConfig(url: Secret): ClientConfig {
+  const config: ClientConfig = {
+    connectionString: url.reveal(),
+    application_name: "slipway",
+    connectionTimeoutMillis: connectWaitMs,
+    keepAlive: true,
+    types: { getTypeParser: typeParser },
+  };
+  try {
+    // The constructor parses the URL and opens nothing.
+    void new Client(config);
+  } catch {
+    // The parser's error holds the whole URL, and so the password: it is not kept as the cause.
+    throw new StartRefused("SLIPWAY_DATABASE_URL cannot be read as a URL (its value is not shown).");
+  }
+  return config;
+}
+
+const typeParser = ((oid: number, format?: "text" | "binary") =>
+  oid === types.builtins.INT8 && format !== "binary"
+    ? parseInt8
+    : types.getTypeParser(oid, format as "text")) as typeof types.getTypeParser;
+
+/** Row numbers, counts and epochs stay far below 2^53; a value that does not is a bug and must not be rounded. */
+function parseInt8(text: string): number {
+  const value = Number(text);
+  assert(Number.isSafeInteger(value), `the database returned ${text}, which is too large for a number`);
+  return value;
+}
+
+async function checkServer(config: ClientConfig, options: DatabaseOptions): Promise<void> {
+  const { clock = systemClock, reachWaitMs = 15_000, log } = options;
+  const deadline = clock.monotonicMs() + reachWaitMs;
+  for (;;) {
+    const found = await askVersion(config);
+    if (typeof found === "number") {
+      if (Math.floor(found / 10_000) >= majorLeast) return;
+      throw new StartRefused(
+        `The database runs PostgreSQL ${Math.floor(found / 10_000)}; ${majorLeast} or newer is needed.`,
+      );
+    }
+    if (!mayPass(found) || clock.monotonicMs() >= deadline) {
+      throw new StartRefused(`The database at ${placeOf(config)} cannot be used: ${found.message}`, { cause: found });
+    }
+    log.info({ reason: found.message }, "waiting for the database");
+    await clock.sleep(retryPauseMs);
+  }
+}
+
+/** The server's version as PostgreSQL counts it (180004), or why it could not be asked. */
+async function askVersion(config: ClientConfig): Promise<number | Error> {
+  const client = new Client(config);
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: number }>(
+      "select current_setting('server_version_num')::int as version",
+    );
+    return rows[0]?.version ?? 0;
+  } catch (error) {
+    return error instanceof Error ? error : new Error("unknown error", { cause: error });
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** Errors of a server that is not there yet (no listener, no name, starting up), as opposed to wrong passwords or names. */
+function mayPass(error: Error): boolean {
+  const code = "code" in error ? error.code : undefined;
+  return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "ECONNRESET", "57P03"].includes(String(code));
+}
+
+/** Host, port and database, without user and password. */
+function placeOf(config: ClientConfig): string {
+  const { host, port, database } = new Client(config);
+  return host.startsWith("/") ? `${host}, database ${database}` : `${host}:${port}/${database}`;
+}

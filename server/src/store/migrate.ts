@@ -1,0 +1,86 @@
+// Brings a database to the schema of this version: the files in migrations/, in order, each in one transaction.
+// Forward only. What was applied is recorded with a checksum, so that a changed file is found out.
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { Client } from "pg";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import { clientConfig } from "./database.ts";
+import { StartRefused } from "./start-refused.ts";
+
+export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
+type Applied = { readonly name: string; readonly checksum: string };
+
+const migrationsFolder = join(import.meta.dirname, "migrations");
+const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
+
+/** Any fixed number: who holds this advisory lock migrates, others wait. */
+const migrationLock = 7_070_001;
+/** Another platform may be in the middle of a long migration. */
+const lockWaitMs = 600_000;
+
+/** Applies what is missing; returns its names. Throws `StartRefused` when the database does not fit this version's files. */
+export async function migrate(options: { url: Secret; log: Log; folder?: string }): Promise<string[]> {
+  const known = readMigrations(options.folder ?? migrationsFolder);
+  const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
+  client.on("error", (error) => options.log.warn({ err: error }, "the migration's connection broke"));
+  await client.connect();
+  try {
+    await client.query("select pg_advisory_lock($1)", [migrationLock]);
+    await client.query(
+      "create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
+    );
+    const applied = await client.query<Applied>("select name, checksum from schema_migrations order by name");
+    const missing = planMigrations(known, applied.rows);
+    for (const migration of missing) {
+      options.log.info({ migration: migration.name }, "migrating the database");
+      await apply(client, migration);
+    }
+    return missing.map((migration) => migration.name);
+  } finally {
+    // The lock ends with the connection.
+    await client.end();
+  }
+}
+
+/** The migrations of a folder in order. */
+export function readMigrations(folder: string): Migration[] {
+  const names = readdirSync(folder).flatMap((file) => fileForm.exec(file)?.[1] ?? []);
+  return names.toSorted().map((name) => {
+    const sql = readFileSync(join(folder, `${name}.sql`), "utf8");
+    return { name, sql, checksum: createHash("sha256").update(sql).digest("hex") };
+  });
+}
+
+/** What is to be applied: the files after the applied ones, which must be the first files, unchanged. Throws `StartRefused` else. */
+export function planMigrations(known: readonly Migration[], applied: readonly Applied[]): Migration[] {
+  for (const [index, row] of applied.entries()) {
+    const file = known[index];
+    if (file?.name === row.name && file.checksum === row.checksum) continue;
+    if (file?.name === row.name) {
+      throw new StartRefused(
+        `The migration ${row.name} was changed after it was applied to this database. Start the version that applied it, or use an empty database.`,
+      );
+    }
+    throw new StartRefused(
+      `The database has the migration ${row.name}, which this version ${file ? `does not have before ${file.name}` : "does not know"}: it was used by a newer or another version. Start that version.`,
+    );
+  }
+  return known.slice(applied.length);
+}
+
+async function apply(client: Client, migration: Migration): Promise<void> {
+  await client.query("begin");
+  try {
+    await client.query(migration.sql);
+    await client.query("insert into schema_migrations (name, checksum) values ($1, $2)", [
+      migration.name,
+      migration.checksum,
+    ]);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback");
+    throw new Error(`the migration ${migration.name} failed`, { cause: error });
+  }
+}

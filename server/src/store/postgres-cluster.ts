@@ -1,0 +1,141 @@
+// The files of the embedded PostgreSQL: made once, in a folder of another name that is renamed when it is complete,
+// so that a start which was interrupted half-way leaves nothing that looks finished.
+import { randomBytes } from "node:crypto";
+import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, open, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { Secret } from "#lib/secret.ts";
+import { collect, type PostgresProgram } from "./postgres-program.ts";
+import { StartRefused } from "./start-refused.ts";
+
+/** The superuser that the platform connects as. */
+export const embeddedUser = "slipway";
+
+/** What there is below the embedded server's folder. */
+export function clusterPaths(folder: string) {
+  return {
+    dataFolder: join(folder, "data"),
+    /** The superuser's password. */
+    passwordFile: join(folder, "password"),
+    socketFolder: join(folder, "run"),
+    logFile: join(folder, "server.log"),
+  } as const;
+}
+
+const unfinishedPrefix = "data.new-";
+
+/** It takes about half a second; a slow disk may take a hundred times as long. */
+const initWaitMs = 120_000;
+
+/** Makes the cluster unless it is there; returns its password. Throws `StartRefused` when what is there cannot be used. */
+export async function prepareCluster(
+  folder: string,
+  options: { program: PostgresProgram; durable: boolean },
+): Promise<Secret> {
+  const { program } = options;
+  const paths = clusterPaths(folder);
+  for (const name of readdirSync(folder)) {
+    if (name.startsWith(unfinishedPrefix)) rmSync(join(folder, name), { recursive: true, force: true });
+  }
+  if (existsSync(paths.dataFolder)) {
+    checkVersion(paths.dataFolder, program.major);
+    adoptFiles(paths.dataFolder, program.owner);
+    return readPassword(paths.passwordFile);
+  }
+  const password = new Secret(randomBytes(24).toString("base64url"));
+  await writeDurably(paths.passwordFile, password.reveal());
+  const unfinished = await mkdtemp(join(folder, unfinishedPrefix));
+  await initialise(unfinished, { ...options, password });
+  await rename(unfinished, paths.dataFolder);
+  await syncFolder(folder);
+  return password;
+}
+
+/**
+ * The builtin locale C.UTF-8 sorts by code point and needs no locale files, so every machine sorts alike.
+ * The password goes through a file of its own, because initdb may run as another user.
+ */
+async function initialise(
+  target: string,
+  options: { program: PostgresProgram; durable: boolean; password: Secret },
+): Promise<void> {
+  const { program } = options;
+  chownSync(target, program.owner.uid, program.owner.gid);
+  const passwordFile = `${target}.password`;
+  await writeDurably(passwordFile, options.password.reveal());
+  chownSync(passwordFile, program.owner.uid, program.owner.gid);
+  try {
+    const access = ["-D", target, "-U", embeddedUser, "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
+    const form = ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"];
+    const parameters = [...access, ...form, "--no-instructions", ...(options.durable ? [] : ["--no-sync"])];
+    const child = program.run("initdb", parameters, {
+      cwd: "/",
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: initWaitMs,
+      detached: true,
+    });
+    const { code, output } = await collect(child);
+    if (code !== 0) {
+      throw new StartRefused(`The embedded database could not be made in ${target}: ${output.slice(-1000).trim()}`);
+    }
+  } finally {
+    rmSync(passwordFile, { force: true });
+  }
+}
+
+function checkVersion(dataFolder: string, major: number): void {
+  let found: string;
+  try {
+    found = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
+  } catch (error) {
+    throw new StartRefused(`${dataFolder} holds no PostgreSQL database; move it away to start with an empty one.`, {
+      cause: error,
+    });
+  }
+  if (found === String(major)) return;
+  throw new StartRefused(
+    `${dataFolder} was made by PostgreSQL ${found}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that made it.`,
+  );
+}
+
+function readPassword(passwordFile: string): Secret {
+  try {
+    return new Secret(readFileSync(passwordFile, "utf8").trim());
+  } catch (error) {
+    throw new StartRefused(`The embedded database's password cannot be read from ${passwordFile}.`, { cause: error });
+  }
+}
+
+/** PostgreSQL insists on owning its files; who runs it can change from start to start (see postgres-program.ts). */
+function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
+  if (statSync(path).uid === owner.uid) return;
+  for (const name of readdirSync(path, { recursive: true, encoding: "utf8" })) {
+    lchownSync(join(path, name), owner.uid, owner.gid);
+  }
+  chownSync(path, owner.uid, owner.gid);
+}
+
+async function writeDurably(path: string, text: string): Promise<void> {
+  const file = await open(path, "w", 0o600);
+  try {
+    await file.writeFile(`${text}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const file = await open(path, "r");
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Makes the private folder that holds everything. */
+export async function makeClusterFolder(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await chmod(folder, 0o700);
+}

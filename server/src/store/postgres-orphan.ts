@@ -1,0 +1,94 @@
+// What an earlier run of the embedded server may have left: its process, when the platform was killed and the server
+// was not; and its `postmaster.pid`, which PostgreSQL takes for a running server when the process id is in use again.
+import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { spawnSync } from "node:child_process";
+import { tmpdir } from "node:os";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { StartRefused } from "./start-refused.ts";
+
+/** Sockets live in a folder with this prefix below the system's temporary folder when the data folder's path is too long. */
+export const shortSocketPrefix = "slipway-postgres-";
+
+/** A fast shutdown ends sessions and writes a checkpoint; after that the server is told to drop everything, which loses nothing either. */
+const fastWaitMs = 15_000;
+const immediateWaitMs = 5_000;
+
+/** No system gives this process id, so PostgreSQL takes the file for a left-over one and still checks its shared memory. */
+const impossiblePid = 2_147_483_647;
+
+/** Stops a server that still works on the data folder and makes a left-over pid file harmless. Nothing of ours may be running on it. */
+export async function clearOrphan(dataFolder: string, tools: { log: Log; clock: Clock }): Promise<void> {
+  const pidFile = join(dataFolder, "postmaster.pid");
+  const lines = readLines(pidFile);
+  const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
+  if (!(pid > 0)) {
+    // Empty or torn: PostgreSQL refuses to start on it, and no server runs that has not filled it.
+    rmSync(pidFile, { force: true });
+    return;
+  }
+  if (isServerOf(pid, dataFolder)) {
+    tools.log.warn({ pid }, "an earlier platform's database server still runs; stopping it");
+    await stopOrphan(pid, { dataFolder, clock: tools.clock });
+  } else {
+    writeFileSync(pidFile, [impossiblePid, ...lines.slice(1)].join("\n"));
+  }
+  removeShortSocketFolder(lines[4]);
+}
+
+async function stopOrphan(pid: number, { dataFolder, clock }: { dataFolder: string; clock: Clock }): Promise<void> {
+  for (const [signal, waitMs] of [
+    ["SIGINT", fastWaitMs],
+    ["SIGQUIT", immediateWaitMs],
+  ] as const) {
+    signalIfThere(pid, signal);
+    const deadline = clock.monotonicMs() + waitMs;
+    while (clock.monotonicMs() < deadline) {
+      if (!isServerOf(pid, dataFolder)) return;
+      await clock.sleep(20);
+    }
+  }
+  throw new StartRefused(`Process ${pid} is a database server that works on ${dataFolder} and does not stop; end it.`);
+}
+
+function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, "utf8").split("\n");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** True when the process lives and is a PostgreSQL whose working folder is the data folder; a zombie has none any more. */
+export function isServerOf(pid: number, dataFolder: string): boolean {
+  if (process.platform !== "linux") return isServerByCommand(pid, dataFolder);
+  try {
+    const program = basename(readlinkSync(`/proc/${pid}/exe`));
+    return program.startsWith("postgres") && readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dataFolder);
+  } catch {
+    // It ended, or it belongs to another user and so is not a server of ours.
+    return false;
+  }
+}
+
+function isServerByCommand(pid: number, dataFolder: string): boolean {
+  const { stdout } = spawnSync("ps", ["-o", "command=", "-p", String(pid)], { encoding: "utf8", timeout: 5_000 });
+  return typeof stdout === "string" && stdout.includes("postgres") && stdout.includes(dataFolder);
+}
+
+function removeShortSocketFolder(named: string | undefined): void {
+  if (named === undefined || !basename(named).startsWith(shortSocketPrefix)) return;
+  if (dirname(named) === realpathSync(tmpdir()) || dirname(named) === tmpdir() || dirname(named) === "/tmp") {
+    rmSync(named, { recursive: true, force: true });
+  }
+}

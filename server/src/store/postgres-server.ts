@@ -1,0 +1,169 @@
+// The process of the embedded PostgreSQL: started, watched, started again after an unwanted end, stopped.
+import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { ChildProcess } from "node:child_process";
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { clearOrphan } from "./postgres-orphan.ts";
+import type { PostgresProgram } from "./postgres-program.ts";
+import { StartRefused } from "./start-refused.ts";
+
+/** Recovery after a crash reads at most the write-ahead log of one checkpoint interval; minutes are a broken disk. */
+const readyWaitMs = 120_000;
+const pollMs = 5;
+const fastWaitMs = 20_000;
+const immediateWaitMs = 5_000;
+/** Processes of a killed server notice its death within moments and let go of its shared memory. */
+const sharedMemoryWaitMs = 15_000;
+const restartBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 10_000, jitter: 0.2 };
+const logFileBytesMost = 1_000_000;
+
+export type PostgresServerOptions = {
+  readonly program: PostgresProgram;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly dataFolder: string;
+  readonly logFile: string;
+  readonly settings: readonly string[];
+};
+
+/** One server on one data folder. Make a new one to start after `stop()`. */
+export class PostgresServer {
+  readonly #options: PostgresServerOptions;
+  readonly #stopping = new AbortController();
+  #child: ChildProcess | undefined;
+  #restarting: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: PostgresServerOptions) {
+    this.#options = options;
+  }
+
+  /** Null while there is none. */
+  pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** Resolves when the server takes connections. Throws `StartRefused` with what it said. */
+  async start(): Promise<void> {
+    const { clock, logFile } = this.#options;
+    const deadline = clock.monotonicMs() + sharedMemoryWaitMs;
+    for (;;) {
+      const offset = startLogFile(logFile);
+      const child = this.#spawn();
+      if (await this.#isReady(child)) {
+        this.#child = child;
+        child.once("exit", (code, signal) => this.#onExit(code ?? signal));
+        // It may have died before anybody listened.
+        if (hasEnded(child)) this.#onExit(child.exitCode ?? child.signalCode);
+        return;
+      }
+      const said = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
+      if (!said.includes("shared memory block") || clock.monotonicMs() > deadline) {
+        throw new StartRefused(`The embedded database does not start; see ${logFile}. It said: ${said}`);
+      }
+      await clock.sleep(100, this.#stopping.signal);
+    }
+  }
+
+  /** Asks it to end sessions and write everything, and more harshly when it takes long. May be called twice. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    this.#stopping.abort(new Error("the embedded database is stopping"));
+    await this.#restarting;
+    if (this.#child !== undefined) await this.#end(this.#child);
+  }
+
+  /** In a session of its own, so that Ctrl-C in a terminal reaches the platform alone, which then stops things in order. */
+  #spawn(): ChildProcess {
+    const { program, dataFolder, logFile, settings } = this.#options;
+    const logTo = openSync(logFile, "a", 0o600);
+    try {
+      return program.run("postgres", ["-D", dataFolder, ...settings], {
+        cwd: "/",
+        detached: true,
+        stdio: ["ignore", logTo, logTo],
+      });
+    } finally {
+      closeSync(logTo);
+    }
+  }
+
+  /** False when the server ended instead. Its pid file says when it takes connections. */
+  async #isReady(child: ChildProcess): Promise<boolean> {
+    const { clock, dataFolder } = this.#options;
+    child.once("error", () => undefined);
+    const deadline = clock.monotonicMs() + readyWaitMs;
+    while (clock.monotonicMs() < deadline && !this.#stopping.signal.aborted) {
+      if (hasEnded(child)) return false;
+      if (saysReady(join(dataFolder, "postmaster.pid"), child.pid)) return true;
+      await clock.sleep(pollMs);
+    }
+    await this.#end(child);
+    return false;
+  }
+
+  #onExit(how: number | string | null): void {
+    this.#child = undefined;
+    if (this.#stopping.signal.aborted || this.#restarting !== undefined) return;
+    this.#options.log.error({ how }, "the embedded database ended; starting it again");
+    this.#restarting = this.#restart().finally(() => {
+      this.#restarting = undefined;
+    });
+  }
+
+  async #restart(): Promise<void> {
+    const { clock, dataFolder, log } = this.#options;
+    for (let attempt = 1; !this.#stopping.signal.aborted; attempt++) {
+      try {
+        await clock.sleep(backoffMs(restartBackoff, attempt, Math.random()), this.#stopping.signal);
+        await clearOrphan(dataFolder, { log, clock });
+        await this.start();
+        if (this.#child !== undefined) return;
+      } catch (error) {
+        if (!this.#stopping.signal.aborted) log.error({ err: error, attempt }, "the embedded database does not start");
+      }
+    }
+  }
+
+  async #end(child: ChildProcess): Promise<void> {
+    const { clock, log } = this.#options;
+    for (const [signal, waitMs] of [
+      ["SIGINT", fastWaitMs],
+      ["SIGQUIT", immediateWaitMs],
+      ["SIGKILL", immediateWaitMs],
+    ] as const) {
+      if (hasEnded(child)) return;
+      child.kill(signal);
+      const deadline = clock.monotonicMs() + waitMs;
+      while (!hasEnded(child) && clock.monotonicMs() < deadline) await clock.sleep(pollMs);
+      if (!hasEnded(child)) log.warn({ signal, waitMs }, "the embedded database did not stop");
+    }
+  }
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
+}
+
+/** Line 1 of the pid file is the server's process, line 8 its state. */
+function saysReady(pidFile: string, pid: number | undefined): boolean {
+  if (!existsSync(pidFile)) return false;
+  const lines = readFileSync(pidFile, "utf8").split("\n");
+  return lines[0] === String(pid) && lines[7]?.trim() === "ready";
+}
+
+/** Keeps the file small, with one older file beside it; returns where this start's lines will begin. */
+function startLogFile(path: string): number {
+  if (!existsSync(path)) return 0;
+  if (statSync(path).size > logFileBytesMost) {
+    renameSync(path, `${path}.1`);
+    return 0;
+  }
+  return statSync(path).size;
+}

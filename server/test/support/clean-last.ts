@@ -1,0 +1,35 @@
+// Cleaning up after a test in the right order. `t.after` runs first registered, first; so a folder or database that a
+// test asked for at its top would go before what the test opened in it. What is registered here runs after all that
+// is registered with `t.after`, last registered first.
+
+/** What of a test's context is needed here; `node:test` gives it to each test. */
+export type WithAfter = { after(run: () => Promise<void> | void): void };
+
+type Step = () => Promise<void> | void;
+
+const stepsOf = new WeakMap<WithAfter, Step[]>();
+
+/** Runs `step` after the test and after everything that the test itself closes. All steps run, even when one fails. */
+export function cleanLast(t: WithAfter, step: Step): void {
+  const known = stepsOf.get(t);
+  if (known !== undefined) {
+    known.push(step);
+    return;
+  }
+  const steps = [step];
+  stepsOf.set(t, steps);
+  // A hook that is registered while hooks run goes to the end of the line.
+  t.after(() => t.after(() => runAll(steps)));
+}
+
+async function runAll(steps: Step[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
+    try {
+      await step();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw new AggregateError(failures, "a test could not be cleaned up");
+}

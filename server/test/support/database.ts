@@ -1,0 +1,53 @@
+// A fresh, migrated database for each test, cloned from a template: `const { db, url } = await testDatabase(t);`.
+// The runner in tools/ starts one server for all files and names it in SLIPWAY_TEST_DATABASE; a file that is run alone
+// starts its own.
+import { randomBytes } from "node:crypto";
+import { after } from "node:test";
+import { silentLog } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
+import { openDatabase, type Db } from "#store/database.ts";
+import { cleanLast, type WithAfter } from "./clean-last.ts";
+import {
+  administer,
+  databaseUrl,
+  startTestServer,
+  templateName,
+  testDatabaseVariable,
+  type TestServer,
+} from "./test-server.ts";
+
+export type TestDatabase = {
+  readonly db: Db;
+  readonly url: Secret;
+};
+
+/** A fresh database with the current schema and nothing in it; closed and dropped after the test. */
+export async function testDatabase(t: WithAfter): Promise<TestDatabase> {
+  const url = await emptyDatabase(t, { template: templateName });
+  const db = await openDatabase({ url, connections: 10, log: silentLog });
+  cleanLast(t, () => db.destroy());
+  return { db, url };
+}
+
+/** The URL of a fresh database, by default without a schema; dropped after the test, whoever is connected still. */
+export async function emptyDatabase(t: WithAfter, options: { template?: string } = {}): Promise<Secret> {
+  const server = await serverUrl();
+  const name = `test_${process.pid}_${randomBytes(6).toString("hex")}`;
+  await administer(server, `create database ${name} template ${options.template ?? "template1"}`);
+  cleanLast(t, () => administer(server, `drop database if exists ${name} with (force)`));
+  return new Secret(databaseUrl(server, name));
+}
+
+let ownServer: Promise<TestServer> | undefined;
+
+after(async () => {
+  const server = await ownServer;
+  await server?.stop();
+});
+
+async function serverUrl(): Promise<string> {
+  const given = process.env[testDatabaseVariable];
+  if (given !== undefined && given !== "") return databaseUrl(given, "postgres");
+  ownServer ??= startTestServer();
+  return databaseUrl((await ownServer).url, "postgres");
+}

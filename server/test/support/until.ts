@@ -1,0 +1,29 @@
+// Waiting in tests: for a condition, with a deadline, never for a time.
+import { systemClock } from "#lib/clock.ts";
+
+const pauseMsFirst = 2;
+const pauseMsMost = 100;
+
+/** Polls `condition` until it gives something truthy, and returns that. Fails naming `what` (and the condition's last error) at the deadline. */
+export async function until<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  options: { deadlineMs?: number } = {},
+): Promise<NonNullable<T>> {
+  const { deadlineMs = 10_000 } = options;
+  const end = systemClock.monotonicMs() + deadlineMs;
+  let lastError: unknown;
+  for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 1.5, pauseMsMost)) {
+    try {
+      const found = await condition();
+      if (found) return found;
+      lastError = undefined;
+    } catch (error) {
+      lastError = error;
+    }
+    if (systemClock.monotonicMs() >= end) {
+      throw new Error(`within ${deadlineMs} ms it did not come true: ${what}`, { cause: lastError });
+    }
+    await systemClock.sleep(pauseMs);
+  }
+}
