@@ -1,0 +1,152 @@
+// Takes on builds, and requests to end them. Called by the API inside its own transactions, so that the build, the
+// change that it belongs to and the audit row are kept or dropped together; `queue.ts` does the work.
+import { sql } from "kysely";
+import { Fault } from "#lib/fault.ts";
+import { newBuildId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import type { Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { notify } from "#store/notify.ts";
+import { isEnd, statesBefore, type BuildState } from "./build-states.ts";
+
+export type BuildCause = "create" | "push" | "rebuild";
+
+export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: BuildState };
+
+/** Unfinished builds that one app may have; they wait for each other. */
+const unfinishedMax = 50;
+
+/**
+ * Adds a build to the queue, status `pending`. `request` is the app's request body without dockerAuth. Throws
+ * `Fault("rate_limited")` when too many builds of the app are unfinished. Locks the app's row.
+ */
+export async function receiveBuild(
+  tx: Tx,
+  build: {
+    readonly projectId: ProjectId;
+    readonly appId: AppId;
+    readonly cause: BuildCause;
+    readonly request: Readonly<Record<string, unknown>>;
+    readonly configToml: string | null;
+  },
+): Promise<ReceivedBuild> {
+  return await insertBuild(tx, { ...build, commit: null, settings: null });
+}
+
+/**
+ * Adds a build of the same source: the recorded commit and the stored settings of an earlier build, where it came so
+ * far; else what was requested then. Throws `Fault("not_found")` for a build that is not the app's.
+ */
+export async function rebuild(
+  tx: Tx,
+  given: { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId },
+): Promise<ReceivedBuild> {
+  const earlier = await tx
+    .selectFrom("builds")
+    .select(["request", "config_toml", "commit_sha", "settings"])
+    .where("id", "=", given.buildId)
+    .where("app_id", "=", given.appId)
+    .where("project_id", "=", given.projectId)
+    .executeTakeFirst();
+  if (earlier === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
+  return await insertBuild(tx, {
+    projectId: given.projectId,
+    appId: given.appId,
+    cause: "rebuild",
+    request: earlier.request as Readonly<Record<string, unknown>>,
+    configToml: earlier.config_toml,
+    commit: earlier.commit_sha,
+    settings: earlier.settings as object | null,
+  });
+}
+
+/**
+ * Asks for the end of a build. One that nobody works on is `cancelled` at once; else its worker ends it within about a
+ * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
+ */
+export async function requestCancel(
+  tx: Tx,
+  given: { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId },
+): Promise<{ readonly status: BuildState }> {
+  const build = await tx
+    .selectFrom("builds")
+    .select("status")
+    .where("id", "=", given.buildId)
+    .where("app_id", "=", given.appId)
+    .where("project_id", "=", given.projectId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (build === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
+  if (isEnd(build.status)) {
+    throw new Fault("conflict", `The build has ended already, with status ${build.status}; only one that runs can be cancelled.`);
+  }
+  const cancelled = await tx
+    .updateTable("builds")
+    .set({
+      status: "cancelled",
+      reason: "Cancelled before it began.",
+      cancel_requested_at: sql<Date>`now()`,
+      ended_at: sql<Date>`now()`,
+      updated_at: sql<Date>`now()`,
+    })
+    .where("id", "=", given.buildId)
+    .where("status", "=", "pending")
+    .returning("status")
+    .executeTakeFirst();
+  if (cancelled === undefined) {
+    await tx
+      .updateTable("builds")
+      .set({ cancel_requested_at: sql<Date>`coalesce(cancel_requested_at, now())`, updated_at: sql<Date>`now()` })
+      .where("id", "=", given.buildId)
+      .where("status", "in", statesBefore("cancelled"))
+      .execute();
+  }
+  await notify(tx, "builds", given.buildId);
+  return { status: cancelled?.status ?? build.status };
+}
+
+async function insertBuild(
+  tx: Tx,
+  build: {
+    readonly projectId: ProjectId;
+    readonly appId: AppId;
+    readonly cause: BuildCause;
+    readonly request: Readonly<Record<string, unknown>>;
+    readonly configToml: string | null;
+    readonly commit: string | null;
+    readonly settings: object | null;
+  },
+): Promise<ReceivedBuild> {
+  // Numbers are given one after the other: whoever adds a build holds the app's row until its transaction ends.
+  await tx.selectFrom("apps").select("id").where("id", "=", build.appId).forUpdate().executeTakeFirst();
+  const { latest, unfinished } = await tx
+    .selectFrom("builds")
+    .select([
+      sql<number>`coalesce(max(number), 0)`.as("latest"),
+      sql<number>`count(*) filter (where ended_at is null)`.as("unfinished"),
+    ])
+    .where("app_id", "=", build.appId)
+    .executeTakeFirstOrThrow();
+  if (unfinished >= unfinishedMax) {
+    throw new Fault("rate_limited", `The app has ${unfinished} unfinished builds already; wait for one to end, or cancel some.`, {
+      retryAfterSeconds: 30,
+    });
+  }
+  const buildId = newBuildId();
+  await tx
+    .insertInto("builds")
+    .values({
+      id: buildId,
+      project_id: build.projectId,
+      app_id: build.appId,
+      number: latest + 1,
+      cause: build.cause,
+      status: "pending",
+      request: toJson(build.request),
+      config_toml: build.configToml,
+      commit_sha: build.commit,
+      settings: build.settings === null ? null : toJson(build.settings),
+    })
+    .execute();
+  await notify(tx, "builds", buildId);
+  return { buildId, number: latest + 1, status: "pending" };
+}
