@@ -1,0 +1,86 @@
+"""Imports the app's `main.py`, and says clearly why when that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from .failures import describe, print_failure
+
+MESSAGE_CHARACTERS_MAX = 2000
+
+
+class AppError(Exception):
+    """The app cannot be served. `report` is "<type>: <message>" for the platform; all else is printed already."""
+
+    def __init__(self, kind: str, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.report = "%s: %s" % (kind, message)
+        self.exit_code = exit_code
+
+
+def import_app():
+    """The module `main` of the working directory. Raises AppError, after the log says what happened."""
+    if not os.path.isfile("main.py") and not os.path.isfile(os.path.join("main", "__init__.py")):
+        message = "there is no main.py in the app's folder (%s)" % os.getcwd()
+        raise failed("FileNotFoundError", message)
+    try:
+        import main
+    except SystemExit as error:
+        if _stopped_by:
+            raise AppError("Stopped", "stopped while the app was imported", 128 + _stopped_by[0]) from None
+        print_failure(error)
+        raise failed("SystemExit", "main.py called sys.exit(%r) while it was imported" % (error.code,)) from None
+    except KeyboardInterrupt:
+        raise AppError("Stopped", "interrupted while the app was imported", 130) from None
+    except BaseException as error:
+        print_failure(error)
+        kind, message = describe(error)
+        hint = shadow_hint()
+        if hint:
+            sys.stderr.write(hint + "\n")
+        raise failed(kind, message or kind) from None
+    return main
+
+
+_stopped_by: list = []
+
+
+def stop_starting(number: int, _frame) -> None:
+    """The SIGTERM handler during the import: ends it as sys.exit() would; the second time, at once."""
+    signal.signal(signal.SIGTERM, stop_at_once)
+    _stopped_by.append(number)
+    raise SystemExit(128 + number)
+
+
+def stop_at_once(number: int, _frame) -> None:
+    """A signal handler for those who ask twice."""
+    os._exit(128 + number)
+
+
+def failed(kind: str, message: str) -> AppError:
+    """Prints the lines by which the platform's clients know a failed start, and returns the error to raise."""
+    line = " ".join(message.split())
+    if len(line) > MESSAGE_CHARACTERS_MAX:
+        line = line[:MESSAGE_CHARACTERS_MAX] + "…"
+    sys.stderr.write("|| ERROR || Failure to initialize user app || END ERROR ||\n")
+    sys.stderr.write("|| ERROR || Error: %s || END ERROR ||\n" % line)
+    sys.stderr.flush()
+    return AppError(kind, message)
+
+
+def shadow_hint() -> str | None:
+    """A sentence on modules of the app whose names standard modules have already taken; None when there are none."""
+    folder = os.getcwd()
+    taken = []
+    for entry in sorted(os.listdir(folder)):
+        name, dot, ending = entry.partition(".")
+        module = sys.modules.get(name)
+        if dot and ending == "py" and module is not None:
+            origin = getattr(module, "__file__", None) or ""
+            if not origin.startswith(folder + os.sep):
+                taken.append(entry)
+    if not taken:
+        return None
+    return "Note: %s cannot be imported by that name, because a standard module has it; rename it." % ", ".join(taken)

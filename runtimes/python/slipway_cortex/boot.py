@@ -1,0 +1,150 @@
+"""From the start of the process to its end: settings, port, the app's import, serving, draining, exit.
+
+Exit codes: 0 after a drain, 1 when the app cannot be imported, 2 for a setting that cannot be used,
+143 or 130 (128 + signal) when stopped while starting or for the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+
+from . import app_log
+from .app_import import AppError, import_app, stop_at_once, stop_starting
+from .forks import let_go_after_fork
+from .listen import ReadyReport, listen
+from .service import Service
+from .settings import SettingError, Settings, take_ready_fd, take_settings
+from .starting import Starting
+
+LEAVING_SECONDS = 5.0  # For the app's non-daemon threads, then its atexit handlers, when the process ends.
+CANCEL_SECONDS = 2.0  # For tasks that are still there after the drain.
+
+
+def run(here: str) -> None:
+    """Runs until the process is told to stop. `here` is the runtime's folder."""
+    report = ReadyReport(take_ready_fd(os.environ))
+    try:
+        settings = take_settings(os.environ)
+        listener = listen(settings.host, settings.port)
+    except (SettingError, OSError) as error:
+        sys.stderr.write("slipway: %s\n" % error)
+        report.failed(error)
+        sys.exit(2)
+    arrange(here)
+    app_log.install(settings.log_frames)
+    starting = Starting(listener)
+    descriptors = [starting.descriptors, report.descriptors]
+    let_go_after_fork(descriptors)
+    starting.start()
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)  # The one that the app gets when it asks for one at import.
+    signal.signal(signal.SIGTERM, stop_starting)
+    try:
+        module = import_app()
+    except AppError as error:
+        report.failed(error)
+        leave(error.exit_code)
+    if loop.is_closed():
+        loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    serve(settings, loop, module, listener, starting, report, descriptors)
+    leave(0)
+
+
+def arrange(here: str) -> None:
+    """Gives the app the path and the arguments that it would have if it had been started itself."""
+    folder = os.getcwd()
+    sys.path[:] = [folder] + [entry for entry in sys.path if entry not in (here, folder, "")]
+    sys.path.append(os.path.join(here, "fallback"))
+    sys.argv[:] = [os.path.join(folder, "main.py")]
+
+
+def serve(settings: Settings, loop, module, listener, starting: Starting, report: ReadyReport, descriptors: list) -> None:
+    """Serves until drained, then gives what is left of the app's tasks a moment to be cancelled."""
+    service = Service(settings, loop, module, loop.stop)
+    apps_own = signal.getsignal(signal.SIGTERM)
+
+    def drain(number: int) -> None:
+        loop.remove_signal_handler(number)
+        signal.signal(number, stop_at_once)
+        service.drain()
+
+    descriptors[0] = lambda: descriptors_of(service, listener)
+    server = loop.run_until_complete(open_port(service, listener, starting.stop()))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, drain, number)
+    report.ready(listener.getsockname()[1], settings)
+    while not service.stopped:
+        try:
+            loop.run_forever()
+        except SystemExit:
+            continue  # A task of the app called sys.exit(); that ends the task, not the replica.
+    server.close()
+    finish_tasks(loop)
+    if callable(apps_own) and apps_own is not stop_starting:
+        try:
+            apps_own(signal.SIGTERM, None)  # The app's own clean-up, once nothing runs any more.
+        except SystemExit:
+            pass
+
+
+async def open_port(service: Service, listener, held: list):
+    """Begins to serve the port and the connections that came while the app was imported."""
+    loop = service.loop
+    server = await loop.create_server(service.protocol, sock=listener, backlog=2048)
+    for client, seen in held:
+        try:
+            await loop.connect_accepted_socket(lambda seen=seen: service.protocol(seen), client)
+        except OSError:
+            continue
+    return server
+
+
+def descriptors_of(service: Service, listener) -> list:
+    """The descriptors of the port and of every connection."""
+    found = [listener.fileno()]
+    for connection in list(service.connections):
+        client = connection.transport.get_extra_info("socket")
+        if client is not None:
+            found.append(client.fileno())
+    return found
+
+
+def finish_tasks(loop) -> None:
+    """Cancels the tasks that are left and closes async generators, within CANCEL_SECONDS."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+
+    async def wait() -> None:
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+        await asyncio.wait_for(loop.shutdown_asyncgens(), CANCEL_SECONDS)
+
+    try:
+        loop.run_until_complete(wait())
+    except (Exception, SystemExit, asyncio.CancelledError):
+        pass  # It was their last chance; the process ends in any case.
+
+
+def leave(code: int) -> None:
+    """Ends the process as Python does (threads joined, atexit handlers), but within a bound."""
+    app_log.end_all()
+
+    def watch() -> None:
+        time.sleep(LEAVING_SECONDS)  # Normally the process is gone by then.
+        # A thread of the app does not end, so its atexit handlers have not had their turn.
+        handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        handlers.start()
+        handlers.join(LEAVING_SECONDS)
+        app_log.end_all()
+        os._exit(code)
+
+    threading.Thread(target=watch, name="slipway-leaving", daemon=True).start()
+    sys.exit(code)

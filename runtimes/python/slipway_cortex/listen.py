@@ -1,0 +1,70 @@
+"""Opens the port, and tells the platform once whether the app is ready."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+
+from .failures import describe
+
+BACKLOG = 2048
+
+
+def listen(host: str, port: int):
+    """A listening, non-blocking socket. Raises OSError that names the address."""
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise OSError("cannot listen on %s:%d: %s" % (host, port, error.strerror or error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+class ReadyReport:
+    """The descriptor in SLIPWAY_READY_FD: one JSON line is written to it, then it is closed."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+        self._wanted = fd is not None
+        if fd is not None:
+            try:
+                os.set_inheritable(fd, False)
+            except OSError:
+                self._fd = None  # Not an open descriptor.
+
+    def ready(self, port: int, settings) -> None:
+        """The port answers and the app is imported."""
+        self._write({"ready": True, "port": port})
+        if settings.port == 0 and not self._wanted:
+            sys.stderr.write("slipway: listening on port %d\n" % port)  # Nobody could know it otherwise.
+
+    def failed(self, error: BaseException) -> None:
+        """The app is not going to be ready."""
+        kind, message = describe(error)
+        self._write({"ready": False, "error": getattr(error, "report", "%s: %s" % (kind, message))})
+
+    def descriptors(self) -> list:
+        """The descriptors that a forked child must let go of."""
+        return [] if self._fd is None else [self._fd]
+
+    def _write(self, value: dict) -> None:
+        fd, self._fd = self._fd, None
+        if fd is None:
+            return
+        try:
+            os.write(fd, json.dumps(value).encode("ascii") + b"\n")
+        except OSError:
+            pass  # Nobody listens; the port tells the same.
+        finally:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
