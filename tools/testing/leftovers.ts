@@ -1,0 +1,69 @@
+// What a run of the tests must not leave behind: processes and temporary files. The run has a temporary folder of its own,
+// named in TMPDIR: what is in it at the end was left, and so was every process that mentions it.
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, chmodSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A process that outlived the run. */
+export type LeftProcess = { readonly pid: number; readonly command: string };
+
+/** The temporary folder of one run. */
+export type RunFolder = {
+  readonly path: string;
+  /** Names of files and folders that are still in it. */
+  filesLeft(): string[];
+  /** Processes whose command line, environment or working folder names it; always empty where there is no /proc. */
+  processesLeft(): LeftProcess[];
+  remove(): void;
+};
+
+/** Makes the folder; its name is short, because paths of Unix sockets are limited. */
+export function makeRunFolder(): RunFolder {
+  const path = mkdtempSync(join(tmpdir(), "slipway-"));
+  // Programs that give up the rights of root must be able to pass through.
+  chmodSync(path, 0o711);
+  return {
+    path,
+    filesLeft: () => readdirSync(path).sort(),
+    processesLeft: () => processesNaming(path),
+    remove: () => rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }),
+  };
+}
+
+function processesNaming(path: string): LeftProcess[] {
+  const own = new Set([process.pid, process.ppid]);
+  const pids = listProcesses().filter((pid) => !own.has(pid));
+  return pids.flatMap((pid) => {
+    const command = readProcess(pid, "cmdline").replaceAll("\0", " ").trim();
+    const isNaming = [command, readProcess(pid, "environ"), workingFolder(pid)].some((text) => text.includes(path));
+    // A process that has ended and that nobody asked about yet has no command line.
+    return isNaming && command !== "" ? [{ pid, command: command.slice(0, 200) }] : [];
+  });
+}
+
+function listProcesses(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** The empty text for a process that is gone or another user's. */
+function readProcess(pid: number, file: "cmdline" | "environ"): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function workingFolder(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return "";
+  }
+}

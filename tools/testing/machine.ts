@@ -1,0 +1,65 @@
+// What suites need from the machine besides Node.js. As root on Debian it is installed; elsewhere the suites that need
+// it skip themselves, and this says so beforehand.
+import { spawnSync } from "node:child_process";
+
+type Need = {
+  readonly name: string;
+  readonly probe: readonly string[];
+  readonly packages: readonly string[];
+  readonly use: string;
+};
+
+const needs: readonly Need[] = [
+  {
+    name: "git",
+    probe: ["git", "--version"],
+    packages: ["git", "ca-certificates"],
+    use: "suites that clone repositories",
+  },
+  {
+    name: "python3 with venv",
+    probe: ["python3", "-c", "import venv, ensurepip"],
+    packages: ["python3", "python3-venv"],
+    use: "suites that run apps",
+  },
+];
+
+/** The longest that one command of the package manager may take. */
+const installWaitMs = 300_000;
+
+/** Installs what is missing where it may, and prints one line about each thing that it installed or could not. */
+export function prepareMachine(print: (line: string) => void): void {
+  const missing = needs.filter((need) => !isThere(need));
+  if (missing.length === 0) return;
+  const names = missing.map(({ name }) => name).join(", ");
+  const obstacle = installObstacle();
+  if (obstacle === null) {
+    print(`Installing ${names} with apt-get …`);
+    install(missing.flatMap(({ packages }) => packages));
+  }
+  for (const need of missing.filter((one) => !isThere(one))) {
+    print(
+      `${need.name} is missing${obstacle === null ? "" : ` and was not installed (${obstacle})`}: ${need.use} are skipped.`,
+    );
+  }
+}
+
+function isThere({ probe: [command = "", ...parameters] }: Need): boolean {
+  return spawnSync(command, parameters, { stdio: "ignore", timeout: 20_000 }).status === 0;
+}
+
+function installObstacle(): string | null {
+  if (process.getuid?.() !== 0) return "this user is not root";
+  if (spawnSync("apt-get", ["--version"], { stdio: "ignore" }).status !== 0) return "there is no apt-get";
+  return null;
+}
+
+function install(packages: readonly string[]): void {
+  const options = {
+    stdio: "ignore",
+    timeout: installWaitMs,
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+  } as const;
+  spawnSync("apt-get", ["update"], options);
+  spawnSync("apt-get", ["install", "-y", "--no-install-recommends", ...packages], options);
+}
