@@ -1,0 +1,30 @@
+// Every action that the audit log knows, `<area>.<verb>`. Closed: what is not listed cannot be recorded.
+
+/** Action → one sentence for the documentation. */
+export const actionTable = {
+  "platform.bootstrap": "The first start made an owner, a project, a signing key and tokens.",
+  "project.create": "A project was made.",
+  "project.update": "A project's name was changed.",
+  "member.add": "A person became a member of a project.",
+  "member.update": "A member's role was changed.",
+  "member.remove": "A person's membership ended.",
+  "signing_key.create": "A key that signs tokens was made; an older one was retired.",
+  "token.create": "A service account, inference or operator token was issued.",
+  "token.revoke": "A token was revoked.",
+  "app.create": "An app was created, or its settings were replaced by a repeated create.",
+  "app.update": "An app's settings were changed.",
+  "app.delete": "An app was deleted.",
+  "app.promote": "A release of an app began to take its calls.",
+  "build.create": "A build was requested.",
+  "build.cancel": "A build was cancelled.",
+  "build.rebuild": "A build was repeated.",
+  "secrets.read": "Secrets were shown.",
+  "secrets.update": "Secrets were set or removed.",
+  "git_credentials.read": "The list of git credentials was shown.",
+  "git_credentials.update": "A git credential was set.",
+  "git_credentials.delete": "A git credential was removed.",
+  "replica.stop": "A replica was stopped by hand.",
+  "audit_log.read": "The audit log was read.",
+} as const;
+
+export type AuditAction = keyof typeof actionTable;

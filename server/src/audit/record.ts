@@ -1,0 +1,47 @@
+// The only way into the audit log. Called within the transaction of the change it describes, so that neither is there
+// without the other; a refused or failed action is recorded by itself.
+import { toJson } from "#store/json.ts";
+import type { Db } from "#store/database.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { AuditAction } from "./actions.ts";
+import type { By } from "./actor.ts";
+import { insertEntry } from "./audit-store.ts";
+import { cutText, maskChanges, type Changes } from "./mask.ts";
+
+/** What happened. Secrets in `changes` are masked here, but a `reason` is kept as it is: it must hold none. */
+export type AuditEntry = {
+  /** Null for what belongs to no project. */
+  readonly projectId: ProjectId | null;
+  readonly action: AuditAction;
+  readonly outcome?: "success" | "failure";
+  readonly by: By;
+  readonly resource?: { readonly type: string; readonly id?: string; readonly name?: string };
+  readonly changes?: Changes;
+  /** For failures: a sentence. */
+  readonly reason?: string;
+};
+
+const nameLengthMost = 300;
+const userAgentLengthMost = 500;
+
+/** Writes one row. `tx` is the transaction of the change, or the database for what was refused. */
+export async function record(tx: Db, entry: AuditEntry): Promise<void> {
+  const { actor, request } = entry.by;
+  const name = (text: string | null | undefined): string | null => (text == null ? null : cutText(text, nameLengthMost));
+  await insertEntry(tx, {
+    project_id: entry.projectId,
+    action: entry.action,
+    outcome: entry.outcome ?? "success",
+    actor_type: actor.type,
+    actor_id: name(actor.id),
+    actor_name: name(actor.name),
+    resource_type: name(entry.resource?.type),
+    resource_id: name(entry.resource?.id),
+    resource_name: name(entry.resource?.name),
+    request_id: name(request?.id),
+    address: name(request?.address),
+    user_agent: request?.userAgent == null ? null : cutText(request.userAgent, userAgentLengthMost),
+    changes: entry.changes === undefined ? null : toJson(maskChanges(entry.changes)),
+    reason: entry.reason === undefined ? null : cutText(entry.reason),
+  });
+}

@@ -1,0 +1,172 @@
+// Rows as a queue: a worker claims a row for a time, extends that time while it works, and lets go. When a worker dies
+// its time runs out and another may claim. Each claim raises the row's epoch, and every write of a worker names the
+// epoch it holds, so a worker that was given up on can no longer change anything. All times are the database's.
+import { sql, type RawBuilder } from "kysely";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db } from "./database.ts";
+import type { Tables } from "./tables.ts";
+
+/** Tables with the columns id, lease_holder, lease_epoch and lease_until. */
+export type LeasedTable = {
+  [Name in keyof Tables]: Tables[Name] extends { id: unknown; lease_epoch: unknown } ? Name : never;
+}[keyof Tables];
+
+type IdOf<Name extends LeasedTable> = Tables[Name] extends { id: infer Id } ? Id : never;
+
+/** The right to work on one row. */
+export type Lease<Name extends LeasedTable> = {
+  readonly id: IdOf<Name>;
+  readonly epoch: number;
+  /** True when the row was taken from a worker whose time had run out. */
+  readonly isTakenOver: boolean;
+};
+
+/** What the signal of `keep` carries when the row belongs to somebody else, or may by now. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+}
+
+/** A lease that is extended until `stop()`. */
+export type KeptLease = {
+  /** Aborted with `LeaseLost` when the work must end because somebody else may have the row. */
+  readonly signal: AbortSignal;
+  stop(): Promise<void>;
+};
+
+export type LeaseOptions<Name extends LeasedTable> = {
+  readonly db: Db;
+  readonly table: Name;
+  /** Who claims; unique among running platforms. */
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly log: Log;
+  readonly clock?: Clock;
+};
+
+/** One holder's leases on the rows of one table. */
+export class Leases<Name extends LeasedTable> {
+  readonly #options: LeaseOptions<Name>;
+  readonly #clock: Clock;
+
+  constructor(options: LeaseOptions<Name>) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /**
+   * Claims up to `limit` rows that fulfil `where` and that nobody holds, in `order`. Rows that another transaction
+   * has locked are passed over, never waited for.
+   */
+  async claim(wanted: {
+    where: RawBuilder<unknown>;
+    order: RawBuilder<unknown>;
+    limit: number;
+  }): Promise<Lease<Name>[]> {
+    const { db, table, holder, leaseMs } = this.#options;
+    const { rows } = await sql<{ id: IdOf<Name>; epoch: number; taken: boolean }>`
+      with free as (
+        select id, lease_holder is not null as taken from ${sql.table(table)}
+         where (${wanted.where}) and (lease_until is null or lease_until < clock_timestamp())
+         order by ${wanted.order} limit ${wanted.limit} for update skip locked
+      )
+      update ${sql.table(table)} as claimed
+         set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}
+        from free where claimed.id = free.id
+      returning claimed.id as id, claimed.lease_epoch as epoch, free.taken as taken`.execute(db);
+    return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
+  }
+
+  /** A condition for updates by the worker: true only while the row is its own. Use it in every one, and look at the count. */
+  held(lease: Lease<Name>): RawBuilder<boolean> {
+    const { holder } = this.#options;
+    return sql<boolean>`(id = ${lease.id} and lease_epoch = ${lease.epoch} and lease_holder = ${holder})`;
+  }
+
+  /** Extends the lease from now; false when it is somebody else's. An expired one that nobody took is extended too. */
+  async renew(lease: Lease<Name>): Promise<boolean> {
+    const { db, table, leaseMs } = this.#options;
+    const result = await sql`
+      update ${sql.table(table)} set lease_until = ${untilTime(leaseMs)} where ${this.held(lease)}`.execute(db);
+    return result.numAffectedRows === 1n;
+  }
+
+  /** Lets go, in `tx` when given; false when the lease was lost before. */
+  async release(lease: Lease<Name>, tx: Db = this.#options.db): Promise<boolean> {
+    const result = await sql`
+      update ${sql.table(this.#options.table)} set lease_holder = null, lease_until = null
+       where ${this.held(lease)}`.execute(tx);
+    return result.numAffectedRows === 1n;
+  }
+
+  /** Takes back up to `limit` leases whose time ran out, the oldest first, so that nobody holds the rows; returns the rows' ids. */
+  async reap(limit: number): Promise<IdOf<Name>[]> {
+    const { db, table } = this.#options;
+    const { rows } = await sql<{ id: IdOf<Name> }>`
+      with lost as (
+        select id from ${sql.table(table)} where lease_until < clock_timestamp()
+         order by lease_until limit ${limit} for update skip locked
+      )
+      update ${sql.table(table)} as reaped
+         set lease_holder = null, lease_until = null, lease_epoch = lease_epoch + 1
+        from lost where reaped.id = lost.id returning reaped.id as id`.execute(db);
+    return rows.map((row) => row.id);
+  }
+
+  /** Extends the lease three times per lease time until `stop()`, which does not release it. */
+  keep(lease: Lease<Name>): KeptLease {
+    const lost = new AbortController();
+    const stopping = new AbortController();
+    const running = this.#keepRenewing(lease, { lost, stopping: stopping.signal });
+    return {
+      signal: lost.signal,
+      async stop() {
+        stopping.abort(new Error("the work is done"));
+        await running;
+      },
+    };
+  }
+
+  async #keepRenewing(lease: Lease<Name>, control: { lost: AbortController; stopping: AbortSignal }): Promise<void> {
+    const { leaseMs, log, table } = this.#options;
+    const everyMs = leaseMs / 3;
+    let safeUntilMs = this.#clock.monotonicMs() + leaseMs;
+    while (await this.#pause(everyMs, control.stopping)) {
+      const askedMs = this.#clock.monotonicMs();
+      try {
+        const isHeld = await this.#within(safeUntilMs - everyMs - askedMs, () => this.renew(lease));
+        safeUntilMs = isHeld ? askedMs + leaseMs : 0;
+      } catch (error) {
+        log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
+      }
+      // A third of the time is left to the worker for ending its work.
+      if (this.#clock.monotonicMs() + everyMs < safeUntilMs) continue;
+      control.lost.abort(new LeaseLost(`the lease of ${table} ${lease.id} was lost`));
+      return;
+    }
+  }
+
+  /** The database may take longer than the lease lasts: then the answer is of no use any more. */
+  async #within(waitMs: number, ask: () => Promise<boolean>): Promise<boolean> {
+    const done = new AbortController();
+    const late = this.#clock.sleep(waitMs, done.signal).then(
+      () => Promise.reject(new Error(`no answer within ${Math.round(waitMs)} ms`)),
+      () => false,
+    );
+    try {
+      return await Promise.race([ask(), late]);
+    } finally {
+      done.abort();
+    }
+  }
+
+  /** False when stopped. */
+  async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
+    await this.#clock.sleep(ms, signal).catch(() => undefined);
+    return !signal.aborted;
+  }
+}
+
+function untilTime(leaseMs: number): RawBuilder<unknown> {
+  return sql`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`;
+}
