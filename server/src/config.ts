@@ -56,10 +56,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Parses the environment. Throws `ConfigRefused` for the first thing that is wrong. */
 export function readConfig(environment: Environment): Config {
   for (const name of Object.keys(environment)) {
-    if (!name.startsWith("SLIPWAY_") || Object.hasOwn(settingTable, name)) continue;
+    // SLIPWAY_TEST_… is between the test runner and test files; a platform started by a test may inherit it.
+    if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
     const close = nearest(name, Object.keys(settingTable));
     throw new ConfigRefused(
-      `${name} is not a setting${close ? `; did you mean ${close}?` : ""} See --help for all of them.`,
+      `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
     );
   }
   const text = (name: SettingName): string | null => rawValue(environment, name);
@@ -67,7 +68,7 @@ export function readConfig(environment: Environment): Config {
   const publicUrl = text("SLIPWAY_PUBLIC_URL");
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
   return Object.freeze<Config>({
-    host: text("SLIPWAY_HOST") ?? "127.0.0.1",
+    host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
     publicUrl: publicUrl === null ? null : parseUrl("SLIPWAY_PUBLIC_URL", publicUrl),
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
@@ -122,6 +123,11 @@ function parseInteger(name: SettingName, given: string): number {
   return value;
 }
 
+function parseWord(name: SettingName, given: string): string {
+  if (/^[^\s/]+$/.test(given)) return given;
+  throw new ConfigRefused(`${name} is "${given}", but must be one word without spaces and slashes.`);
+}
+
 function parseBoolean(name: SettingName, given: string): boolean {
   if (given === "true" || given === "1") return true;
   if (given === "false" || given === "0") return false;
@@ -144,9 +150,8 @@ function parseList(given: string | null): string[] {
 function parseUrl(name: SettingName, given: string): string {
   const url = URL.parse(given);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.search !== "" || url.hash !== "") {
-    throw new ConfigRefused(
-      `${name} is "${given}", but must be an http or https URL without user, query and fragment.`,
-    );
+    const shown = given.includes("@") ? "not usable (its value is not shown)" : `"${given}"`;
+    throw new ConfigRefused(`${name} is ${shown}, but must be an http or https URL without user, query and fragment.`);
   }
   return given.replace(/\/+$/, "");
 }

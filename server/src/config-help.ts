@@ -1,0 +1,89 @@
+// Settings in words, made from their table: for `--help` and for docs/settings.md.
+import { settingTable, type Setting } from "./config-table.ts";
+
+/** Columns of a terminal that `--help` is laid out for. */
+const helpWidth = 100;
+const indent = "      ";
+
+/** What the setting may be, in words: `whole number from 1 to 64`. */
+export function allowedText({ kind, least, most, choices }: Setting): string {
+  switch (kind) {
+    case "integer":
+      return `whole number from ${least ?? 0} to ${most ?? Number.MAX_SAFE_INTEGER}`;
+    case "boolean":
+      return "true or false";
+    case "choice":
+      return (choices ?? []).join(", ");
+    case "list":
+      return "list, separated by commas";
+    case "url":
+      return "http or https URL";
+    case "secret":
+      return "secret text";
+    case "text":
+    case "word":
+      return "text";
+  }
+}
+
+/** What is used when the setting is not given. */
+export function defaultText(setting: Setting): string {
+  if (setting.default === null) return "unset";
+  return setting.default === "" ? "empty" : setting.default;
+}
+
+/** What `--help` prints. */
+export function helpText(): string {
+  const settings = Object.entries(settingTable as Record<string, Setting>).map(
+    ([name, setting]) =>
+      `  ${name}  (${allowedText(setting)}; default ${defaultText(setting)})\n${wrap(setting.about)}\n`,
+  );
+  return [
+    "Slipway: an open, self-hosted serverless platform.",
+    "",
+    "Usage: npm start                start the platform",
+    "       npm start -- --help      show this text",
+    "       npm start -- --version   show the version",
+    "",
+    "Settings are environment variables; an empty one counts as not given:",
+    "",
+    ...settings,
+  ].join("\n");
+}
+
+/** What docs/settings.md holds. */
+export function settingsPage(): string {
+  const rows = Object.entries(settingTable as Record<string, Setting>).map(([name, setting]) => {
+    const cells = [`\`${name}\``, allowedText(setting), `\`${defaultText(setting)}\``, setting.about];
+    return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  });
+  return [
+    "# Settings",
+    "",
+    "<!-- Made by tools/settings.ts from server/src/config-table.ts. Change it there, then: node tools/settings.ts --write -->",
+    "",
+    "Slipway is set up by environment variables. All have a default that works; an empty one counts as not given. A name",
+    "that is not in this table, or a value that is not allowed, stops the start with a message that says what is.",
+    "",
+    "| variable | allowed | default | what it does |",
+    "|---|---|---|---|",
+    ...rows,
+    "",
+    "Variables that tools look for are handed on to git, pip and builds: `PATH`, `HTTPS_PROXY`, `NO_PROXY`, `PIP_*`, `UV_*`,",
+    "`SSL_CERT_FILE`, `PYENV_ROOT` and their kind. Nothing else of the platform's environment reaches an app.",
+    "",
+  ].join("\n");
+}
+
+function wrap(text: string): string {
+  const lines: string[] = [];
+  let line = indent;
+  for (const word of text.split(" ")) {
+    if (line.length + word.length > helpWidth && line !== indent) {
+      lines.push(line.trimEnd());
+      line = indent;
+    }
+    line += `${word} `;
+  }
+  return [...lines, line.trimEnd()].join("\n");
+}
