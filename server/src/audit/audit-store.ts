@@ -33,5 +33,8 @@ export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]
   if (query.actorId !== undefined) rows = rows.where("actor_id", "=", query.actorId);
   if (query.outcome !== undefined) rows = rows.where("outcome", "=", query.outcome);
   if (query.beforeId !== undefined) rows = rows.where("id", "<", query.beforeId);
-  return rows.orderBy("id", "desc").limit(query.limit + 1).execute();
+  return rows
+    .orderBy("id", "desc")
+    .limit(query.limit + 1)
+    .execute();
 }

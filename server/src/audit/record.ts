@@ -27,7 +27,7 @@ const userAgentLengthMost = 500;
 /** Writes one row. `tx` is the transaction of the change, or the database for what was refused. */
 export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   const { actor, request } = entry.by;
-  const name = (text: string | null | undefined): string | null => (text == null ? null : cutText(text, nameLengthMost));
+  const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMost);
   await insertEntry(tx, {
     project_id: entry.projectId,
     action: entry.action,
@@ -40,8 +40,12 @@ export async function record(tx: Db, entry: AuditEntry): Promise<void> {
     resource_name: name(entry.resource?.name),
     request_id: name(request?.id),
     address: name(request?.address),
-    user_agent: request?.userAgent == null ? null : cutText(request.userAgent, userAgentLengthMost),
+    user_agent: cutOrNull(request?.userAgent, userAgentLengthMost),
     changes: entry.changes === undefined ? null : toJson(maskChanges(entry.changes)),
     reason: entry.reason === undefined ? null : cutText(entry.reason),
   });
+}
+
+function cutOrNull(text: string | null | undefined, most: number): string | null {
+  return text === null || text === undefined ? null : cutText(text, most);
 }

@@ -23,6 +23,11 @@ export class Sealer {
     });
   }
 
+  /** Ids of all keys, the sealing one first; a sealed text names the id of its key. */
+  keyIds(): string[] {
+    return this.#keys.map((key) => key.id);
+  }
+
   /** Returns `v1.<key id>.<nonce>.<ciphertext and tag>`, base64url. */
   seal(plain: string, context: string): string {
     const key = this.#keys[0];

@@ -1,0 +1,118 @@
+// The keys that sign tokens: RSA pairs whose private half is sealed in the database. One signs; older ones, retired,
+// still verify what they signed. The public halves are published as a JWKS.
+import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, type KeyObject } from "node:crypto";
+import { promisify } from "node:util";
+import type { JSONWebKeySet, JWK } from "jose";
+import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { notify } from "#store/notify.ts";
+import { StartRefused } from "#store/start-refused.ts";
+import {
+  insertSigningKey,
+  listSigningKeys,
+  resealSigningKey,
+  retireOtherKeys,
+  type SigningKeyRow,
+} from "./account-store.ts";
+
+/** The only signature algorithm there is; a token that names another is not valid. */
+export const signatureAlgorithm = "RS256";
+
+const modulusBits = 2048;
+const generatePair = promisify(generateKeyPair);
+
+/** A key that signs. */
+export type SigningKey = { readonly id: string; readonly privateKey: KeyObject };
+
+/** The keys of the database, held in memory. `load()` before use and after each change. */
+export class SigningKeys {
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
+  #current: SigningKey | undefined;
+  #public = new Map<string, { key: KeyObject; jwk: JWK }>();
+
+  constructor(options: { sealer: Sealer; clock: Clock }) {
+    this.#sealer = options.sealer;
+    this.#clock = options.clock;
+  }
+
+  /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `StartRefused` when they cannot be opened. */
+  async load(db: Db): Promise<void> {
+    const rows = await listSigningKeys(db);
+    this.#public = new Map(rows.map((row) => [row.id, publicHalf(row)]));
+    const row = rows.find((candidate) => candidate.retired_at === null);
+    this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
+    for (const old of rows.filter((candidate) => this.#sealer.isOld(candidate.private_key_sealed))) {
+      const plain = this.#open(old);
+      await resealSigningKey(db, { id: old.id, sealed: this.#sealer.seal(plain, contextOf(old.id)) });
+    }
+  }
+
+  /** The key that signs now. */
+  current(): SigningKey {
+    return must(this.#current, "there is a signing key");
+  }
+
+  /** The public key that verifies what the key with this id signed, or undefined. */
+  verifier(keyId: string): KeyObject | undefined {
+    return this.#public.get(keyId)?.key;
+  }
+
+  /** All public keys, retired ones included. */
+  jwks(): JSONWebKeySet {
+    return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
+  }
+
+  /** Makes a new key that signs from now on and retires the others, which go on verifying. Call `load` after the commit. */
+  async rotate(tx: Db, by: By): Promise<SigningKey> {
+    const id = randomBytes(8).toString("hex");
+    const { privateKey, publicKey } = await generatePair("rsa", { modulusLength: modulusBits });
+    const jwk: JWK = { ...publicKey.export({ format: "jwk" }), kid: id, alg: signatureAlgorithm, use: "sig" };
+    const text = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+    await insertSigningKey(tx, {
+      id,
+      public_jwk: toJson(jwk),
+      private_key_sealed: this.#sealer.seal(text, contextOf(id)),
+      created_at: new Date(this.#clock.now()),
+    });
+    const retired = await retireOtherKeys(tx, id, new Date(this.#clock.now()));
+    await record(tx, {
+      projectId: null,
+      action: "signing_key.create",
+      by,
+      resource: { type: "signing_key", id },
+      changes: { current: { old: retired[0], new: id } },
+    });
+    await notify(tx, "tokens", id);
+    return { id, privateKey };
+  }
+
+  #openPrivate(row: SigningKeyRow): KeyObject {
+    return createPrivateKey(this.#open(row));
+  }
+
+  #open(row: SigningKeyRow): string {
+    try {
+      return this.#sealer.open(row.private_key_sealed, contextOf(row.id)).reveal();
+    } catch (error) {
+      throw new StartRefused(
+        "The database was used with another secret key: set SLIPWAY_SECRET_KEY to the key that it was used with (old keys may follow the new one, separated by commas), or put its secret.key back into the data folder.",
+        { cause: error },
+      );
+    }
+  }
+}
+
+function contextOf(keyId: string): string {
+  return `signing_key:${keyId}`;
+}
+
+function publicHalf(row: SigningKeyRow): { key: KeyObject; jwk: JWK } {
+  const jwk = row.public_jwk as JWK;
+  return { key: createPublicKey({ key: jwk, format: "jwk" }), jwk };
+}

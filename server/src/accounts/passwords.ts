@@ -1,0 +1,40 @@
+// Passwords of people: kept as scrypt hashes that name their parameters, so that these can be raised later.
+import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+
+type Cost = { readonly N: number; readonly r: number; readonly p: number };
+
+/** 32 MB and some 60 ms per try: the least that OWASP's password storage sheet recommends for p = 3. */
+const cost: Cost = { N: 2 ** 15, r: 8, p: 3 };
+const hashBytes = 32;
+const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
+/** No hash of ours needs more; a row with larger parameters was not written by us. */
+const memoryBytesMost = 256 * 1024 * 1024;
+const passwordLengthMost = 1_000;
+
+/** `scrypt$N=…,r=…,p=…$<salt>$<hash>`, base64url. */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16);
+  const hash = await derive(password, { salt, cost });
+  return `scrypt$N=${cost.N},r=${cost.r},p=${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
+}
+
+/** True when the password made the hash. False for a hash of unknown form. */
+export async function isPassword(password: string, hash: string): Promise<boolean> {
+  const [, N, r, p, salt, expected] = form.exec(hash) ?? [];
+  if (!salt || !expected || password.length > passwordLengthMost) return false;
+  const found = await derive(password, {
+    salt: Buffer.from(salt, "base64url"),
+    cost: { N: Number(N), r: Number(r), p: Number(p) },
+  });
+  const wanted = Buffer.from(expected, "base64url");
+  return wanted.length === found.length && timingSafeEqual(wanted, found);
+}
+
+function derive(password: string, how: { salt: Buffer; cost: Cost }): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const options = { ...how.cost, maxmem: memoryBytesMost };
+    scrypt(password.normalize("NFKC"), how.salt, hashBytes, options, (error, hash) =>
+      error === null ? resolve(hash) : reject(error),
+    );
+  });
+}

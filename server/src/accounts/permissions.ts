@@ -1,0 +1,80 @@
+// Who may do what: roles and kinds of token → permissions. Pure; routes name the permission they need.
+import type { Caller } from "./caller.ts";
+
+/** Every permission: `<area>.<what>`, each with one sentence. */
+export const permissionTable = {
+  "projects.read": "See the project.",
+  "projects.update": "Rename the project.",
+  "apps.read": "See apps, their settings, builds, releases and replicas.",
+  "apps.create": "Create apps.",
+  "apps.update": "Change apps, promote releases, stop replicas.",
+  "apps.delete": "Delete apps.",
+  "apps.call": "Call apps.",
+  "builds.create": "Start and repeat builds.",
+  "builds.cancel": "Cancel builds.",
+  "logs.read": "Read logs of apps and builds.",
+  "secrets.read": "Read secrets.",
+  "secrets.write": "Set and remove secrets.",
+  "credentials.read": "See which git credentials there are, never their secrets.",
+  "credentials.write": "Set and remove git credentials.",
+  "tokens.read": "See which tokens there are.",
+  "tokens.write": "Issue and revoke tokens.",
+  "members.read": "See members.",
+  "members.write": "Add, change and remove members.",
+  "audit_log.read": "Read the audit log.",
+  "billing.read": "See usage and costs.",
+  "billing.write": "Redeem coupons, set limits.",
+  "platform.manage": "Operate the platform itself: make projects, see every project.",
+} as const;
+
+export type Permission = keyof typeof permissionTable;
+export type Role = "owner" | "admin" | "member" | "billing";
+
+const member: readonly Permission[] = [
+  "projects.read",
+  "apps.read",
+  "apps.create",
+  "apps.update",
+  "apps.call",
+  "builds.create",
+  "builds.cancel",
+  "logs.read",
+  "secrets.read",
+  "secrets.write",
+  "credentials.read",
+  "members.read",
+];
+
+const admin: readonly Permission[] = [
+  ...member,
+  "projects.update",
+  "apps.delete",
+  "credentials.write",
+  "tokens.read",
+  "tokens.write",
+  "members.write",
+  "billing.read",
+];
+
+/** The audit log is the owner's alone. */
+const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
+  owner: new Set<Permission>([...admin, "audit_log.read", "billing.write"]),
+  admin: new Set(admin),
+  member: new Set(member),
+  billing: new Set<Permission>(["projects.read", "members.read", "billing.read", "billing.write"]),
+};
+
+const inferencePermissions: ReadonlySet<Permission> = new Set<Permission>(["apps.call"]);
+
+/** True when the role gives the permission. */
+export function roleAllows(role: Role, permission: Permission): boolean {
+  return rolePermissions[role].has(permission);
+}
+
+/** True when the caller may do this in the project (null: in none). Operators may do everything everywhere. */
+export function allows(caller: Caller, permission: Permission, projectId: string | null): boolean {
+  if (caller.kind === "operator") return true;
+  if (projectId === null || caller.projectId !== projectId) return false;
+  if (caller.kind === "inference") return inferencePermissions.has(permission);
+  return caller.role !== null && roleAllows(caller.role, permission);
+}

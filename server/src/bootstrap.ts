@@ -1,0 +1,141 @@
+// The first start on an empty database: an owner, a project, a signing key and tokens, and the file `bootstrap.json`
+// that tells them. The file is written before the commit under another name and renamed after it, so a crash between
+// the two loses no token: the next start finds the pending file and keeps it if, and only if, the commit came through.
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { sql } from "kysely";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
+import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
+import { findProject, createPerson, createProject } from "#accounts/projects.ts";
+import type { SigningKeys } from "#accounts/keys.ts";
+import { issueToken, type TokenWish } from "#accounts/tokens.ts";
+import { platformActor, type By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { StartRefused } from "#store/start-refused.ts";
+
+/** What `bootstrap.json` holds; scripts outside the platform read it. */
+export type BootstrapFile = {
+  readonly baseUrl: string;
+  readonly apiUrl: string;
+  readonly dashboardUrl: string;
+  readonly projectId: string;
+  readonly ownerEmail: string;
+  readonly ownerPassword: string;
+  readonly serviceAccountToken: string;
+  readonly inferenceToken: string;
+  readonly operatorToken: string;
+};
+
+export type BootstrapOptions = {
+  readonly db: Db;
+  readonly keys: SigningKeys;
+  /** Path of `bootstrap.json`. */
+  readonly file: string;
+  /** Where the platform is reached, without a slash at the end. */
+  readonly baseUrl: string;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+const ownerEmail = "owner@localhost";
+const by: By = { actor: platformActor };
+/** Any fixed number: platforms that start together on one empty database take turns. */
+const bootstrapLock = 7_070_002;
+
+/** Makes what is missing and loads the signing keys. Afterwards the file, when there is one, names the current URLs. */
+export async function bootstrap(options: BootstrapOptions): Promise<void> {
+  const { db, keys, file, log } = options;
+  const pendingFile = `${file}.pending`;
+  await settlePending(db, { file, pendingFile });
+  const isFirst = await db.transaction().execute(async (tx) => {
+    await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(tx);
+    const found = await tx.selectFrom("projects").select("id").limit(1).executeTakeFirst();
+    if (found !== undefined) return false;
+    const content = await makeAll(tx, options);
+    writeFileSafely(pendingFile, format(content));
+    return true;
+  });
+  if (isFirst) {
+    keepOldFile(file);
+    renameSafely(pendingFile, file);
+    log.info({ file }, "made the first project; the file has its tokens");
+  } else {
+    updateUrls(file, options.baseUrl);
+  }
+  await keys.load(db);
+}
+
+async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile> {
+  const password = new Secret(randomBytes(18).toString("base64url"));
+  const ownerId = await createPerson(tx, { email: ownerEmail, name: "Owner", password });
+  const key = await options.keys.rotate(tx, by);
+  const projectId = await createProject(tx, { name: "default", ownerId, by });
+  const issue = async (wish: TokenWish, name: string): Promise<string> => {
+    const { token } = await issueToken(tx, { wish, name, key, nowMs: options.clock.now(), by });
+    return token.reveal();
+  };
+  const content = {
+    ...urls(options.baseUrl),
+    projectId,
+    ownerEmail,
+    ownerPassword: password.reveal(),
+    serviceAccountToken: await issue(
+      { kind: "service_account", projectId, role: "owner", expiresAt: null },
+      "bootstrap",
+    ),
+    inferenceToken: await issue({ kind: "inference", projectId }, "bootstrap"),
+    operatorToken: await issue({ kind: "operator", expiresAt: null }, "bootstrap"),
+  };
+  await record(tx, { projectId, action: "platform.bootstrap", by, resource: { type: "project", id: projectId } });
+  return content;
+}
+
+/** A pending file was written by a start that was interrupted: its tokens are valid if its project is there. */
+async function settlePending(db: Db, files: { file: string; pendingFile: string }): Promise<void> {
+  const content = readFile(files.pendingFile);
+  if (content === null) return;
+  if ((await findProject(db, content.projectId as ProjectId)) === null) {
+    rmSync(files.pendingFile);
+    return;
+  }
+  keepOldFile(files.file);
+  renameSafely(files.pendingFile, files.file);
+}
+
+/** A file from another database is moved aside: nobody else has its tokens. */
+function keepOldFile(file: string): void {
+  const old = readFile(file);
+  if (old !== null)
+    renameSafely(file, join(dirname(file), `bootstrap.${old.projectId.replaceAll(/[^\w-]/g, "")}.json`));
+}
+
+function updateUrls(file: string, baseUrl: string): void {
+  const content = readFile(file);
+  if (content === null) return;
+  const updated = { ...content, ...urls(baseUrl) };
+  if (format(updated) !== format(content)) writeFileSafely(file, format(updated));
+}
+
+function urls(baseUrl: string): Pick<BootstrapFile, "baseUrl" | "apiUrl" | "dashboardUrl"> {
+  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` };
+}
+
+function format(content: BootstrapFile): string {
+  return `${JSON.stringify(content, null, 2)}\n`;
+}
+
+function readFile(path: string): BootstrapFile | null {
+  if (!existsSync(path)) return null;
+  try {
+    const content: unknown = JSON.parse(readFileSync(path, "utf8"));
+    if (typeof content === "object" && content !== null && "projectId" in content) return content as BootstrapFile;
+  } catch (error) {
+    throw new StartRefused(`${path} cannot be read as JSON; move it away to start without it.`, { cause: error });
+  }
+  throw new StartRefused(`${path} is not what the platform writes; move it away to start without it.`);
+}

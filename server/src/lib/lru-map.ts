@@ -1,0 +1,49 @@
+// A map with a bound: when it is full, the entry that was not used for the longest time goes.
+import { assert } from "./assert.ts";
+
+/** Reading and writing an entry both count as use. */
+export class LruMap<Key, Value> {
+  readonly #most: number;
+  /** A Map keeps the order of insertion; a used entry is inserted again. */
+  readonly #entries = new Map<Key, Value>();
+
+  constructor(most: number) {
+    assert(Number.isInteger(most) && most >= 1, "an LRU map holds at least one entry");
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: Key): Value | undefined {
+    const value = this.#entries.get(key);
+    if (value === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    return value;
+  }
+
+  set(key: Key, value: Value): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.#most) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      return;
+    }
+  }
+
+  delete(key: Key): void {
+    this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  /** Oldest use first; entries may be deleted on the way. */
+  entries(): IterableIterator<[Key, Value]> {
+    return this.#entries.entries();
+  }
+}

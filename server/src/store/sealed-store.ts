@@ -1,0 +1,15 @@
+// What is sealed in the database: which secret keys it needs.
+import { sql } from "kysely";
+import type { Db } from "./database.ts";
+
+/** Ids of the keys that sealed anything in the database. A sealed text is `v1.<key id>.…`, see lib/seal.ts. */
+export async function sealingKeyIds(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select distinct split_part(sealed, '.', 2) as id
+      from (select private_key_sealed as sealed from signing_keys
+            union all select secret_sealed from git_credentials
+            union all select value_sealed from secrets
+            union all select docker_auth_sealed from apps where docker_auth_sealed is not null) as everything
+     order by 1`.execute(db);
+  return rows.map((row) => row.id);
+}
