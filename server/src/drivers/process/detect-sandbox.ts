@@ -1,0 +1,109 @@
+// Finds out, once at start, whether programs can be sandboxed on this machine: by sandboxing one and looking at what it sees.
+import { existsSync } from "node:fs";
+import { chown, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { runCommand } from "#lib/command.ts";
+import { sandboxed, type Sandbox } from "./sandbox.ts";
+import { isWithin } from "./sandbox-view.ts";
+
+/** Every program needs these where they exist; homes, /var, /run, /srv, /mnt and the rest are not shown. */
+const systemFolderNames = [
+  "/usr",
+  "/bin",
+  "/sbin",
+  "/lib",
+  "/lib32",
+  "/lib64",
+  "/libx32",
+  "/etc",
+  "/opt",
+  "/nix",
+  "/gnu",
+];
+const probeTimeoutMs = 10_000;
+/** Some user id without rights, for the probe only. */
+const probeUser = 0x7fff0001;
+/** How many processes the probe may see: its own few. A machine has more. */
+const processesSeenMax = 6;
+
+/** Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend on its file system. */
+export async function detectSandbox(folder: string): Promise<Sandbox> {
+  if (process.platform !== "linux") return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
+  const ground = { systemFolders: await systemFolders(), isUserOwned: process.getuid?.() !== 0 };
+  let reason = "";
+  for (const hasOverlays of [true, false]) {
+    const sandbox: Sandbox = { kind: "namespaces", ...ground, hasOverlays };
+    const failure = await probe(sandbox, folder);
+    if (failure === null) return sandbox;
+    reason = failure;
+  }
+  return { kind: "none", reason };
+}
+
+async function systemFolders(): Promise<string[]> {
+  const folders = systemFolderNames.filter((name) => existsSync(name));
+  // The file that names the DNS servers is often a link into /run.
+  const resolver = dirname(await realpath("/etc/resolv.conf").catch(() => "/etc/resolv.conf"));
+  return folders.some((name) => isWithin(resolver, name)) ? folders : [...folders, resolver];
+}
+
+/** Null when a sandboxed program works and sees nothing that it should not; else what was wrong. */
+async function probe(sandbox: Sandbox & { kind: "namespaces" }, folder: string): Promise<string | null> {
+  await mkdir(folder, { recursive: true });
+  const dir = await mkdtemp(join(await realpath(folder), "sandbox-probe-"));
+  try {
+    const at = (name: string): string => join(dir, name);
+    for (const name of ["staging", "code", "upper", "work", "temporary"]) await mkdir(at(name));
+    await writeFile(at("hidden"), "");
+    const user = sandbox.isUserOwned ? null : probeUser;
+    if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
+    const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
+    const { file, args, environment } = sandboxed(sandbox, {
+      command: ["/bin/sh", "-c", probeScript, "sh", at("hidden"), sandbox.hasOverlays ? at("code") : "/tmp"],
+      cwd: "/tmp",
+      environment: {},
+      user: probeUser,
+      view: {
+        stagingDir: at("staging"),
+        readOnly: [],
+        writable: [],
+        temporaryDir: at("temporary"),
+        overlays: sandbox.hasOverlays ? [overlay] : [],
+        hidden: [dir],
+      },
+    });
+    return await runProbe([file, ...args], environment, dir);
+  } finally {
+    // The kernel leaves a folder without any right in the overlay's work folder.
+    await rm(join(dir, "work", "work"), { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+const probeScript = `test ! -e "$1" || { echo "its folders cannot be hidden"; exit 1; }
+echo written >"$2/written" || exit 1
+set -- /proc/[0-9]*
+test "$#" -le ${processesSeenMax} || { echo "it sees other processes"; exit 1; }
+(echo x >/usr/slipway-probe) 2>/dev/null && { rm -f /usr/slipway-probe; echo "it can change system files"; exit 1; }
+echo works`;
+
+async function runProbe(
+  command: [string, ...string[]],
+  environment: Readonly<Record<string, string>>,
+  cwd: string,
+): Promise<string | null> {
+  const lines: string[] = [];
+  const end = await runCommand({
+    command,
+    cwd,
+    environment,
+    signal: new AbortController().signal,
+    timeoutMs: probeTimeoutMs,
+    onLine: (_stream, text) => lines.push(text),
+  });
+  if (end.kind === "exited" && end.exitCode === 0 && lines.at(-1) === "works") return null;
+  if (end.kind === "not_started") return end.reason;
+  return (
+    lines.find((text) => text.trim() !== "") ?? (end.kind === "timeout" ? "the probe did not end" : "the probe failed")
+  );
+}

@@ -1,0 +1,93 @@
+// Which folders a sandboxed program sees, and the mount table that shows them: the system's own folders, read-only,
+// and what is named; all else (other apps, the platform's data, homes) is not there at all. Pure.
+
+/** What a program may see. All paths are absolute folders that exist; a folder is seen at its own place. */
+export type SandboxView = {
+  /** An empty folder of this run alone; the view is put together there, and it stays empty for everybody else. */
+  readonly stagingDir: string;
+  readonly readOnly: readonly string[];
+  readonly writable: readonly string[];
+  /** Seen as /tmp and /var/tmp. */
+  readonly temporaryDir: string;
+  /** Read-only folders that look writable: what is changed in `lower` goes to `upper`. Only where the sandbox has overlays. */
+  readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
+  /** Folders seen at another place, writable. */
+  readonly placed?: readonly { readonly from: string; readonly at: string }[];
+  /** Folders that are hidden even when they lie in a system folder (the data folder in /opt, for example). */
+  readonly hidden: readonly string[];
+};
+
+/** What the machine's own folders are like; found once by `detectSandbox`. */
+export type SandboxGround = {
+  /** Top folders that every program needs: /usr, /bin, /lib, /etc … */
+  readonly systemFolders: readonly string[];
+  /** True when the namespaces belong to an ordinary user: some mounts then need other options. */
+  readonly isUserOwned: boolean;
+};
+
+/** Room for what a program puts into shared memory (multiprocessing, PyTorch's loaders): half of the memory is the kernel's default. */
+const sharedMemoryOptions = "mode=1777,nosuid,nodev";
+
+/** The mount table in the form of fstab(5) that turns `view.stagingDir` into the program's root. Order matters. */
+export function mountTable(view: SandboxView, ground: SandboxGround): string {
+  const root = view.stagingDir;
+  const isHidden = (path: string): boolean => view.hidden.some((folder) => isWithin(path, folder));
+  const isSystem = (path: string): boolean => ground.systemFolders.some((folder) => isWithin(path, folder));
+  const shown = [
+    ...view.readOnly.filter((path) => isHidden(path) || !isSystem(path)).map((path) => bind(path, root + path, "ro,")),
+    ...view.writable.map((path) => bind(path, root + path, "")),
+    ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at, "")),
+    ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, ground)),
+  ];
+  // A folder before what lies in it: the later mount would else be covered.
+  shown.sort((a, b) => a.at.length - b.at.length);
+  return [
+    line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev"),
+    ...ground.systemFolders.map((path) => bind(path, root + path, "ro,").text),
+    bind("/sys", `${root}/sys`, "ro,").text,
+    bind("/dev", `${root}/dev`, "").text,
+    line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
+    line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions),
+    line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir"),
+    ...view.hidden.filter(isSystem).map((path) => line("tmpfs", root + path, "tmpfs", "mode=755,size=1m")),
+    bind(view.temporaryDir, `${root}/tmp`, "").text,
+    bind(view.temporaryDir, `${root}/var/tmp`, "").text,
+    ...shown.map(({ text }) => text),
+  ].join("");
+}
+
+/** True when `path` is `folder` or lies in it. */
+export function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
+}
+
+/** True when the options of an overlay mount can name `path`: commas and colons separate there. */
+export function canOverlay(path: string): boolean {
+  return !/[,:\\]/.test(path);
+}
+
+type Mount = { readonly at: string; readonly text: string };
+
+/** With the mounts below it: a user's namespace may not look under mounts that it did not make. */
+function bind(from: string, at: string, options: string): Mount {
+  return { at, text: line(from, at, "none", `rbind,${options}X-mount.mkdir`) };
+}
+
+function overlayLine(
+  root: string,
+  overlay: { readonly lower: string; readonly upper: string; readonly work: string },
+  ground: SandboxGround,
+): Mount {
+  const extra = ground.isUserOwned ? ",userxattr" : "";
+  const options = `lowerdir=${overlay.lower},upperdir=${overlay.upper},workdir=${overlay.work}${extra},X-mount.mkdir`;
+  return { at: root + overlay.lower, text: line("overlay", root + overlay.lower, "overlay", options) };
+}
+
+function line(source: string, target: string, type: string, options: string): string {
+  return `${escaped(source)} ${escaped(target)} ${type} ${escaped(options)} 0 0\n`;
+}
+
+/** Fields of the table are separated by blanks; blanks and backslashes in them are written in octal. */
+function escaped(field: string): string {
+  return field.replaceAll(/[\\ \t\n#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, "0")}`);
+}
