@@ -1,0 +1,165 @@
+// The shapes of the answers of the management API. Tests check real answers against them; OpenAPI is made from them.
+// Times are RFC 3339 in UTC, never "". `nextPageToken` is absent at the end.
+import { z } from "zod";
+
+const time = z.iso.datetime();
+const buildStatuses = [
+  "pending",
+  "building",
+  "initializing",
+  "success",
+  "build_failure",
+  "init_failure",
+  "init_timeout",
+  "cancelled",
+] as const;
+const buildStatus = z.enum(buildStatuses);
+
+/** Every refusal and failure. */
+export const faultAnswer = z.strictObject({ message: z.string().min(1) });
+
+/** A change that has nothing else to say. */
+export const messageAnswer = z.strictObject({ message: z.string().min(1) });
+
+/** Create app: exactly these eight fields. */
+export const createdApp = z.strictObject({
+  appId: z.string(),
+  appUrl: z.url(),
+  buildId: z.uuid(),
+  dashboardUrl: z.url(),
+  internalEndpoint: z.url(),
+  logUrl: z.url(),
+  projectId: z.string(),
+  status: buildStatus,
+});
+
+export const projectList = z.array(z.strictObject({ id: z.string(), name: z.string() }));
+
+const appStatus = z.enum(["ACTIVE", "PENDING", "BUILDING", "FAILED", "STOPPED"]);
+
+export const appList = z.array(
+  z.strictObject({ id: z.string(), name: z.string(), status: appStatus, createdAt: time, updatedAt: time }),
+);
+
+/** Numbers are texts: existing clients read them so. */
+export const appDetail = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  projectId: z.string(),
+  status: appStatus,
+  createdAt: time,
+  updatedAt: time,
+  hardware: z.string(),
+  cpu: z.string(),
+  memory: z.string(),
+  gpuCount: z.string(),
+  cooldownPeriodSeconds: z.string(),
+  minReplicaCount: z.string(),
+  maxReplicaCount: z.string(),
+  replicaConcurrency: z.string(),
+  responseGracePeriodSeconds: z.string(),
+  runtime: z.string(),
+  disableAuth: z.boolean(),
+  gitRepo: z.string(),
+  gitBranch: z.string(),
+  gitPath: z.string(),
+  internalEndpoint: z.url(),
+  lastBuildStatus: buildStatus.nullable(),
+  latestBuildId: z.uuid().nullable(),
+  liveBuildId: z.uuid().nullable(),
+});
+
+export const build = z.strictObject({
+  id: z.uuid(),
+  appId: z.string(),
+  number: z.int().min(1),
+  cause: z.enum(["create", "push", "rebuild"]),
+  status: buildStatus,
+  reason: z.string().nullable(),
+  commit: z.string().nullable(),
+  createdAt: time,
+  updatedAt: time,
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
+});
+
+export const buildList = z.array(build);
+
+/** What takes on a build answers. */
+export const receivedBuild = z.strictObject({ buildId: z.uuid(), status: buildStatus, logUrl: z.url() });
+
+/** One line; also the data of a server-sent event of the live log. */
+export const buildLogLine = z.strictObject({
+  id: z.string(),
+  createdAt: time,
+  log: z.string(),
+  stage: z.string(),
+  stream: z.enum(["platform", "stdout", "stderr"]),
+  lineNumber: z.int(),
+});
+
+export const buildLogPage = z.strictObject({
+  logs: z.array(buildLogLine),
+  status: buildStatus,
+  hasMore: z.boolean(),
+  nextPageToken: z.string().optional(),
+});
+
+export const appLogPage = z.strictObject({
+  logs: z.array(
+    z.strictObject({
+      appId: z.string(),
+      projectId: z.string(),
+      runId: z.string().nullable(),
+      containerId: z.string(),
+      containerName: z.string(),
+      logId: z.string(),
+      lineNumber: z.int(),
+      logLine: z.string(),
+      stream: z.enum(["stdout", "stderr"]),
+      timestamp: time,
+    }),
+  ),
+  hasMore: z.boolean(),
+  nextPageToken: z.string().optional(),
+});
+
+/** Running replicas only; a stopped one is gone from the list. */
+export const containerList = z.array(
+  z.strictObject({
+    appId: z.string(),
+    projectId: z.string(),
+    containerId: z.string(),
+    containerState: z.enum(["PENDING", "RUNNING", "TERMINATING"]),
+    timestamp: time,
+    containerStartTimestamp: time.nullable(),
+    containerTerminationTimestamp: time.nullable(),
+    containerRunningTimeMs: z.int(),
+    containerRestartCount: z.int(),
+    hostIp: z.string().nullable(),
+    containerIp: z.string().nullable(),
+    hardwareProvider: z.string().nullable(),
+    region: z.string().nullable(),
+    buildId: z.uuid(),
+    isTerminating: z.boolean(),
+  }),
+);
+
+/** Name → value. */
+export const secretMap = z.record(z.string(), z.string());
+
+export const credentialList = z.array(
+  z.strictObject({
+    host: z.string(),
+    kind: z.enum(["token", "ssh_key"]),
+    username: z.string().nullable(),
+    createdAt: time,
+    updatedAt: time,
+  }),
+);
+
+export const credential = credentialList.element;
+
+export const health = z.strictObject({ status: z.literal("ok") });
+
+export const keySet = z.object({ keys: z.array(z.record(z.string(), z.unknown())) });

@@ -1,0 +1,132 @@
+// Parameters of queries and bodies of the management API other than those of create-app, as rows like its table of fields.
+import type { Field } from "./field.ts";
+
+const pageSize = (most: number, byDefault: number) =>
+  ({
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most,
+    default: byDefault,
+    about: "The most lines of an answer.",
+  }) as const satisfies Field;
+
+const nextToken = {
+  kind: "text",
+  toml: null,
+  form: /^[\w-]{1,60}$/,
+  allowed: "the nextPageToken of an earlier answer",
+  default: null,
+  about: "Goes on after an earlier answer: its nextPageToken.",
+} as const satisfies Field;
+
+const time = (about: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i,
+    allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
+    default: null,
+    about,
+  }) as const satisfies Field;
+
+const name = (about: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
+    allowed: "at most 100 letters, digits, dots, dashes and underscores",
+    default: null,
+    about,
+  }) as const satisfies Field;
+
+/** `…/builds/{b}/logs`. */
+export const buildLogQuery = {
+  pageSize: pageSize(1000, 1000),
+  nextToken,
+  follow: { kind: "boolean", toml: null, default: false, about: "True: follow live, as server-sent events." },
+} as const satisfies Record<string, Field>;
+
+/** `…/apps/{a}/logs`. */
+export const appLogQuery = {
+  container: name("Only lines of this replica."),
+  runId: {
+    kind: "text",
+    toml: null,
+    form: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
+    allowed: "a run id, which is a UUID",
+    default: null,
+    about: "Only lines of this run.",
+  },
+  stream: {
+    kind: "choice",
+    toml: null,
+    choices: ["stdout", "stderr"],
+    default: null,
+    defaultAbout: "both",
+    about: "Only lines of this stream.",
+  },
+  search: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{1,200}$/,
+    allowed: "1 to 200 characters",
+    default: null,
+    about: "Only lines that hold this text; upper and lower case are the same.",
+  },
+  afterDate: time("Only lines from this time on."),
+  beforeDate: time("Only lines before this time."),
+  direction: {
+    kind: "choice",
+    toml: null,
+    choices: ["forward", "backward"],
+    default: "forward",
+    about: "forward: oldest line first; backward: newest line first.",
+  },
+  pageSize: pageSize(1000, 100),
+  nextToken,
+} as const satisfies Record<string, Field>;
+
+/** The body of `PUT …/git-credentials/{host}`. */
+export const credentialFields = {
+  kind: {
+    kind: "choice",
+    toml: null,
+    choices: ["token", "ssh_key"],
+    default: null,
+    about: "token: for http and https; ssh_key: a private key for ssh.",
+  },
+  username: {
+    kind: "text",
+    toml: null,
+    form: /^[^\x00-\x20\x7f:@/]{1,200}$/,
+    allowed: 'at most 200 characters without spaces, ":", "@" and "/"',
+    default: null,
+    defaultAbout: "x-access-token for a token, git for an ssh key",
+    about: "Name to log in with.",
+  },
+  secret: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{1,65536}$/,
+    allowed: "1 to 65536 characters",
+    default: null,
+    isSecret: true,
+    about: "The token or the private key; encrypted at rest, never shown again.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** Names and values of secrets. */
+export const secretValues = {
+  kind: "map",
+  name: /^[A-Za-z0-9_.-]{1,253}$/,
+  value: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{0,65536}$/,
+    allowed: "a text of at most 65536 characters",
+    default: null,
+    isSecret: true,
+    about: "Value of the secret; encrypted at rest.",
+  },
+} as const;

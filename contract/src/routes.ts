@@ -1,0 +1,261 @@
+// All routes of the management API: method, path, who may use it, what the audit log calls it, and the shapes. The
+// server registers exactly these; OpenAPI is made from them.
+import type { z } from "zod";
+import * as answers from "./answers.ts";
+import { appFields } from "./app-fields.ts";
+import type { Field } from "./field.ts";
+import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
+
+/** What a JSON body holds: an object of known fields, or a map of names to texts. */
+export type BodyShape =
+  | { readonly kind: "fields"; readonly fields: Readonly<Record<string, Field>>; readonly required: readonly string[] }
+  | { readonly kind: "map"; readonly name: RegExp; readonly value: Field };
+
+export type Route = {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** With `{names}` in braces. */
+  readonly path: string;
+  readonly about: string;
+  /** `public`: without a token; `any`: with any valid one; else the permission that the caller needs in the project. */
+  readonly access: "public" | "any" | Permission;
+  /** What the audit log calls it; null for reads that are not recorded. */
+  readonly audit: AuditAction | null;
+  readonly query?: Readonly<Record<string, Field>>;
+  readonly body?: BodyShape;
+  readonly status: 200 | 201;
+  readonly answer: z.ZodType;
+};
+
+/** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */
+export type Permission =
+  | "app.read"
+  | "app.write"
+  | "logs.read"
+  | "secrets.read"
+  | "secrets.write"
+  | "git_credentials.read"
+  | "git_credentials.write";
+
+export type AuditAction =
+  | "app.create"
+  | "build.cancel"
+  | "build.rebuild"
+  | "secrets.read"
+  | "secrets.update"
+  | "git_credentials.read"
+  | "git_credentials.update"
+  | "git_credentials.delete";
+
+const project = "/v2/projects/{project_id}";
+const app = `${project}/apps/{app_id}`;
+const buildPath = `${app}/builds/{build_id}`;
+const credentialPath = `${project}/git-credentials/{host}`;
+
+/** By operation id. */
+export const routes = {
+  createGitApp: {
+    method: "POST",
+    path: `${project}/apps/git`,
+    about:
+      "Creates an app linked to a git repository and starts its first build. A field that is null counts as absent.",
+    access: "app.write",
+    audit: "app.create",
+    body: { kind: "fields", fields: appFields, required: ["gitRepo"] },
+    status: 201,
+    answer: answers.createdApp,
+  },
+  listProjects: {
+    method: "GET",
+    path: "/v2/projects",
+    about: "The projects that the caller belongs to.",
+    access: "any",
+    audit: null,
+    status: 200,
+    answer: answers.projectList,
+  },
+  listApps: {
+    method: "GET",
+    path: `${project}/apps`,
+    about: "The apps of a project, by name.",
+    access: "app.read",
+    audit: null,
+    status: 200,
+    answer: answers.appList,
+  },
+  getApp: {
+    method: "GET",
+    path: app,
+    about:
+      "One app, with the settings of its live release (before the first one: of its latest build). Numbers are texts.",
+    access: "app.read",
+    audit: null,
+    status: 200,
+    answer: answers.appDetail,
+  },
+  listBuilds: {
+    method: "GET",
+    path: `${app}/builds`,
+    about: "The latest 100 builds of an app, newest first.",
+    access: "app.read",
+    audit: null,
+    status: 200,
+    answer: answers.buildList,
+  },
+  getBuild: {
+    method: "GET",
+    path: buildPath,
+    about: "One build.",
+    access: "app.read",
+    audit: null,
+    status: 200,
+    answer: answers.build,
+  },
+  cancelBuild: {
+    method: "DELETE",
+    path: buildPath,
+    about: "Asks for the end of a build that has not ended.",
+    access: "app.write",
+    audit: "build.cancel",
+    status: 200,
+    answer: answers.build,
+  },
+  rebuild: {
+    method: "POST",
+    path: `${buildPath}/rebuild`,
+    about: "Starts a build of the same commit with the same settings.",
+    access: "app.write",
+    audit: "build.rebuild",
+    status: 201,
+    answer: answers.receivedBuild,
+  },
+  getBuildLogs: {
+    method: "GET",
+    path: `${buildPath}/logs`,
+    about:
+      "The log of a build, oldest line first. With `Accept: text/event-stream` or `follow=true` it is followed live as server-sent events, each with the line as JSON and its number as id (`Last-Event-ID` goes on after it), until an event `end` tells the final status.",
+    access: "logs.read",
+    audit: null,
+    query: buildLogQuery,
+    status: 200,
+    answer: answers.buildLogPage,
+  },
+  getAppLogs: {
+    method: "GET",
+    path: `${app}/logs`,
+    about: "What the replicas of an app printed.",
+    access: "logs.read",
+    audit: null,
+    query: appLogQuery,
+    status: 200,
+    answer: answers.appLogPage,
+  },
+  listContainers: {
+    method: "GET",
+    path: `${app}/containers`,
+    about: "The replicas of an app that have not stopped.",
+    access: "app.read",
+    audit: null,
+    status: 200,
+    answer: answers.containerList,
+  },
+  getProjectSecrets: {
+    method: "GET",
+    path: `${project}/secrets`,
+    about: "The secrets of a project, which all its apps see as environment variables.",
+    access: "secrets.read",
+    audit: "secrets.read",
+    status: 200,
+    answer: answers.secretMap,
+  },
+  setProjectSecrets: {
+    method: "PATCH",
+    path: `${project}/secrets`,
+    about:
+      "Replaces the secrets of a project by this map: a name that is left out is removed. Replicas read secrets when they start.",
+    access: "secrets.write",
+    audit: "secrets.update",
+    body: secretValues,
+    status: 200,
+    answer: answers.messageAnswer,
+  },
+  getAppSecrets: {
+    method: "GET",
+    path: `${app}/secrets`,
+    about: "The secrets of an app; they win over the project's.",
+    access: "secrets.read",
+    audit: "secrets.read",
+    status: 200,
+    answer: answers.secretMap,
+  },
+  setAppSecrets: {
+    method: "PATCH",
+    path: `${app}/secrets`,
+    about:
+      "Replaces the secrets of an app by this map: a name that is left out is removed. Replicas read secrets when they start.",
+    access: "secrets.write",
+    audit: "secrets.update",
+    body: secretValues,
+    status: 200,
+    answer: answers.messageAnswer,
+  },
+  listCredentials: {
+    method: "GET",
+    path: `${project}/git-credentials`,
+    about: "The hosts that the project has git credentials for. The secrets are never shown.",
+    access: "git_credentials.read",
+    audit: "git_credentials.read",
+    status: 200,
+    answer: answers.credentialList,
+  },
+  getCredential: {
+    method: "GET",
+    path: credentialPath,
+    about: "What kind of git credential the project has for a host. The secret is never shown.",
+    access: "git_credentials.read",
+    audit: "git_credentials.read",
+    status: 200,
+    answer: answers.credential,
+  },
+  setCredential: {
+    method: "PUT",
+    path: credentialPath,
+    about: "Sets the credential that repositories on a host are fetched with.",
+    access: "git_credentials.write",
+    audit: "git_credentials.update",
+    body: { kind: "fields", fields: credentialFields, required: ["kind", "secret"] },
+    status: 200,
+    answer: answers.messageAnswer,
+  },
+  deleteCredential: {
+    method: "DELETE",
+    path: credentialPath,
+    about: "Removes the git credential for a host.",
+    access: "git_credentials.write",
+    audit: "git_credentials.delete",
+    status: 200,
+    answer: answers.messageAnswer,
+  },
+  health: {
+    method: "GET",
+    path: "/healthz",
+    about: "Answers 200 while the platform serves.",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: answers.health,
+  },
+  keySet: {
+    method: "GET",
+    path: "/.well-known/jwks.json",
+    about: "The public keys that verify tokens (RFC 7517).",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: answers.keySet,
+  },
+} as const satisfies Record<string, Route>;
+
+export type RouteId = keyof typeof routes;
+
+/** All operation ids, in the order of the table. */
+export const routeIds = Object.keys(routes) as RouteId[];

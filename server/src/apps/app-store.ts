@@ -1,0 +1,148 @@
+// Queries on apps and, for reading, on their builds and replicas.
+import type { Selectable } from "kysely";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
+
+type AppRow = Selectable<AppsTable>;
+/** A build without what it is made from. */
+export type BuildRow = Omit<
+  Selectable<BuildsTable>,
+  "request" | "config_toml" | "settings" | "artifact" | `lease_${string}` | "cancel_requested_at"
+>;
+export type ReplicaRow = Selectable<ReplicasTable>;
+
+/** An app, and what became of its builds. */
+export type AppState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
+  readonly latest_build_id: BuildId | null;
+  readonly latest_status: BuildRow["status"] | null;
+  readonly live_build_id: BuildId | null;
+};
+
+/** All that an app's settings may come from. */
+export type AppSource = Pick<AppRow, "request" | "config_toml"> & {
+  readonly live_settings: unknown;
+  readonly latest_settings: unknown;
+};
+
+/** Adds an app; false when the project has one of that name. Waits for another transaction that adds the same. */
+export async function insertApp(
+  tx: Tx,
+  app: {
+    readonly id: AppId;
+    readonly projectId: ProjectId;
+    readonly name: string;
+    readonly request: Readonly<Record<string, unknown>>;
+    readonly configToml: string | null;
+    readonly dockerAuthSealed: string | null;
+  },
+): Promise<boolean> {
+  const row = await tx
+    .insertInto("apps")
+    .values({
+      id: app.id,
+      project_id: app.projectId,
+      name: app.name,
+      request: toJson(app.request),
+      config_toml: app.configToml,
+      docker_auth_sealed: app.dockerAuthSealed,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** True when the project has the app. */
+export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promise<boolean> {
+  const row = await db
+    .selectFrom("apps")
+    .select("id")
+    .where("id", "=", appId)
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Apps of a project by name, at most `limit`; with `appId` only that one. No locks. */
+export async function readApps(
+  db: Db,
+  { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
+): Promise<AppState[]> {
+  let query = withBuilds(db)
+    .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at"])
+    .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
+    .where("apps.project_id", "=", projectId);
+  if (appId !== undefined) query = query.where("apps.id", "=", appId);
+  return await query.orderBy("apps.name").limit(limit).execute();
+}
+
+/** What an app's settings come from. No locks. */
+export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | undefined> {
+  return await withBuilds(db)
+    .select(["apps.request", "apps.config_toml"])
+    .select(["releases.settings as live_settings", "latest.settings as latest_settings"])
+    .where("apps.id", "=", appId)
+    .executeTakeFirst();
+}
+
+/** Apps with their live release and their latest build. */
+function withBuilds(db: Db) {
+  return db
+    .selectFrom("apps")
+    .leftJoin("releases", "releases.id", "apps.live_release_id")
+    .leftJoinLateral(
+      (join) =>
+        join
+          .selectFrom("builds")
+          .select(["builds.id", "builds.status", "builds.settings"])
+          .whereRef("builds.app_id", "=", "apps.id")
+          .orderBy("builds.number", "desc")
+          .limit(1)
+          .as("latest"),
+      (on) => on.onTrue(),
+    );
+}
+
+/** The newest builds of an app first, at most `limit`; with `buildId` only that one. No locks. */
+export async function readBuilds(
+  db: Db,
+  given: {
+    readonly projectId: ProjectId;
+    readonly appId: AppId;
+    readonly buildId?: BuildId;
+    readonly limit: number;
+  },
+): Promise<BuildRow[]> {
+  let query = db
+    .selectFrom("builds")
+    .select(["id", "project_id", "app_id", "number", "cause", "status", "reason", "commit_sha"])
+    .select(["created_at", "updated_at", "started_at", "ended_at"])
+    .where("app_id", "=", given.appId)
+    .where("project_id", "=", given.projectId);
+  if (given.buildId !== undefined) query = query.where("id", "=", given.buildId);
+  return await query.orderBy("number", "desc").limit(given.limit).execute();
+}
+
+/** The replicas of an app that have not stopped, oldest first, at most `limit`. No locks. */
+export async function readReplicas(
+  db: Db,
+  { appId, limit }: { readonly appId: AppId; readonly limit: number },
+): Promise<ReplicaRow[]> {
+  return await db
+    .selectFrom("replicas")
+    .selectAll()
+    .where("app_id", "=", appId)
+    .where("stopped_at", "is", null)
+    .orderBy("created_at")
+    .orderBy("id")
+    .limit(limit)
+    .execute();
+}
+
+/** The same for an app that is not there and for one that is not the project's. */
+export function noSuchApp(appId: string): Fault {
+  return new Fault("not_found", `The project has no app ${appId}.`);
+}

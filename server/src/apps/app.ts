@@ -1,0 +1,186 @@
+// Creating and reading apps. A create is one transaction: the app, its first build, the audit row.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import { appIdOf, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import {
+  hasApp,
+  insertApp,
+  noSuchApp,
+  readApps,
+  readAppSource,
+  type AppSource,
+  type AppState,
+  type BuildRow,
+} from "./app-store.ts";
+import type { BuildDesk } from "./build-desk.ts";
+import { readCreateRequest, type CreateRequest } from "./create-request.ts";
+import { resolveSettings } from "./settings.ts";
+
+export type AppsOptions = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly builds: Pick<BuildDesk, "receiveBuild">;
+  /** Identifiers that the field provider may name. */
+  readonly providers: readonly string[];
+};
+
+export type CreatedApp = {
+  readonly appId: AppId;
+  readonly appName: string;
+  readonly buildId: BuildId;
+  readonly status: BuildRow["status"];
+};
+
+export type AppStatus = "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED";
+
+/** An app as the API lists it. */
+export type AppView = {
+  readonly appId: AppId;
+  readonly name: string;
+  readonly status: AppStatus;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly latestBuild: { readonly buildId: BuildId; readonly status: BuildRow["status"] } | null;
+  readonly liveBuildId: BuildId | null;
+};
+
+/** With the settings of the live release; before the first one as far as they are known. */
+export type AppDetail = AppView & { readonly settings: AppSettings };
+
+/** A project has fewer; this only bounds one answer. */
+const appsMost = 10_000;
+
+/** Apps of projects. */
+export class Apps {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+  readonly #builds: Pick<BuildDesk, "receiveBuild">;
+  readonly #providers: readonly string[];
+
+  constructor(options: AppsOptions) {
+    this.#db = options.db;
+    this.#sealer = options.sealer;
+    this.#builds = options.builds;
+    this.#providers = options.providers;
+  }
+
+  /** Checks a create request as far as it can be without the repository. Throws `Fault("malformed" | "invalid")`. */
+  check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
+    const request = readCreateRequest(body);
+    const { settings } = resolveSettings({
+      body: request.fields,
+      configToml: request.configToml,
+      providers: this.#providers,
+    });
+    return { request, name: settings.name };
+  }
+
+  /** Creates the app that `check` read. Throws `Fault("conflict")` when the name is taken. */
+  async create(given: {
+    readonly projectId: ProjectId;
+    readonly checked: { readonly request: CreateRequest; readonly name: string };
+    readonly by: By;
+  }): Promise<CreatedApp> {
+    const { projectId, by } = given;
+    const { request, name } = given.checked;
+    const appId = appIdOf(projectId, name);
+    const build = { projectId, appId, request: request.fields, configToml: request.configToml };
+    return await this.#db.transaction().execute(async (tx) => {
+      const dockerAuthSealed =
+        request.dockerAuth && this.#sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
+      const isNew = await insertApp(tx, { ...build, id: appId, name, dockerAuthSealed });
+      if (!isNew) {
+        throw new Fault(
+          "conflict",
+          `name is "${name}", but the project has an app of that name already; choose another.`,
+        );
+      }
+      const { buildId, status } = await this.#builds.receiveBuild(tx, { ...build, cause: "create" });
+      await record(tx, {
+        projectId,
+        action: "app.create",
+        by,
+        resource: { type: "app", id: appId, name },
+        changes: changesOf(request),
+      });
+      await notify(tx, "apps", appId);
+      return { appId, appName: name, buildId, status };
+    });
+  }
+
+  /** All apps of a project, by name. */
+  async list(projectId: ProjectId): Promise<AppView[]> {
+    const rows = await readApps(this.#db, { projectId, limit: appsMost });
+    return rows.map(view);
+  }
+
+  /** One app. Throws `Fault("not_found")`. */
+  async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
+    const [row] = await readApps(this.#db, { projectId, appId, limit: 1 });
+    const source = row === undefined ? undefined : await readAppSource(this.#db, appId);
+    if (row === undefined || source === undefined) throw noSuchApp(appId);
+    return { ...view(row), settings: this.#settings(source) };
+  }
+
+  /** Throws `Fault("not_found")` when the project has no such app. */
+  async require(projectId: ProjectId, appId: AppId): Promise<void> {
+    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+  }
+
+  #settings(source: AppSource): AppSettings {
+    // What this platform stored itself is of the form that it stored.
+    const stored = (source.live_settings ?? source.latest_settings) as AppSettings | null;
+    if (stored !== null) return stored;
+    const request = source.request as Readonly<Record<string, unknown>>;
+    // Providers may have been taken out of the configuration since; the app is shown all the same.
+    const provider = typeof request["provider"] === "string" ? [request["provider"]] : [];
+    const providers = [...this.#providers, ...provider];
+    return resolveSettings({ body: request, configToml: source.config_toml, providers }).settings;
+  }
+}
+
+function view(row: AppState): AppView {
+  const { latest_build_id: buildId, latest_status: status } = row;
+  return {
+    appId: row.id,
+    name: row.name,
+    status: statusOf(row),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    latestBuild: buildId === null ? null : { buildId, status: must(status, "a build has a status") },
+    liveBuildId: row.live_build_id,
+  };
+}
+
+/** What the sealed registry credentials of an app are bound to. */
+export function dockerAuthContext(appId: AppId): string {
+  return `docker-auth:${appId}`;
+}
+
+/** Opens the registry credentials of an app, for drivers that pull images. */
+export function openDockerAuth(sealer: Sealer, app: { readonly appId: AppId; readonly sealed: string }): Secret {
+  return sealer.open(app.sealed, dockerAuthContext(app.appId));
+}
+
+function statusOf(row: AppState): AppStatus {
+  if (row.live_build_id !== null) return "ACTIVE";
+  if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";
+  if (row.latest_status === "cancelled") return "STOPPED";
+  return row.latest_status === "building" || row.latest_status === "initializing" ? "BUILDING" : "FAILED";
+}
+
+function changesOf(request: CreateRequest): Record<string, { new: unknown }> {
+  const { fields, configToml, dockerAuth } = request;
+  const extra = {
+    ...(configToml === null ? {} : { config_toml: configToml }),
+    ...(dockerAuth === null ? {} : { dockerAuth }),
+  };
+  return Object.fromEntries(Object.entries({ ...fields, ...extra }).map(([name, value]) => [name, { new: value }]));
+}

@@ -1,0 +1,26 @@
+// What this area needs of `deploy`, which it may not know: taking on builds and ending them. The platform connects the two.
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Tx } from "#store/database.ts";
+import type { BuildsTable } from "#store/tables.ts";
+
+type Status = BuildsTable["status"];
+type Received = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
+
+/** Takes on builds and ends them, within the caller's transaction; `deploy/receive.ts` is one. */
+export interface BuildDesk {
+  receiveBuild(
+    tx: Tx,
+    build: {
+      readonly projectId: ProjectId;
+      readonly appId: AppId;
+      readonly cause: "create" | "push" | "rebuild";
+      readonly request: Readonly<Record<string, unknown>>;
+      readonly configToml: string | null;
+    },
+  ): Promise<Received>;
+  rebuild(tx: Tx, build: BuildPlace): Promise<Received>;
+  requestCancel(tx: Tx, build: BuildPlace): Promise<{ readonly status: Status }>;
+}
+
+/** Which build, of which app, in which project. */
+export type BuildPlace = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };

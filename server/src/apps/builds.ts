@@ -1,0 +1,104 @@
+// Builds as the API shows them, and requests to cancel or repeat one.
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
+import type { BuildDesk, BuildPlace } from "./build-desk.ts";
+
+type BuildStatus = BuildRow["status"];
+
+/** A build as the API shows it. */
+export type BuildView = {
+  readonly buildId: BuildId;
+  readonly appId: AppId;
+  readonly number: number;
+  readonly cause: BuildRow["cause"];
+  readonly status: BuildStatus;
+  readonly reason: string | null;
+  readonly commit: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly startedAt: Date | null;
+  readonly endedAt: Date | null;
+};
+
+const buildsMost = 100;
+
+/** Builds of apps. */
+export class Builds {
+  readonly #db: Db;
+  readonly #desk: BuildDesk;
+
+  constructor(options: { readonly db: Db; readonly desk: BuildDesk }) {
+    this.#db = options.db;
+    this.#desk = options.desk;
+  }
+
+  /** The newest 100 builds of an app first. Throws `Fault("not_found")` when there is no such app. */
+  async list(projectId: ProjectId, appId: AppId): Promise<BuildView[]> {
+    const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMost });
+    if (rows.length === 0 && !(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    return rows.map(view);
+  }
+
+  /** One build. Throws `Fault("not_found")`. */
+  async get(place: BuildPlace): Promise<BuildView> {
+    const [row] = await readBuilds(this.#db, { ...place, limit: 1 });
+    if (row === undefined) throw new Fault("not_found", `The app ${place.appId} has no build ${place.buildId}.`);
+    return view(row);
+  }
+
+  /** Asks for its end, and returns it as it is then. Throws `Fault("not_found" | "conflict")`. */
+  async cancel(place: BuildPlace, by: By): Promise<BuildView> {
+    await this.#db.transaction().execute(async (tx) => {
+      const { status } = await this.#desk.requestCancel(tx, place);
+      const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
+      await record(tx, {
+        projectId: place.projectId,
+        action: "build.cancel",
+        by,
+        resource: resourceOf(place),
+        changes,
+      });
+    });
+    return await this.get(place);
+  }
+
+  /** Adds a build of the same commit and settings. Throws `Fault("not_found" | "rate_limited")`. */
+  async rebuild(place: BuildPlace, by: By): Promise<{ readonly buildId: BuildId; readonly status: BuildStatus }> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const { buildId, status } = await this.#desk.rebuild(tx, place);
+      const changes = { buildId: { old: place.buildId, new: buildId } };
+      await record(tx, {
+        projectId: place.projectId,
+        action: "build.rebuild",
+        by,
+        resource: resourceOf(place),
+        changes,
+      });
+      return { buildId, status };
+    });
+  }
+}
+
+function resourceOf(place: BuildPlace): { type: string; id: string; name: string } {
+  return { type: "build", id: place.buildId, name: place.appId };
+}
+
+function view(row: BuildRow): BuildView {
+  return {
+    buildId: row.id,
+    appId: row.app_id,
+    number: row.number,
+    cause: row.cause,
+    status: row.status,
+    reason: row.reason,
+    commit: row.commit_sha,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+  };
+}

@@ -1,0 +1,44 @@
+// Rows of git credentials, sealed; one for each host of a project.
+import { sql, type Selectable } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { GitCredentialsTable } from "#store/tables.ts";
+
+export type CredentialRow = Selectable<GitCredentialsTable>;
+
+/** Credentials of a project by host, at most `limit`; with `host` only that one. No locks. */
+export async function readCredentials(
+  db: Db,
+  given: { readonly projectId: ProjectId; readonly host?: string; readonly limit: number },
+): Promise<CredentialRow[]> {
+  let query = db.selectFrom("git_credentials").selectAll().where("project_id", "=", given.projectId);
+  if (given.host !== undefined) query = query.where("host", "=", given.host);
+  return await query.orderBy("host").limit(given.limit).execute();
+}
+
+/** Sets the credential of a host. */
+export async function putCredential(
+  tx: Tx,
+  row: Pick<CredentialRow, "project_id" | "host" | "kind" | "username" | "secret_sealed">,
+): Promise<void> {
+  const { kind, username, secret_sealed } = row;
+  await tx
+    .insertInto("git_credentials")
+    .values(row)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["project_id", "host"])
+        .doUpdateSet({ kind, username, secret_sealed, updated_at: sql<Date>`now()` }),
+    )
+    .execute();
+}
+
+/** False when there was none. */
+export async function dropCredential(tx: Tx, projectId: ProjectId, host: string): Promise<boolean> {
+  const { numDeletedRows } = await tx
+    .deleteFrom("git_credentials")
+    .where("project_id", "=", projectId)
+    .where("host", "=", host)
+    .executeTakeFirst();
+  return numDeletedRows > 0n;
+}

@@ -1,0 +1,117 @@
+// Credentials that private repositories are fetched with, one for each host of a project: encrypted at rest, never shown.
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { dropCredential, putCredential, readCredentials, type CredentialRow } from "./credential-store.ts";
+
+/** What a repository is fetched with. */
+export type GitCredential = {
+  readonly kind: "token" | "ssh_key";
+  /** Null: `x-access-token` for a token, `git` for a key. */
+  readonly username: string | null;
+  readonly secret: Secret;
+};
+
+/** A credential without its secret. */
+export type CredentialView = Pick<CredentialRow, "host" | "kind" | "username"> & {
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+};
+
+const credentialsMost = 1000;
+const keyForm = /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
+
+/** Git credentials of projects. */
+export class Credentials {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+
+  constructor(options: { readonly db: Db; readonly sealer: Sealer }) {
+    this.#db = options.db;
+    this.#sealer = options.sealer;
+  }
+
+  /** All of a project, by host; the reading is recorded. */
+  async list(projectId: ProjectId, by: By): Promise<CredentialView[]> {
+    const rows = await readCredentials(this.#db, { projectId, limit: credentialsMost });
+    await record(this.#db, { projectId, action: "git_credentials.read", by });
+    return rows.map(view);
+  }
+
+  /** One, without its secret; the reading is recorded. Throws `Fault("not_found")`. */
+  async get(projectId: ProjectId, host: string, by: By): Promise<CredentialView> {
+    const [row] = await readCredentials(this.#db, { projectId, host, limit: 1 });
+    if (row === undefined) throw noSuchCredential(host);
+    await record(this.#db, { projectId, action: "git_credentials.read", by, resource: resourceOf(host) });
+    return view(row);
+  }
+
+  /** Sets the credential of a host. Throws `Fault("invalid")` for an ssh key that is none. */
+  async set(given: {
+    readonly projectId: ProjectId;
+    readonly host: string;
+    readonly credential: GitCredential;
+    readonly by: By;
+  }): Promise<void> {
+    const { projectId, host, by } = given;
+    const { kind, username, secret } = given.credential;
+    if (kind === "ssh_key" && !keyForm.test(secret.reveal())) {
+      throw new Fault(
+        "invalid",
+        "secret is not shown here, but must be a private key in PEM or OpenSSH form for kind ssh_key.",
+      );
+    }
+    if (kind === "token" && !/^[\x21-\x7e]+$/.test(secret.reveal())) {
+      throw new Fault("invalid", "secret is not shown here, but must be one line without spaces for kind token.");
+    }
+    await this.#db.transaction().execute(async (tx) => {
+      const [before] = await readCredentials(tx, { projectId, host, limit: 1 });
+      const secret_sealed = this.#sealer.seal(secret.reveal(), contextOf(projectId, host));
+      await putCredential(tx, { project_id: projectId, host, kind, username, secret_sealed });
+      const old = before === undefined ? undefined : { kind: before.kind, username: before.username };
+      const changes = {
+        credential: { old, new: secret },
+        kind: { old: old?.kind, new: kind },
+        username: { old: old?.username, new: username },
+      };
+      await record(tx, { projectId, action: "git_credentials.update", by, resource: resourceOf(host), changes });
+    });
+  }
+
+  /** Removes the credential of a host. Throws `Fault("not_found")`. */
+  async remove(projectId: ProjectId, host: string, by: By): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      if (!(await dropCredential(tx, projectId, host))) throw noSuchCredential(host);
+      await record(tx, { projectId, action: "git_credentials.delete", by, resource: resourceOf(host) });
+    });
+  }
+
+  /** What to fetch with from a host; null: the project has nothing for it. For builds, and so not recorded. */
+  async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
+    const [row] = await readCredentials(this.#db, { projectId, host: host.toLowerCase(), limit: 1 });
+    if (row === undefined) return null;
+    const secret = this.#sealer.open(row.secret_sealed, contextOf(projectId, row.host));
+    return { kind: row.kind, username: row.username, secret };
+  }
+}
+
+function noSuchCredential(host: string): Fault {
+  return new Fault("not_found", `The project has no git credential for ${host}.`);
+}
+
+function contextOf(projectId: ProjectId, host: string): string {
+  return `git-credential:${projectId}:${host}`;
+}
+
+function resourceOf(host: string): { type: string; id: string } {
+  return { type: "git_credential", id: host };
+}
+
+function view(row: CredentialRow): CredentialView {
+  const { host, kind, username } = row;
+  return { host, kind, username, createdAt: row.created_at, updatedAt: row.updated_at };
+}

@@ -1,0 +1,176 @@
+// The routing table: all apps with their live release, held in memory, so that the proxy finds an app without the
+// database. Read at the start, and again whenever an app or a build has changed.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { AppId, BuildId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import { readRoutes, type Route, type RouteSelection } from "./route-store.ts";
+
+export type { Route } from "./route-store.ts";
+
+export type RoutesOptions = {
+  readonly db: Db;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly log: Log;
+  readonly clock?: Clock;
+};
+
+type Listener = (appId: AppId) => void;
+
+const retryBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 5_000, jitter: 0.2 };
+
+/** `start()` once, before it is asked; `stop()` ends the listening. */
+export class Routes {
+  readonly #db: Db;
+  readonly #notifications: Pick<Notifications, "listen">;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #byKey = new Map<string, Route>();
+  readonly #byAppId = new Map<AppId, Route>();
+  readonly #listeners = new Set<Listener>();
+  readonly #unlisten: (() => void)[] = [];
+  readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
+  /** Which read an app's entry comes from: an older one that ends late must not put back what it saw. */
+  readonly #readOf = new Map<AppId, number>();
+  #reads = 0;
+  #working: Promise<void> | undefined;
+  readonly #stopping = new AbortController();
+
+  constructor(options: RoutesOptions) {
+    this.#db = options.db;
+    this.#notifications = options.notifications;
+    this.#log = options.log;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** The app of this name, in one map access; undefined: there is none. */
+  find(projectId: string, appName: string): Route | undefined {
+    return this.#byKey.get(`${projectId}/${appName}`);
+  }
+
+  byAppId(appId: AppId): Route | undefined {
+    return this.#byAppId.get(appId);
+  }
+
+  /** All routes there are now, in no order. */
+  all(): Route[] {
+    return [...this.#byAppId.values()];
+  }
+
+  /** Calls `listener` after each change of an app's route, within the change. Returns how to end it. */
+  onChange(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Listens, and resolves when all apps are known. Rejects when the database does not answer. */
+  async start(): Promise<void> {
+    this.#unlisten.push(
+      this.#notifications.listen("apps", (payload) => this.#lookAgain(payload, this.#pending.appIds)),
+      this.#notifications.listen("builds", (payload) => this.#lookAgain(payload, this.#pending.buildIds)),
+    );
+    await this.#read({ everything: true, appIds: [], buildIds: [] });
+  }
+
+  async stop(): Promise<void> {
+    for (const unlisten of this.#unlisten.splice(0)) unlisten();
+    this.#stopping.abort(new Error("routes are stopping"));
+    await this.#working;
+  }
+
+  /** Resolves when what is committed for the app is what `find` gives. When the database fails, it is tried again behind the scenes. */
+  async refresh(appId: AppId): Promise<void> {
+    try {
+      await this.#read({ everything: false, appIds: [appId], buildIds: [] });
+    } catch (error) {
+      this.#log.warn({ err: error, appId }, "a route could not be read; trying again");
+      this.#lookAgain(appId, this.#pending.appIds);
+    }
+  }
+
+  #lookAgain(payload: string | null, names: Set<AppId> | Set<BuildId>): void {
+    if (payload === null) this.#pending.everything = true;
+    // The channel's payload is an id of the kind that the set holds.
+    else names.add(payload as AppId & BuildId);
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  async #work(): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let attempt = 1; !signal.aborted; attempt++) {
+      const selection = this.#takePending();
+      if (selection === undefined) return;
+      try {
+        await this.#read(selection);
+        attempt = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#log.warn({ err: error, attempt }, "routes could not be read; trying again");
+        this.#putBack(selection);
+        await this.#clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+      }
+    }
+  }
+
+  #takePending(): RouteSelection | undefined {
+    const { everything, appIds, buildIds } = this.#pending;
+    if (!everything && appIds.size === 0 && buildIds.size === 0) return undefined;
+    const selection = { everything, appIds: [...appIds], buildIds: [...buildIds] };
+    this.#pending.everything = false;
+    appIds.clear();
+    buildIds.clear();
+    return selection;
+  }
+
+  #putBack(selection: RouteSelection): void {
+    this.#pending.everything ||= selection.everything;
+    for (const appId of selection.appIds) this.#pending.appIds.add(appId);
+    for (const buildId of selection.buildIds) this.#pending.buildIds.add(buildId);
+  }
+
+  async #read(selection: RouteSelection): Promise<void> {
+    const read = ++this.#reads;
+    const routes = await readRoutes(this.#db, selection);
+    const found = new Set(routes.map((route) => route.appId));
+    const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
+    for (const appId of expected) {
+      if (!found.has(appId)) this.#put(appId, undefined, read);
+    }
+    for (const route of routes) this.#put(route.appId, route, read);
+  }
+
+  #put(appId: AppId, route: Route | undefined, read: number): void {
+    if ((this.#readOf.get(appId) ?? 0) > read) return;
+    const before = this.#byAppId.get(appId);
+    if (route === undefined) {
+      this.#readOf.delete(appId);
+      if (before === undefined) return;
+      this.#byAppId.delete(appId);
+      this.#byKey.delete(keyOf(before));
+    } else {
+      this.#readOf.set(appId, read);
+      if (before !== undefined && isSame(before, route)) return;
+      this.#byAppId.set(appId, route);
+      this.#byKey.set(keyOf(route), route);
+    }
+    for (const listener of this.#listeners) listener(appId);
+  }
+}
+
+function keyOf(route: Route): string {
+  return `${route.projectId}/${route.appName}`;
+}
+
+/** A release never changes, so its id stands for its settings. */
+function isSame(left: Route, right: Route): boolean {
+  return (
+    left.live?.releaseId === right.live?.releaseId &&
+    left.disableAuth === right.disableAuth &&
+    left.latestBuild?.status === right.latestBuild?.status &&
+    left.latestBuild?.reason === right.latestBuild?.reason
+  );
+}

@@ -1,0 +1,48 @@
+// Rows of secrets, sealed. `appId` null: secrets of the whole project.
+import { sql } from "kysely";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+
+/** Whose secrets. */
+export type SecretPlace = { readonly projectId: ProjectId; readonly appId: AppId | null };
+export type SealedSecret = { readonly name: string; readonly value_sealed: string };
+
+/** All secrets of a place, by name. No locks. */
+export async function readSealed(db: Db, place: SecretPlace): Promise<SealedSecret[]> {
+  return await db
+    .selectFrom("secrets")
+    .select(["name", "value_sealed"])
+    .where("project_id", "=", place.projectId)
+    .where("app_id", "is not distinct from", place.appId)
+    .orderBy("name")
+    .execute();
+}
+
+/** Lets only one transaction at a time replace the secrets of a project. Locks the project's row until it ends. */
+export async function lockProject(tx: Tx, projectId: ProjectId): Promise<void> {
+  await tx.selectFrom("projects").select("id").where("id", "=", projectId).forNoKeyUpdate().executeTakeFirst();
+}
+
+/** Sets one secret. */
+export async function putSealed(tx: Tx, place: SecretPlace, secret: SealedSecret): Promise<void> {
+  await tx
+    .insertInto("secrets")
+    .values({ project_id: place.projectId, app_id: place.appId, ...secret })
+    .onConflict((conflict) =>
+      conflict
+        .columns(["project_id", "app_id", "name"])
+        .doUpdateSet({ value_sealed: secret.value_sealed, updated_at: sql<Date>`now()` }),
+    )
+    .execute();
+}
+
+/** Removes secrets by name. */
+export async function dropSecrets(tx: Tx, place: SecretPlace, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
+  await tx
+    .deleteFrom("secrets")
+    .where("project_id", "=", place.projectId)
+    .where("app_id", "is not distinct from", place.appId)
+    .where("name", "in", names)
+    .execute();
+}

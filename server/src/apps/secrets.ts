@@ -1,0 +1,129 @@
+// Secrets of projects and apps: encrypted at rest, shown only to who may read them, and given to replicas when they start.
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { hasApp, noSuchApp } from "./app-store.ts";
+import { shown } from "./refusal.ts";
+import {
+  dropSecrets,
+  lockProject,
+  putSealed,
+  readSealed,
+  type SealedSecret,
+  type SecretPlace,
+} from "./secret-store.ts";
+
+export type { SecretPlace } from "./secret-store.ts";
+
+const secretsMost = 1000;
+const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
+const valueLengthMost = 65_536;
+
+/** Name → value. */
+export type SecretMap = ReadonlyMap<string, Secret>;
+
+/** Reads the body of a request that replaces secrets: a flat object; null values count as absent, no body as none. Throws `Fault("malformed" | "invalid")`. */
+export function readSecretMap(body: unknown): SecretMap {
+  if (body === undefined || body === null) return new Map();
+  if (typeof body !== "object" || Array.isArray(body)) {
+    throw new Fault("malformed", `The body is ${shown(body)}, but must be a JSON object of names and values.`);
+  }
+  const entries = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
+  if (entries.length > secretsMost) {
+    throw new Fault("invalid", `The body has ${entries.length} secrets, but must have at most ${secretsMost}.`);
+  }
+  return new Map(entries.map(([name, value]) => [readName(name), readValue(name, value)]));
+}
+
+function readName(name: string): string {
+  if (nameForm.test(name)) return name;
+  const allowed = 'must be 1 to 253 letters, digits, "_", "." and "-"';
+  throw new Fault("invalid", `The name of a secret is ${shown(name)}, but ${allowed}.`);
+}
+
+function readValue(name: string, value: unknown): Secret {
+  const isFine = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
+  if (isFine && value.length <= valueLengthMost) return new Secret(value);
+  const allowed = `a text of at most ${valueLengthMost} characters without the character NUL`;
+  throw new Fault("invalid", `The value of the secret ${shown(name)} is not shown here, but must be ${allowed}.`);
+}
+
+/** Secrets of projects and apps. */
+export class Secrets {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+
+  constructor(options: { readonly db: Db; readonly sealer: Sealer }) {
+    this.#db = options.db;
+    this.#sealer = options.sealer;
+  }
+
+  /** Shows the secrets of a place; the reading is recorded. Throws `Fault("not_found")` when there is no such app. */
+  async read(place: SecretPlace, by: By): Promise<SecretMap> {
+    return await this.#db.transaction().execute(async (tx) => {
+      await requireApp(tx, place);
+      const secrets = this.#open(place, await readSealed(tx, place));
+      await record(tx, { projectId: place.projectId, action: "secrets.read", by, resource: resourceOf(place) });
+      return secrets;
+    });
+  }
+
+  /** Replaces all secrets of a place. Throws `Fault("not_found")` when there is no such app. */
+  async replace(place: SecretPlace, secrets: SecretMap, by: By): Promise<{ readonly changed: number }> {
+    return await this.#db.transaction().execute(async (tx) => {
+      await requireApp(tx, place);
+      await lockProject(tx, place.projectId);
+      const before = this.#open(place, await readSealed(tx, place));
+      const changes: Record<string, { old?: Secret; new?: Secret }> = {};
+      const dropped = [...before].filter(([name]) => !secrets.has(name));
+      for (const [name, old] of dropped) changes[name] = { old };
+      await dropSecrets(
+        tx,
+        place,
+        dropped.map(([name]) => name),
+      );
+      for (const [name, value] of secrets) {
+        const old = before.get(name);
+        if (old?.reveal() === value.reveal()) continue;
+        await putSealed(tx, place, { name, value_sealed: this.#sealer.seal(value.reveal(), contextOf(place, name)) });
+        changes[name] = old === undefined ? { new: value } : { old, new: value };
+      }
+      await record(tx, {
+        projectId: place.projectId,
+        action: "secrets.update",
+        by,
+        resource: resourceOf(place),
+        changes,
+      });
+      return { changed: Object.keys(changes).length };
+    });
+  }
+
+  /** What a replica of the app gets as environment variables: the project's secrets, and over them the app's own. */
+  async forReplica(projectId: ProjectId, appId: AppId): Promise<Record<string, Secret>> {
+    const ofProject = { projectId, appId: null };
+    const ofApp = { projectId, appId };
+    const [common, own] = await Promise.all([readSealed(this.#db, ofProject), readSealed(this.#db, ofApp)]);
+    return Object.fromEntries([...this.#open(ofProject, common), ...this.#open(ofApp, own)]);
+  }
+
+  #open(place: SecretPlace, rows: readonly SealedSecret[]): SecretMap {
+    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, contextOf(place, row.name))]));
+  }
+}
+
+async function requireApp(db: Db, { projectId, appId }: SecretPlace): Promise<void> {
+  if (appId !== null && !(await hasApp(db, projectId, appId))) throw noSuchApp(appId);
+}
+
+function contextOf({ projectId, appId }: SecretPlace, name: string): string {
+  return `secret:${projectId}:${appId ?? ""}:${name}`;
+}
+
+function resourceOf({ projectId, appId }: SecretPlace): { type: string; id: string } {
+  return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
+}

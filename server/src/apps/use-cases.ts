@@ -1,0 +1,42 @@
+// All that the management API does with apps, made in one place for the platform and for tests.
+import type { Sealer } from "#lib/seal.ts";
+import type { Db } from "#store/database.ts";
+import { Apps } from "./app.ts";
+import { Attempts } from "./attempts.ts";
+import type { BuildDesk } from "./build-desk.ts";
+import { Builds } from "./builds.ts";
+import { Containers } from "./containers.ts";
+import { Credentials } from "./credentials.ts";
+import { ProjectList } from "./project-list.ts";
+import { Secrets } from "./secrets.ts";
+
+export type UseCases = {
+  readonly apps: Apps;
+  readonly builds: Builds;
+  readonly containers: Containers;
+  readonly secrets: Secrets;
+  readonly credentials: Credentials;
+  readonly projects: ProjectList;
+  readonly attempts: Attempts;
+};
+
+/** Holds no state of its own: nothing is to be closed. */
+export function useCases(options: {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  /** `deploy/receive.ts`. */
+  readonly desk: BuildDesk;
+  /** Identifiers that the field provider may name. */
+  readonly providers: readonly string[];
+}): UseCases {
+  const { db, sealer, desk, providers } = options;
+  return {
+    apps: new Apps({ db, sealer, builds: desk, providers }),
+    builds: new Builds({ db, desk }),
+    containers: new Containers({ db }),
+    secrets: new Secrets({ db, sealer }),
+    credentials: new Credentials({ db, sealer }),
+    projects: new ProjectList({ db }),
+    attempts: new Attempts({ db }),
+  };
+}
