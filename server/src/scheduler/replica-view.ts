@@ -58,7 +58,7 @@ export class ReplicaView {
   put(appId: AppId, next: AppReplicas): void {
     const before = this.#apps.get(appId);
     const isSameReady = isSameList(before?.ready ?? none, next.ready);
-    if (isSameReady && before?.failure === next.failure) return;
+    if (isSameReady && isSameFailure(before?.failure, next.failure)) return;
     if (next.ready.length === 0 && next.failure === undefined) {
       this.#apps.delete(appId);
     } else {
@@ -71,4 +71,8 @@ export class ReplicaView {
 
 function isSameList(left: readonly ReadyReplica[], right: readonly ReadyReplica[]): boolean {
   return left.length === right.length && left.every((replica, index) => replica === right[index]);
+}
+
+function isSameFailure(left: StartFailure | undefined, right: StartFailure | undefined): boolean {
+  return left?.kind === right?.kind && left?.reason === right?.reason && left?.retryAtMs === right?.retryAtMs;
 }

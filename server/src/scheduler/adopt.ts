@@ -1,0 +1,103 @@
+// The first thing after a start of the platform: compares the rows of replicas with what the driver really has. What runs
+// is taken over as it is, what ended meanwhile gets its end written down, what nobody knows is stopped.
+import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { Replica, type Fleet } from "./replica.ts";
+import type { ReplicaRunner } from "./replica-runner.ts";
+import type { AliveRow, ReplicaRows } from "./replica-rows.ts";
+import type { RowWriter } from "./row-writer.ts";
+
+export type AdoptParts = {
+  readonly driver: Driver;
+  readonly rows: ReplicaRows;
+  readonly writer: RowWriter;
+  readonly fleet: Fleet;
+  readonly runner: ReplicaRunner;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Opens the driver and takes over its replicas. Rejects when the database or the driver does not answer. */
+export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
+  const { clock, driver, fleet, log } = parts;
+  const rows = await parts.rows.alive();
+  // Known before the driver is opened, so that no event and no line of theirs is lost.
+  for (const row of rows) fleet.add(replicaOf(row, clock));
+  await driver.open(sink);
+  const owned = new Map((await driver.list()).map((one) => [one.replicaId, one]));
+  for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
+  const known = new Set(rows.map((row) => row.replicaId));
+  const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
+  for (const one of unknown) void clearUnknown(parts, one);
+  log.info({ adopted: fleet.all().length, rows: rows.length, unknown: unknown.length }, "replicas taken over");
+}
+
+/** The replica as its row has it; `beganAtMs` keeps its deadline where it was. */
+function replicaOf(row: AliveRow, clock: Clock): Replica {
+  const { projectId, appId, releaseId, buildId, settings } = row;
+  return new Replica({
+    replicaId: row.replicaId,
+    release: { projectId, appId, releaseId, buildId, settings },
+    beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
+    state: row.state,
+  });
+}
+
+function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
+  const { clock, fleet, runner } = parts;
+  const replica = fleet.get(row.replicaId);
+  // An event that came since the driver was opened has settled it.
+  if (replica === undefined) return;
+  if (owned === undefined) {
+    // Nobody can say when: usage is counted up to when it surely lived.
+    runner.ended(replica, { reason: "It ended while the platform was away.", exitCode: null, at: row.lastKnownAt });
+    return;
+  }
+  if (owned.state === "exited") {
+    runner.ended(replica, {
+      reason: owned.reason ?? "It ended while the platform was away.",
+      exitCode: null,
+      at: clock.now(),
+    });
+    return;
+  }
+  const nowMs = clock.monotonicMs();
+  const address = owned.address ?? row.address;
+  if (replica.state === "draining") {
+    // The calls that it was given time for went through the process of the platform that is gone.
+    const { responseGracePeriodSeconds } = row.settings;
+    replica.endOrder = { reason: "It was being stopped.", isTimeout: false };
+    replica.graceEndsAtMs = nowMs - (clock.now() - (row.drainingAt ?? clock.now())) + responseGracePeriodSeconds * 1000;
+    replica.terminateAtMs = nowMs;
+    runner.endWhenIdle(replica);
+    return;
+  }
+  if (replica.state === "ready" && address !== null && replica.ready === null) {
+    replica.adoptReady(address, nowMs);
+    if (row.settings.runtime === "custom") runner.watchCustom(replica, address);
+    return;
+  }
+  if (replica.state === "starting") adoptStarting(parts, replica, owned);
+}
+
+function adoptStarting({ clock, runner }: AdoptParts, replica: Replica, owned: OwnedReplica): void {
+  const { deploymentInitializationTimeout, runtime } = replica.release.settings;
+  const passedMs = clock.monotonicMs() - replica.beganAtMs;
+  runner.watchDeadline(replica, Math.max(0, deploymentInitializationTimeout * 1000 - passedMs));
+  if (owned.address === null) return;
+  if (runtime === "custom") runner.watchCustom(replica, owned.address);
+  else if (owned.isReady) runner.becomeReady(replica, owned.address);
+}
+
+/** Rows are written before replicas exist, so this one belongs to another database or an older backup of this one. */
+async function clearUnknown({ driver, log, runner }: AdoptParts, owned: OwnedReplica): Promise<void> {
+  log.warn({ replicaId: owned.replicaId, appId: owned.appId }, "stopping a replica that no row tells of");
+  try {
+    await driver.stop(owned.replicaId, { graceMs: 0 });
+  } catch (error) {
+    log.error({ err: error, replicaId: owned.replicaId }, "could not stop an unknown replica");
+    return;
+  }
+  await runner.forget(owned.replicaId);
+}

@@ -1,0 +1,223 @@
+// One look at one app: reads its route, demand and replicas, decides how many there should be, begins what is missing or
+// too much, and shows the outcome to the proxy. Nothing here waits.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
+import { waitReason, type AppState, type RouteSource, type SchedulerRoute } from "./app-state.ts";
+import type { Counters } from "./counters.ts";
+import { decide, newHistory } from "./decide.ts";
+import type { DemandSource, Occupancy } from "./demand.ts";
+import { plan, type Plan, type PlannedReplica } from "./plan.ts";
+import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
+import type { ReplicaRunner } from "./replica-runner.ts";
+import { chooseCompute } from "./replica-spec.ts";
+import type { ReplicaState } from "./replica-state.ts";
+import type { ReplicaView, StartFailure } from "./replica-view.ts";
+import {
+  isOver,
+  recordFailure,
+  settledMs,
+  shownFailure,
+  startsAllowed,
+  type Failure,
+  type StartRecord,
+} from "./start-record.ts";
+
+export type LookParts = {
+  readonly routes: RouteSource;
+  readonly demand: DemandSource;
+  readonly occupancy: Occupancy;
+  readonly fleet: Fleet;
+  readonly runner: ReplicaRunner;
+  readonly view: ReplicaView;
+  readonly counters: Counters;
+  readonly clock: Clock;
+  readonly random: () => number;
+};
+
+export type LookOptions = {
+  /** Compute types that the driver has. */
+  readonly compute: readonly string[];
+  /** Has the app looked at again after `afterMs`. */
+  readonly again: (appId: AppId, afterMs: number) => void;
+};
+
+/** Starts of one app that the driver has not answered yet; a burst beyond it follows as answers come. */
+const creatingMost = 16;
+
+type Live = NonNullable<SchedulerRoute["live"]>;
+
+/** Looks at apps, and remembers of each what the next look needs. */
+export class AppLook {
+  readonly #parts: LookParts;
+  readonly #options: LookOptions;
+  readonly #states = new Map<AppId, AppState>();
+
+  constructor(parts: LookParts, options: LookOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  /** Apps of which something is remembered. */
+  apps(): Iterable<AppId> {
+    return this.#states.keys();
+  }
+
+  /** Looks once. Everything that it begins goes on by itself. */
+  run(appId: AppId): void {
+    const { fleet, routes, runner } = this.#parts;
+    const route = routes.byAppId(appId);
+    const replicas = fleet.ofApp(appId);
+    for (const replica of replicas) runner.endWhenIdle(replica);
+    if (route?.live === undefined || route.live === null) {
+      this.#endAll(appId, replicas);
+      return;
+    }
+    this.#runLive(route, route.live, replicas);
+  }
+
+  /** Learns from the end of a replica that was not on trial. */
+  onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
+    const { clock, counters, random } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const kind = failureKind(replica, stateBefore, nowMs);
+    if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
+    if (kind === undefined) return;
+    if (kind !== "crashed") counters.startFailures++;
+    const state = this.#states.get(replica.appId);
+    if (state === undefined) return;
+    const { releaseId } = replica.release;
+    const reason = replica.endOrder?.reason ?? end.reason;
+    const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
+    state.starts = recordFailure(state.starts, failure, random());
+    this.#options.again(replica.appId, Math.max(0, state.starts.retryAtMs - nowMs));
+  }
+
+  /** What keeps the calls of an app waiting, in a sentence for its owner; undefined when nothing does. */
+  waitReason(appId: AppId): string | undefined {
+    const { clock, demand, fleet, routes, view } = this.#parts;
+    const live = routes.byAppId(appId)?.live ?? undefined;
+    if (live === undefined) return undefined;
+    const replicas = fleet.ofApp(appId).filter((replica) => replica.release.releaseId === live.releaseId);
+    return waitReason({
+      failureReason: view.failure(appId)?.reason,
+      starts: this.#states.get(appId)?.starts,
+      starting: replicas.filter((replica) => replica.state === "starting").length,
+      ready: view.ready(appId).length,
+      waiting: demand.demandOf(appId).waiting,
+      replicasMost: live.settings.maxReplicaCount,
+      nowMs: clock.monotonicMs(),
+    });
+  }
+
+  #runLive(route: SchedulerRoute, live: Live, replicas: readonly Replica[]): void {
+    const { clock, demand } = this.#parts;
+    const { appId } = route;
+    const nowMs = clock.monotonicMs();
+    const choice = chooseCompute(live.settings, this.#options.compute);
+    const noCapacity: StartFailure | undefined = choice.ok
+      ? undefined
+      : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
+    const load = demand.demandOf(appId);
+    const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
+    if (isAsleep && !this.#states.has(appId)) {
+      this.#show(appId, live, noCapacity);
+      return;
+    }
+    const ofLive = replicas.filter((replica) => isOfLive(replica, live));
+    const state = this.#stateOf(appId, live, ofLive, nowMs);
+    const decision = decide({ settings: live.settings, demand: load, history: state.history, nowMs });
+    state.history = decision.history;
+    const next = plan({
+      replicas: this.#planned(replicas, live, nowMs),
+      desired: decision.desired,
+      startsMost: choice.ok ? startsMost(state.starts, ofLive, nowMs) : 0,
+      cooldownMs: live.settings.cooldownPeriodSeconds * 1000,
+      nowMs,
+    });
+    this.#carryOut(next, { ...route, ...live }, choice.ok ? choice.compute : "");
+    this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
+    if (isAsleep && decision.desired === 0 && state.starts === undefined) this.#states.delete(appId);
+  }
+
+  /** What is remembered of the app, without failures that say nothing any more. */
+  #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
+    const state = this.#states.get(appId) ?? { history: newHistory(ofLive.length, nowMs), starts: undefined };
+    this.#states.set(appId, state);
+    if (state.starts === undefined) return state;
+    const readyAtMs = ofLive.flatMap((replica) => replica.readyAtMs ?? []);
+    if (isOver(state.starts, { liveReleaseId: live.releaseId, readyAtMs, nowMs })) state.starts = undefined;
+    return state;
+  }
+
+  #carryOut(next: Plan, release: ReplicaRelease, compute: string): void {
+    const { fleet, runner } = this.#parts;
+    for (const { replicaId, reason } of next.drains) {
+      const replica = fleet.get(replicaId);
+      if (replica !== undefined) runner.end(replica, { reason, isTimeout: false });
+    }
+    const { projectId, appId, releaseId, buildId, settings } = release;
+    for (let count = 0; count < next.starts; count++) {
+      const deadlineMs = settings.deploymentInitializationTimeout * 1000;
+      runner.start({ projectId, appId, releaseId, buildId, settings }, { compute, deadlineMs });
+    }
+  }
+
+  #planned(replicas: readonly Replica[], live: Live, nowMs: number): PlannedReplica[] {
+    return replicas.flatMap((replica) => {
+      const { replicaId, state } = replica;
+      if (state !== "starting" && state !== "ready") return [];
+      return {
+        replicaId,
+        state,
+        isLive: isOfLive(replica, live),
+        isHeld: nowMs < replica.heldUntilMs,
+        isRouted: replica.isRouted,
+        running: this.#parts.occupancy.running(replicaId),
+        readyAtMs: replica.readyAtMs,
+      };
+    });
+  }
+
+  /** Shows to the proxy which replicas take calls, or why none does and waiting is of no use. */
+  #show(appId: AppId, live: Live, failure: StartFailure | undefined): void {
+    const { fleet, view } = this.#parts;
+    const ofLive = fleet.ofApp(appId).filter((replica) => isOfLive(replica, live));
+    const ready = ofLive.flatMap((replica) =>
+      replica.state === "ready" && replica.isRouted && replica.ready !== null ? [replica.ready] : [],
+    );
+    const hasHope = ofLive.some((replica) => replica.state === "starting" || replica.state === "ready");
+    view.put(appId, { ready, failure: hasHope ? undefined : failure });
+  }
+
+  /** No release takes calls (any more): nothing is wanted but replicas that wait for the first promotion. */
+  #endAll(appId: AppId, replicas: readonly Replica[]): void {
+    const { clock, runner, view } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    for (const replica of replicas) {
+      const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
+      if (!isWanted) runner.end(replica, { reason: "Its release takes no calls.", isTimeout: false });
+    }
+    this.#states.delete(appId);
+    view.put(appId, { ready: [], failure: undefined });
+  }
+}
+
+function isOfLive(replica: Replica, live: Live): boolean {
+  return replica.release.releaseId === live.releaseId;
+}
+
+/** How many starts may be added now, given those that went wrong and those that the driver has not answered. */
+function startsMost(starts: StartRecord | undefined, ofLive: readonly Replica[], nowMs: number): number {
+  const starting = ofLive.filter((replica) => replica.state === "starting");
+  const creating = starting.filter((replica) => replica.isCreating).length;
+  return startsAllowed(starts, { nowMs, starting: starting.length, most: Math.max(0, creatingMost - creating) });
+}
+
+/** Whether an end says that starting does not work; undefined when it does not say so. */
+function failureKind(replica: Replica, stateBefore: ReplicaState, nowMs: number): Failure["kind"] | undefined {
+  if (replica.endOrder?.isTimeout === true) return "timeout";
+  if (replica.endOrder !== null) return undefined;
+  if (stateBefore === "starting") return "exited";
+  const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
+  return stateBefore === "ready" && livedMs < settledMs ? "crashed" : undefined;
+}

@@ -1,0 +1,51 @@
+// What the scheduler remembers of one app between two looks, and what it says about it to people: pure.
+import type { AppId } from "#lib/ids.ts";
+import type { LoadHistory } from "./decide.ts";
+import type { ReplicaRelease } from "./replica.ts";
+import type { StartRecord } from "./start-record.ts";
+
+/** What the scheduler needs of the routing table; `apps/routes.ts` holds it in memory. */
+export interface RouteSource {
+  /** Undefined: there is no such app (any more). */
+  byAppId(appId: AppId): SchedulerRoute | undefined;
+  all(): Iterable<SchedulerRoute>;
+  /** Calls `listener` after each change of an app's route. Returns how to end it. */
+  onChange(listener: (appId: AppId) => void): () => void;
+}
+
+/** An app and the release that takes its calls. */
+export type SchedulerRoute = {
+  readonly appId: AppId;
+  readonly projectId: ReplicaRelease["projectId"];
+  /** Null before the first release. */
+  readonly live: Pick<ReplicaRelease, "releaseId" | "buildId" | "settings"> | null;
+};
+
+export type AppState = {
+  history: LoadHistory;
+  /** Failed starts of late; undefined when starting works. */
+  starts: StartRecord | undefined;
+};
+
+/** What an app's calls wait for, in a sentence for its owner; undefined when nothing keeps them waiting. */
+export function waitReason(given: {
+  readonly failureReason: string | undefined;
+  readonly starts: StartRecord | undefined;
+  readonly starting: number;
+  readonly ready: number;
+  readonly waiting: number;
+  readonly replicasMost: number;
+  readonly nowMs: number;
+}): string | undefined {
+  if (given.failureReason !== undefined) return given.failureReason;
+  if (given.starting > 0)
+    return given.starting === 1 ? "A replica is starting." : `${given.starting} replicas are starting.`;
+  if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
+    const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
+    return `A replica could not be started and will be tried again in ${seconds} s: ${given.starts.reason}`;
+  }
+  if (given.waiting > 0 && given.ready >= given.replicasMost) {
+    return `All ${given.ready} replicas are busy, and maxReplicaCount allows no more.`;
+  }
+  return undefined;
+}

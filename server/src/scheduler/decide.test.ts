@@ -1,0 +1,152 @@
+// How many replicas there should be, from load, settings and time.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { decide, newHistory, type LoadHistory, type ScalingSettings } from "./decide.ts";
+import { noDemand, type Demand } from "./demand.ts";
+
+const settings: ScalingSettings = {
+  minReplicaCount: 0,
+  maxReplicaCount: 10,
+  cooldownPeriodSeconds: 10,
+  replicaConcurrency: 1,
+  scalingMetric: "concurrency_utilization",
+  scalingTarget: 100,
+  scalingBuffer: 0,
+  evaluationIntervalSeconds: 30,
+};
+
+/** One app looked at again and again. */
+function looker(changes: Partial<ScalingSettings> = {}, replicas = 0) {
+  let history: LoadHistory = newHistory(replicas, 0);
+  return (atSeconds: number, demand: Partial<Demand> = {}): number => {
+    const decision = decide({
+      settings: { ...settings, ...changes },
+      demand: { ...noDemand, ...demand },
+      history,
+      nowMs: atSeconds * 1000,
+    });
+    history = decision.history;
+    return decision.desired;
+  };
+}
+
+describe("concurrency_utilization", () => {
+  test("three calls of an app with concurrency 1 and no replica ask for three replicas at once", () => {
+    assert.equal(looker()(0, { waiting: 3 }), 3);
+  });
+
+  test("running and waiting calls count alike", () => {
+    assert.equal(looker({ replicaConcurrency: 4 })(0, { running: 4, waiting: 1 }), 2);
+  });
+
+  test("a target of 80 percent of 200 calls gives each replica 160", () => {
+    const look = looker({ replicaConcurrency: 200, scalingTarget: 80 });
+    assert.equal(look(0, { running: 160 }), 1);
+    assert.equal(look(1, { running: 161 }), 2);
+  });
+
+  test("binary fractions do not add a replica", () => {
+    assert.equal(looker({ replicaConcurrency: 10, scalingTarget: 30 })(0, { running: 3 }), 1);
+    assert.equal(looker({ replicaConcurrency: 100, scalingTarget: 7 })(0, { running: 7 }), 1);
+  });
+});
+
+describe("limits and buffer", () => {
+  test("an idle app has its minimum, a flooded one its maximum", () => {
+    const look = looker({ minReplicaCount: 2 });
+    assert.equal(look(0), 2);
+    assert.equal(look(1, { waiting: 1000 }), 10);
+  });
+
+  test("min 1, buffer 3: idle 1, one call 4, after the cooldown 1", () => {
+    const look = looker({ minReplicaCount: 1, scalingBuffer: 3 });
+    assert.equal(look(0), 1);
+    assert.equal(look(1, { running: 1 }), 4);
+    assert.equal(look(2), 4);
+    assert.equal(look(13), 1);
+  });
+});
+
+describe("cooldown", () => {
+  test("fewer replicas only after the load was lower for the whole cooldown", () => {
+    const look = looker();
+    assert.equal(look(0, { running: 4 }), 4);
+    assert.equal(look(5, { running: 4 }), 4);
+    assert.equal(look(6, { running: 1 }), 4);
+    assert.equal(look(15.9, { running: 1 }), 4);
+    assert.equal(look(16, { running: 1 }), 1);
+  });
+
+  test("it falls in steps, to the highest load of the last cooldown", () => {
+    const look = looker();
+    look(0, { running: 8 });
+    look(1, { running: 3 });
+    look(6, { running: 1 });
+    assert.equal(look(10.5, { running: 1 }), 8);
+    assert.equal(look(12, { running: 1 }), 3);
+    assert.equal(look(16.5, { running: 1 }), 1);
+  });
+
+  test("a call that came and went between two looks keeps its replica for a cooldown", () => {
+    const look = looker({}, 0);
+    look(0);
+    assert.equal(look(1, { lastActiveAtMs: 400 }), 1);
+    assert.equal(look(2, { lastActiveAtMs: 400 }), 1);
+    assert.equal(look(11.9, { lastActiveAtMs: 400 }), 1);
+    assert.equal(look(12.5, { lastActiveAtMs: 400 }), 0);
+  });
+
+  test("with a cooldown of 0 the load of the moment decides", () => {
+    const look = looker({ cooldownPeriodSeconds: 0 });
+    assert.equal(look(0, { running: 5 }), 5);
+    assert.equal(look(1, { running: 1 }), 1);
+  });
+
+  test("replicas found at the start are kept for one cooldown", () => {
+    const look = looker({}, 3);
+    assert.equal(look(0), 3);
+    assert.equal(look(9.9), 3);
+    assert.equal(look(10.5), 0);
+  });
+});
+
+describe("requests_per_second", () => {
+  const rps = { scalingMetric: "requests_per_second", scalingTarget: 10, evaluationIntervalSeconds: 10 } as const;
+
+  test("calls per second over the evaluation interval, divided by the target", () => {
+    const look = looker({ ...rps, cooldownPeriodSeconds: 0 });
+    for (let second = 0; second <= 20; second++) look(second, { receivedTotal: second * 45, running: 1 });
+    assert.equal(look(21, { receivedTotal: 21 * 45, running: 1 }), 5);
+  });
+
+  test("a waiting call asks for one replica, however few calls come", () => {
+    assert.equal(looker(rps)(0, { waiting: 1, receivedTotal: 1 }), 1);
+  });
+
+  test("without calls the mean falls to nothing", () => {
+    const look = looker({ ...rps, cooldownPeriodSeconds: 0 });
+    for (let second = 0; second <= 10; second++) look(second, { receivedTotal: second * 30, running: 1 });
+    assert.equal(look(11, { receivedTotal: 300 }), 3);
+    assert.equal(look(25, { receivedTotal: 300 }), 0);
+  });
+});
+
+test("it never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
+  const load = fc.record({ afterMs: fc.integer({ min: 1, max: 5000 }), running: fc.nat(30), waiting: fc.nat(30) });
+  fc.assert(
+    fc.property(fc.array(load, { maxLength: 200 }), fc.integer({ min: 0, max: 60 }), (loads, cooldown) => {
+      const given = { ...settings, minReplicaCount: 1, cooldownPeriodSeconds: cooldown, replicaConcurrency: 3 };
+      let history = newHistory(0, 0);
+      let nowMs = 0;
+      for (const { afterMs, running, waiting } of loads) {
+        nowMs += afterMs;
+        const decision = decide({ settings: given, demand: { ...noDemand, running, waiting }, history, nowMs });
+        history = decision.history;
+        const need = Math.min(10, Math.max(1, Math.ceil((running + waiting) / 3)));
+        assert.ok(decision.desired >= need && decision.desired <= 10);
+        assert.ok(history.recommendations.length <= 22, "each entry is lower than the one before");
+      }
+    }),
+  );
+});

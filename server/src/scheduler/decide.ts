@@ -1,0 +1,127 @@
+// How many replicas of an app's live release there should be: pure, from its settings, its demand and what was found
+// before. Scaling up follows the load at once; scaling down only after the load was lower for the whole cooldown.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Demand } from "./demand.ts";
+
+/** The settings that scaling depends on. */
+export type ScalingSettings = Pick<
+  AppSettings,
+  | "minReplicaCount"
+  | "maxReplicaCount"
+  | "cooldownPeriodSeconds"
+  | "replicaConcurrency"
+  | "scalingMetric"
+  | "scalingTarget"
+  | "scalingBuffer"
+  | "evaluationIntervalSeconds"
+>;
+
+/** What earlier looks at an app found. Times in `Clock.monotonicMs`. */
+export type LoadHistory = {
+  /** Recommendations that may still count, oldest first, each higher than all that follow; the last is the latest. */
+  readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
+  /** How many calls had been received when, oldest first; kept for `requests_per_second` only. */
+  readonly received: readonly { readonly atMs: number; readonly total: number }[];
+  readonly lookedAtMs: number;
+};
+
+export type Decision = {
+  /** Replicas of the live release that there should be, from minReplicaCount to maxReplicaCount. */
+  readonly desired: number;
+  readonly history: LoadHistory;
+};
+
+/** Samples of received calls lie at least this far apart, which bounds the history to 600 for the longest interval. */
+const sampleGapMs = 500;
+
+/** The history of an app that is looked at for the first time: `replicas` that run already count as wanted until now. */
+export function newHistory(replicas: number, nowMs: number): LoadHistory {
+  return { recommendations: [{ untilMs: nowMs, count: replicas }], received: [], lookedAtMs: nowMs };
+}
+
+/** Decides, and gives back the history to pass at the next look. */
+export function decide(given: {
+  readonly settings: ScalingSettings;
+  readonly demand: Demand;
+  readonly history: LoadHistory;
+  readonly nowMs: number;
+}): Decision {
+  const { settings, demand, nowMs } = given;
+  const history = { ...given.history, received: sampled(settings, demand, given.history.received, nowMs) };
+  const count = recommend(settings, demand, history, nowMs);
+  const oldestMs = nowMs - settings.cooldownPeriodSeconds * 1000;
+  const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
+  const highest = recommendations[0]?.count ?? count;
+  return {
+    desired: Math.min(Math.max(highest, settings.minReplicaCount), settings.maxReplicaCount),
+    history: { recommendations, received: history.received, lookedAtMs: nowMs },
+  };
+}
+
+/** Replicas that the load of this moment asks for, buffer included, before the limits. */
+function recommend(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): number {
+  const calls = demand.running + demand.waiting;
+  // A short call may come and go between two looks; it counts as one that runs now.
+  const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
+  switch (settings.scalingMetric) {
+    case "concurrency_utilization": {
+      const callsPerReplica = settings.replicaConcurrency * (settings.scalingTarget / 100);
+      return withBuffer(settings, quotient(isActive ? Math.max(1, calls) : 0, callsPerReplica));
+    }
+    case "requests_per_second": {
+      const need = quotient(callsPerSecond(settings, demand, history, nowMs), settings.scalingTarget);
+      return withBuffer(settings, Math.max(need, isActive ? 1 : 0));
+    }
+    case "cpu_utilization":
+    case "memory_utilization":
+      // Drivers do not measure replicas yet: enough replicas that every call has room, without a buffer.
+      return quotient(isActive ? Math.max(1, calls) : 0, settings.replicaConcurrency);
+  }
+}
+
+/** The buffer comes on top of a need, and there is none without one: an idle app falls to its minimum. */
+function withBuffer(settings: ScalingSettings, need: number): number {
+  return need > 0 ? need + settings.scalingBuffer : 0;
+}
+
+/** Rounded up, but not for an excess that only binary fractions make (3 / (10 × 0.3) is 1, not 2). */
+function quotient(load: number, perReplica: number): number {
+  return Math.ceil(load / perReplica - 1e-9);
+}
+
+/** Mean over the evaluation interval; before it has passed once, missing time counts as time without calls. */
+function callsPerSecond(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): number {
+  const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
+  const start = history.received.findLast((sample) => sample.atMs <= fromMs) ?? history.received[0];
+  return start === undefined ? 0 : (demand.receivedTotal - start.total) / settings.evaluationIntervalSeconds;
+}
+
+/** Adds a sample when one is due and drops those that lie before the interval, but for the one that begins it. */
+function sampled(
+  settings: ScalingSettings,
+  demand: Demand,
+  received: LoadHistory["received"],
+  nowMs: number,
+): LoadHistory["received"] {
+  if (settings.scalingMetric !== "requests_per_second") return [];
+  const latest = received.at(-1);
+  if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return received;
+  const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
+  const begin = Math.max(
+    0,
+    received.findLastIndex((sample) => sample.atMs <= fromMs),
+  );
+  return [...received.slice(begin), { atMs: nowMs, total: demand.receivedTotal }];
+}
+
+/** The latest recommendation held until now; lower ones before a higher one can never decide again. */
+function remember(
+  before: LoadHistory["recommendations"],
+  latest: LoadHistory["recommendations"][number],
+  oldestMs: number,
+): LoadHistory["recommendations"] {
+  const held = before.map((entry, index) =>
+    index === before.length - 1 ? { ...entry, untilMs: latest.untilMs } : entry,
+  );
+  return [...held.filter((entry) => entry.count > latest.count && entry.untilMs > oldestMs), latest];
+}

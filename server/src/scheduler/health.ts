@@ -1,0 +1,89 @@
+// Watches one replica of a custom app: asks quickly until its ready check passes, then from time to time whether it is
+// still ready (else no calls are sent to it) and still healthy (else it is replaced).
+import type { Address } from "#drivers/driver.ts";
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Probe, ProbeAnswer } from "./probe.ts";
+
+export type HealthChecks = {
+  readonly address: Address;
+  readonly readycheckEndpoint: string;
+  readonly healthcheckEndpoint: string;
+};
+
+export type HealthTold = {
+  readonly onReady: () => void;
+  /** Whether its ready check passes; called when that changes. */
+  readonly onRouted: (isRouted: boolean) => void;
+  /** Its health check failed too often in a row; nothing is asked after it. */
+  readonly onUnhealthy: (reason: string) => void;
+};
+
+/** A web server that is up within milliseconds is found within milliseconds; a slow one costs two questions a second. */
+const readyPauses: Backoff = { firstMs: 5, factor: 2, mostMs: 500, jitter: 0 };
+const readyTimeoutMs = 2000;
+/** As long as Kubernetes waits between liveness checks by default. */
+const checkIntervalMs = 10_000;
+/** Calls may wait for a replica whose ready check fails. */
+const unroutedIntervalMs = 1000;
+/** A server with one thread answers nothing while it computes; that must not look like death too soon. */
+const checkTimeoutMs = 10_000;
+const failuresMost = 5;
+
+/** Watches until `signal` is aborted or the replica is unhealthy; never rejects. `isReady`: it was found ready before. */
+export async function watchHealth(given: {
+  readonly checks: HealthChecks;
+  readonly isReady: boolean;
+  readonly told: HealthTold;
+  readonly probe: Probe;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  if (!given.isReady && !(await waitUntilReady(given))) return;
+  await checkOn(given);
+}
+
+type Watch = Parameters<typeof watchHealth>[0];
+
+async function waitUntilReady({ checks, told, probe, clock, signal }: Watch): Promise<boolean> {
+  const { address, readycheckEndpoint: endpoint } = checks;
+  for (let attempt = 1; !signal.aborted; attempt++) {
+    const answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
+    if (signal.aborted) return false;
+    if (answer.ok) {
+      told.onReady();
+      return true;
+    }
+    await pause(clock, backoffMs(readyPauses, attempt, 0.5), signal);
+  }
+  return false;
+}
+
+async function checkOn({ checks, told, probe, clock, signal }: Watch): Promise<void> {
+  const ask = (endpoint: string): Promise<ProbeAnswer> =>
+    probe({ address: checks.address, endpoint, timeoutMs: checkTimeoutMs, signal });
+  let isRouted = true;
+  let failures = 0;
+  while (!signal.aborted) {
+    await pause(clock, isRouted && failures === 0 ? checkIntervalMs : unroutedIntervalMs, signal);
+    if (signal.aborted) return;
+    const health = await ask(checks.healthcheckEndpoint);
+    const isSame = checks.readycheckEndpoint === checks.healthcheckEndpoint;
+    const readiness = isSame ? health : await ask(checks.readycheckEndpoint);
+    if (signal.aborted) return;
+    if (readiness.ok !== isRouted) {
+      isRouted = readiness.ok;
+      told.onRouted(isRouted);
+    }
+    failures = health.ok ? 0 : failures + 1;
+    if (!health.ok && failures >= failuresMost) {
+      told.onUnhealthy(`Its health check failed ${failures} times in a row. ${health.reason}`);
+      return;
+    }
+  }
+}
+
+/** Resolves after the time or when the signal is aborted. */
+function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return clock.sleep(ms, signal).catch(() => undefined);
+}

@@ -1,0 +1,95 @@
+// From how many replicas there should be to what to start and what to end.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { ReplicaId } from "#lib/ids.ts";
+import { plan, type PlannedReplica } from "./plan.ts";
+
+const nowMs = 100_000;
+const cooldownMs = 10_000;
+
+function replica(name: string, changes: Partial<PlannedReplica> = {}): PlannedReplica {
+  return {
+    replicaId: name as ReplicaId,
+    state: "ready",
+    isLive: true,
+    isHeld: false,
+    isRouted: true,
+    running: 0,
+    readyAtMs: 0,
+    ...changes,
+  };
+}
+
+const starting = { state: "starting", readyAtMs: null } as const;
+
+function planned(replicas: readonly PlannedReplica[], desired: number, startsMost = 100) {
+  const { starts, drains } = plan({ replicas, desired, startsMost, cooldownMs, nowMs });
+  return { starts, drains: drains.map((drain) => drain.replicaId as string) };
+}
+
+test("what is missing is started, starting replicas counted", () => {
+  assert.deepEqual(planned([replica("a"), replica("b", starting)], 5), { starts: 3, drains: [] });
+  assert.deepEqual(planned([], 5, 2), { starts: 2, drains: [] });
+});
+
+test("the idlest goes first, and of those the youngest", () => {
+  const replicas = [
+    replica("busy", { running: 2, readyAtMs: 3 }),
+    replica("old", { readyAtMs: 1 }),
+    replica("young", { readyAtMs: 2 }),
+  ];
+  assert.deepEqual(planned(replicas, 2).drains, ["young"]);
+  assert.deepEqual(planned(replicas, 1).drains, ["young", "old"]);
+});
+
+test("one whose ready check fails goes before an idle one", () => {
+  const replicas = [replica("idle", { readyAtMs: 9 }), replica("unrouted", { isRouted: false, running: 1 })];
+  assert.deepEqual(planned(replicas, 1).drains, ["unrouted"]);
+});
+
+test("a starting replica is never a victim, nor does it push a ready one out before it is ready itself", () => {
+  assert.deepEqual(planned([replica("a"), replica("b", starting)], 1), { starts: 0, drains: [] });
+  assert.deepEqual(planned([replica("b", starting)], 0), { starts: 0, drains: [] });
+});
+
+test("a replica that has just become ready is kept for a cooldown", () => {
+  assert.deepEqual(planned([replica("a", { readyAtMs: nowMs - cooldownMs + 1 })], 0).drains, []);
+  assert.deepEqual(planned([replica("a", { readyAtMs: nowMs - cooldownMs })], 0).drains, ["a"]);
+});
+
+test("replicas of an older release are ended, those on trial are not touched and do not count", () => {
+  const replicas = [
+    replica("old", { isLive: false, running: 3 }),
+    replica("old-starting", { isLive: false, ...starting }),
+    replica("trial", { isLive: false, isHeld: true }),
+    replica("new"),
+  ];
+  assert.deepEqual(planned(replicas, 2), { starts: 1, drains: ["old", "old-starting"] });
+});
+
+test("the live release never gets beyond what is desired, nor below it by draining", () => {
+  const any = fc.record({
+    state: fc.constantFrom("starting" as const, "ready" as const),
+    isLive: fc.boolean(),
+    isHeld: fc.boolean(),
+    isRouted: fc.boolean(),
+    running: fc.nat(3),
+    readyAgoMs: fc.nat(30_000),
+  });
+  fc.assert(
+    fc.property(fc.array(any, { maxLength: 20 }), fc.nat(12), fc.nat(5), (drawn, desired, startsMost) => {
+      const replicas = drawn.map(({ readyAgoMs, ...rest }, index) =>
+        replica(`r${index}`, { ...rest, readyAtMs: rest.state === "ready" ? nowMs - readyAgoMs : null }),
+      );
+      const live = replicas.filter((one) => one.isLive);
+      const { starts, drains } = planned(replicas, desired, startsMost);
+      const drainedLive = live.filter((one) => drains.includes(one.replicaId));
+      assert.ok(starts <= startsMost && starts + live.length <= Math.max(desired, live.length));
+      assert.ok(drainedLive.length === 0 || starts === 0);
+      const readyLeft = live.filter((one) => one.state === "ready").length - drainedLive.length;
+      assert.ok(drainedLive.length === 0 || readyLeft >= desired);
+      assert.equal(new Set(drains).size, drains.length);
+    }),
+  );
+});

@@ -1,0 +1,69 @@
+// What the scheduler needs of the database: one row a replica, written before the replica exists and kept after its end,
+// and the releases that replicas are made from. `replica-store.ts` keeps it in PostgreSQL, the simulation in memory.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Address, Artifact } from "#drivers/driver.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { ReplicaState } from "./replica-state.ts";
+
+/** What replicas are started from. Never changes. */
+export type StoredRelease = {
+  readonly releaseId: ReleaseId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly buildId: BuildId;
+  readonly settings: AppSettings;
+  readonly artifact: Artifact;
+};
+
+/** The start of a replica, as usage is computed from it. Times in milliseconds since the epoch. */
+export type NewReplicaRow = {
+  readonly replicaId: ReplicaId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly buildId: BuildId;
+  readonly driver: string;
+  readonly compute: string;
+  readonly computeTier: AppSettings["computeTier"];
+  readonly gpuCount: number;
+  readonly cpuCores: number;
+  readonly memoryGb: number;
+  readonly provider: string | null;
+  readonly region: string | null;
+  readonly createdAt: number;
+};
+
+/** What may happen to a row. `at` in milliseconds since the epoch. */
+export type ReplicaChange =
+  | { readonly kind: "started"; readonly at: number; readonly address: Address }
+  | { readonly kind: "ready"; readonly at: number; readonly address: Address }
+  | { readonly kind: "draining"; readonly at: number }
+  | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
+
+/** A replica that has not stopped as far as the database knows. Times in milliseconds since the epoch. */
+export type AliveRow = {
+  readonly replicaId: ReplicaId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly buildId: BuildId;
+  readonly state: Exclude<ReplicaState, "stopped">;
+  readonly address: Address | null;
+  readonly settings: AppSettings;
+  readonly createdAt: number;
+  readonly drainingAt: number | null;
+  /** The latest moment that a row tells of at which it surely lived. */
+  readonly lastKnownAt: number;
+};
+
+/** Rows of replicas, and releases. */
+export interface ReplicaRows {
+  /** Resolves when the row is durable. */
+  insert(row: NewReplicaRow): Promise<void>;
+  /** Writes the change if the row is in a state that it may follow; else nothing happens, so repeating does no harm. */
+  change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
+  /** All rows that are not stopped. */
+  alive(): Promise<readonly AliveRow[]>;
+  /** Undefined when there is no such release. */
+  release(releaseId: ReleaseId): Promise<StoredRelease | undefined>;
+}

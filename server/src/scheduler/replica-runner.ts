@@ -1,0 +1,296 @@
+// Starts and ends single replicas and follows what happens to them: memory, row and driver stay in step here. It takes
+// no decisions on how many there should be; `Scheduler` does. Every act may be repeated without harm.
+import { randomUUID } from "node:crypto";
+import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
+import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Counters } from "./counters.ts";
+import type { Occupancy } from "./demand.ts";
+import { watchHealth } from "./health.ts";
+import type { Probe } from "./probe.ts";
+import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
+import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
+import { replicaRow, replicaSpec } from "./replica-spec.ts";
+import type { RowWriter } from "./row-writer.ts";
+
+/** The environment of an app's replicas, secrets included; may change from start to start. */
+export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, string | Secret>>>;
+
+/** Whoever decides is told of what it has to look at again. Both must return at once. */
+export type RunnerTold = {
+  readonly onReady: (replica: Replica) => void;
+  /** The replica is gone; `stateBefore` says how far it had come. */
+  readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
+  /** Its ready check began or ceased to pass, or a start went on. */
+  readonly onChange: (appId: AppId) => void;
+};
+
+export type RunnerParts = {
+  readonly driver: Driver;
+  readonly rows: ReplicaRows;
+  readonly writer: RowWriter;
+  readonly fleet: Fleet;
+  readonly occupancy: Occupancy;
+  readonly environmentOf: EnvironmentOf;
+  readonly probe: Probe;
+  readonly counters: Counters;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly told: RunnerTold;
+};
+
+/** After the calls of a replica have had their time, it may still tidy up for so long before it is ended by force. */
+const terminateLeastMs = 2000;
+/** A replica that never took a call has nothing to finish. */
+const unreadyGraceMs = 5000;
+/** Calls that still run (a WebSocket may run for ever) learn this long before the end that it comes. */
+const noticeMs = 30_000;
+/** Pause before a driver that failed to stop a replica is asked again. */
+const stopAgainMs = 5000;
+/** What never changes is read once; so many releases are kept. */
+const releasesMost = 1000;
+
+/** Runs replicas on a driver. */
+export class ReplicaRunner {
+  readonly #parts: RunnerParts;
+  readonly #releases = new Map<ReleaseId, StoredRelease>();
+  readonly #creating = new Map<Replica, Promise<void>>();
+  #isStopped = false;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+  }
+
+  /** Starts a replica; how it goes is told by events. It counts as starting when this returns. */
+  start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; heldUntilMs?: number }): Replica {
+    const { clock, counters, fleet } = this.#parts;
+    const replica = new Replica({
+      replicaId: newReplicaId(release.settings.name),
+      release,
+      beganAtMs: clock.monotonicMs(),
+    });
+    if (options.heldUntilMs !== undefined) replica.heldUntilMs = options.heldUntilMs;
+    replica.isCreating = true;
+    fleet.add(replica);
+    counters.starts++;
+    this.watchDeadline(replica, options.deadlineMs);
+    const creating = this.#create(replica, options.compute).finally(() => {
+      replica.isCreating = false;
+      this.#creating.delete(replica);
+      this.#parts.told.onChange(replica.appId);
+    });
+    this.#creating.set(replica, creating);
+    return replica;
+  }
+
+  /** Gives up on a replica that is not ready after `deadlineMs`. */
+  watchDeadline(replica: Replica, deadlineMs: number): void {
+    const { clock } = this.#parts;
+    const seconds = Math.round((clock.monotonicMs() - replica.beganAtMs + deadlineMs) / 1000);
+    const cancel = clock.after(deadlineMs, () => {
+      if (replica.state !== "starting") return;
+      const reason = `It did not become ready within ${seconds} seconds.`;
+      this.end(replica, { reason, isTimeout: true });
+    });
+    replica.abort.signal.addEventListener("abort", cancel, { once: true });
+  }
+
+  /** Takes a replica out of service and ends it: at once when it never took calls, else after its running calls ended. */
+  end(replica: Replica, order: EndOrder): void {
+    if (replica.endOrder !== null) return;
+    const { clock, occupancy, writer } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const wasReady = replica.state === "ready";
+    const graceMs = wasReady ? replica.release.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
+    replica.endOrder = order;
+    replica.graceEndsAtMs = nowMs + graceMs;
+    replica.terminateAtMs = wasReady ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
+    replica.move("draining");
+    replica.abort.abort(new Error(order.reason));
+    occupancy.retire(replica.replicaId);
+    void writer.change(replica.replicaId, { kind: "draining", at: clock.now() });
+    this.endWhenIdle(replica);
+    this.#parts.told.onChange(replica.appId);
+  }
+
+  /** Asks the driver to end a replica being drained if its calls have ended or had their time. Called at every look. */
+  endWhenIdle(replica: Replica): void {
+    const { clock, occupancy } = this.#parts;
+    if (replica.state !== "draining" || replica.isTerminating) return;
+    const isIdle = occupancy.running(replica.replicaId) === 0;
+    if (isIdle || clock.monotonicMs() >= replica.terminateAtMs) void this.#terminate(replica);
+  }
+
+  /** Takes in what a driver says. Events of unknown replicas are of ones that were settled before. */
+  event(event: ReplicaEvent): void {
+    const replica = this.#parts.fleet.get(event.replicaId);
+    if (replica === undefined || this.#isStopped) return;
+    switch (event.kind) {
+      case "started":
+        void this.#parts.writer.change(replica.replicaId, {
+          kind: "started",
+          at: event.at,
+          address: event.address,
+        });
+        if (replica.state === "starting" && replica.release.settings.runtime === "custom") {
+          this.watchCustom(replica, event.address);
+        }
+        return;
+      case "ready":
+        if (replica.release.settings.runtime === "cortex") this.becomeReady(replica, event.address);
+        return;
+      case "exited":
+        this.ended(replica, { reason: event.reason, exitCode: event.exitCode, at: event.at });
+    }
+  }
+
+  /** Puts a replica into service. */
+  becomeReady(replica: Replica, address: Address): void {
+    if (replica.state !== "starting") return;
+    const { clock, counters, writer } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    replica.becomeReady(address, nowMs);
+    counters.readies++;
+    counters.latestColdStartMs = nowMs - replica.beganAtMs;
+    void writer.change(replica.replicaId, { kind: "ready", at: clock.now(), address });
+    this.#parts.told.onReady(replica);
+  }
+
+  /** Probes a custom app's replica from now on, until it is ended. */
+  watchCustom(replica: Replica, address: Address): void {
+    const { readycheckEndpoint, healthcheckEndpoint } = replica.release.settings;
+    void watchHealth({
+      checks: { address, readycheckEndpoint, healthcheckEndpoint },
+      isReady: replica.state === "ready",
+      told: {
+        onReady: () => this.becomeReady(replica, address),
+        onRouted: (isRouted) => {
+          replica.isRouted = isRouted;
+          this.#parts.told.onChange(replica.appId);
+        },
+        onUnhealthy: (reason) => {
+          this.#parts.counters.unhealthy++;
+          this.end(replica, { reason, isTimeout: false });
+        },
+      },
+      probe: this.#parts.probe,
+      clock: this.#parts.clock,
+      signal: replica.abort.signal,
+    });
+  }
+
+  /** Settles a replica that is gone: once, whoever says it first. */
+  ended(replica: Replica, end: ReplicaEnd): void {
+    if (replica.state === "stopped" || this.#isStopped) return;
+    const { counters, fleet, told, writer } = this.#parts;
+    const stateBefore = replica.state;
+    const reason = replica.endOrder?.reason ?? end.reason;
+    replica.move("stopped");
+    fleet.remove(replica);
+    replica.abort.abort(new Error(reason));
+    counters.ends++;
+    void writer
+      .change(replica.replicaId, { kind: "stopped", at: end.at, reason, exitCode: end.exitCode })
+      .then(() => this.forget(replica.replicaId));
+    told.onEnd(replica, end, stateBefore);
+  }
+
+  /** Lets the driver drop what is left of a replica whose end is stored. */
+  async forget(replicaId: ReplicaId): Promise<void> {
+    try {
+      await this.#parts.driver.forget(replicaId);
+    } catch (error) {
+      // The next start of the platform finds it in the driver's list and tries again.
+      this.#parts.log.warn({ err: error, replicaId }, "the driver could not forget a replica");
+    }
+  }
+
+  /** Waits for starts that the driver has not answered, at most `waitMs`, then abandons them. */
+  async settleStarts(waitMs: number): Promise<void> {
+    const cancel = this.#parts.clock.after(waitMs, () => {
+      for (const replica of this.#creating.keys()) replica.abort.abort(new Error("the platform stops"));
+    });
+    await Promise.all(this.#creating.values());
+    cancel();
+  }
+
+  /** Ends all probes and deadlines, and takes in nothing more: the platform stops, replicas go on running. */
+  stopWatching(): void {
+    this.#isStopped = true;
+    for (const replica of this.#parts.fleet.all()) replica.abort.abort(new Error("the platform stops"));
+  }
+
+  async #create(replica: Replica, compute: string): Promise<void> {
+    const { clock, driver, environmentOf, writer } = this.#parts;
+    const { release, replicaId } = replica;
+    const row = replicaRow(release, { replicaId, compute, driver: driver.name, createdAt: clock.now() });
+    try {
+      // The row is durable before the replica exists, so that no replica ever runs unrecorded.
+      const [, stored, environment] = await Promise.all([
+        writer.insert(row),
+        this.#release(release.releaseId),
+        environmentOf(release.appId),
+      ]);
+      replica.abort.signal.throwIfAborted();
+      await driver.start(replicaSpec(stored, { replicaId, compute, environment }), replica.abort.signal);
+    } catch (error) {
+      await this.#abandon(replica, error);
+    }
+  }
+
+  /** A start that did not come about. What waits in the writer follows the row's insert, however that goes. */
+  async #abandon(replica: Replica, error: unknown): Promise<void> {
+    const { clock, driver, log } = this.#parts;
+    const { replicaId } = replica;
+    if (error instanceof StartRefused) {
+      this.ended(replica, { reason: error.message, exitCode: null, at: clock.now() });
+      return;
+    }
+    // Only a refusal promises that nothing was left behind.
+    await driver.stop(replicaId, { graceMs: 0 }).catch((cause: unknown) => {
+      log.warn({ err: cause, replicaId }, "could not clear up after a failed start");
+    });
+    const reason = replica.abort.signal.aborted ? "The platform stopped." : this.#internalFault(replicaId, error);
+    this.ended(replica, { reason, exitCode: null, at: clock.now() });
+  }
+
+  #internalFault(replicaId: ReplicaId, error: unknown): string {
+    const faultId = randomUUID();
+    this.#parts.log.error({ err: error, replicaId, faultId }, "could not start a replica");
+    return `The platform could not start it (fault ${faultId}).`;
+  }
+
+  async #release(releaseId: ReleaseId): Promise<StoredRelease> {
+    const known = this.#releases.get(releaseId);
+    if (known !== undefined) return known;
+    const stored = must(await this.#parts.rows.release(releaseId), `release ${releaseId} is not stored`);
+    const [oldest] = this.#releases.keys();
+    if (this.#releases.size >= releasesMost && oldest !== undefined) this.#releases.delete(oldest);
+    this.#releases.set(releaseId, stored);
+    return stored;
+  }
+
+  async #terminate(replica: Replica): Promise<void> {
+    const { clock, driver, log } = this.#parts;
+    replica.isTerminating = true;
+    await this.#creating.get(replica);
+    if (replica.state === "stopped") return;
+    const graceMs = Math.max(terminateLeastMs, replica.graceEndsAtMs - clock.monotonicMs());
+    try {
+      await driver.stop(replica.replicaId, { graceMs });
+    } catch (error) {
+      log.error({ err: error, replicaId: replica.replicaId }, "the driver could not stop a replica");
+      replica.terminateAtMs = clock.monotonicMs() + stopAgainMs;
+      clock.after(stopAgainMs, () => {
+        replica.isTerminating = false;
+        this.endWhenIdle(replica);
+      });
+      return;
+    }
+    // The driver's own word came before, as a rule; a replica that it did not know is gone too.
+    this.ended(replica, { reason: "It is gone.", exitCode: null, at: clock.now() });
+  }
+}

@@ -1,0 +1,127 @@
+// Queries on replicas and on the releases that they are made from.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { sql } from "kysely";
+import type { Address, Artifact } from "#drivers/driver.ts";
+import { never } from "#lib/assert.ts";
+import type { ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import type { AliveRow, NewReplicaRow, ReplicaChange, ReplicaRows, StoredRelease } from "./replica-rows.ts";
+import { statesBefore, type ReplicaState } from "./replica-state.ts";
+
+/** Rows of replicas in PostgreSQL. */
+export class ReplicaStore implements ReplicaRows {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /** Inserts one row in state `starting`. Takes share locks on the rows it refers to. */
+  async insert(row: NewReplicaRow): Promise<void> {
+    await this.#db
+      .insertInto("replicas")
+      .values({
+        id: row.replicaId,
+        project_id: row.projectId,
+        app_id: row.appId,
+        release_id: row.releaseId,
+        build_id: row.buildId,
+        driver: row.driver,
+        state: "starting",
+        compute: row.compute,
+        compute_tier: row.computeTier,
+        gpu_count: row.gpuCount,
+        cpu_cores: row.cpuCores,
+        memory_gb: row.memoryGb,
+        provider: row.provider,
+        region: row.region,
+        created_at: new Date(row.createdAt),
+      })
+      .execute();
+  }
+
+  /** Updates one row by its id, naming the states it may leave; locks that row. */
+  async change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
+    await this.#db
+      .updateTable("replicas")
+      .set(columnsOf(change))
+      .where("id", "=", replicaId)
+      .where("state", "in", change.kind === "started" ? ["starting"] : statesBefore(change.kind))
+      .execute();
+  }
+
+  /** All rows that are not stopped, oldest first, each with the settings of its release. No locks. */
+  async alive(): Promise<readonly AliveRow[]> {
+    const rows = await this.#db
+      .selectFrom("replicas")
+      .innerJoin("releases", "releases.id", "replicas.release_id")
+      .where("replicas.stopped_at", "is", null)
+      .orderBy("replicas.created_at")
+      .orderBy("replicas.id")
+      .selectAll("replicas")
+      .select("releases.settings")
+      .select(
+        sql<Date>`greatest(replicas.created_at, replicas.started_at, replicas.ready_at, replicas.draining_at)`.as(
+          "last_known_at",
+        ),
+      )
+      .execute();
+    return rows.map((row) => ({
+      replicaId: row.id,
+      projectId: row.project_id,
+      appId: row.app_id,
+      releaseId: row.release_id,
+      buildId: row.build_id,
+      state: aliveState(row.state),
+      address: row.address === null ? null : parseAddress(row.address),
+      settings: row.settings as AppSettings,
+      createdAt: row.created_at.getTime(),
+      drainingAt: row.draining_at?.getTime() ?? null,
+      lastKnownAt: row.last_known_at.getTime(),
+    }));
+  }
+
+  /** One release by its id. No locks. */
+  async release(releaseId: ReleaseId): Promise<StoredRelease | undefined> {
+    const row = await this.#db.selectFrom("releases").where("id", "=", releaseId).selectAll().executeTakeFirst();
+    if (row === undefined) return undefined;
+    return {
+      releaseId: row.id,
+      projectId: row.project_id,
+      appId: row.app_id,
+      buildId: row.build_id,
+      settings: row.settings as AppSettings,
+      artifact: row.artifact as Artifact,
+    };
+  }
+}
+
+function columnsOf(change: ReplicaChange) {
+  const at = new Date(change.at);
+  switch (change.kind) {
+    case "started":
+      return { started_at: at, address: formatAddress(change.address) };
+    case "ready":
+      return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
+    case "draining":
+      return { state: "draining" as const, draining_at: at };
+    case "stopped":
+      return { state: "stopped" as const, stopped_at: at, reason: change.reason, exit_code: change.exitCode };
+    default:
+      return never(change);
+  }
+}
+
+function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
+  return state === "stopped" ? never(state as never) : state;
+}
+
+/** `host:port`; the host may hold colons itself. */
+function formatAddress(address: Address): string {
+  return `${address.host}:${address.port}`;
+}
+
+function parseAddress(text: string): Address {
+  const colon = text.lastIndexOf(":");
+  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
+}

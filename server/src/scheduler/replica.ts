@@ -1,0 +1,128 @@
+// One replica as the scheduler holds it in memory, and all of them. Its state moves by the table of `replica-state.ts`
+// only. Times are `Clock.monotonicMs`.
+import type { Address } from "#drivers/driver.ts";
+import { assert } from "#lib/assert.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { StoredRelease } from "./replica-rows.ts";
+import { canMove, type ReplicaState } from "./replica-state.ts";
+import type { ReadyReplica } from "./replica-view.ts";
+
+/** What a replica is made from, as far as it is known before its artifact was read. */
+export type ReplicaRelease = Omit<StoredRelease, "artifact">;
+
+/** Why the platform ends a replica. `isTimeout`: it took too long to become ready, which counts as a failed start. */
+export type EndOrder = { readonly reason: string; readonly isTimeout: boolean };
+
+/** How a replica came to its end. */
+export type ReplicaEnd = { readonly reason: string; readonly exitCode: number | null; readonly at: number };
+
+/** One replica. Only the scheduler's own parts change it. */
+export class Replica {
+  readonly replicaId: ReplicaId;
+  readonly release: ReplicaRelease;
+  readonly beganAtMs: number;
+  /** Ends its start, its probes and its deadline. */
+  readonly abort = new AbortController();
+  /** Calls are sent to it once it is ready; false while its ready check fails. */
+  isRouted = true;
+  /** The driver's `start` has not answered yet. */
+  isCreating = false;
+  readyAtMs: number | null = null;
+  /** What the proxy gets to see; null before it is ready. */
+  ready: ReadyReplica | null = null;
+  /** Set when the platform wants it gone. */
+  endOrder: EndOrder | null = null;
+  /** When running calls have had their time; set together with `endOrder`. */
+  graceEndsAtMs = Number.POSITIVE_INFINITY;
+  /** When the driver was, or will be, asked to end it even if calls still run. */
+  terminateAtMs = Number.POSITIVE_INFINITY;
+  isTerminating = false;
+  /** It is not to be touched before: a trial, or one that waits for its promotion. */
+  heldUntilMs = Number.NEGATIVE_INFINITY;
+  #state: ReplicaState;
+
+  constructor(given: { replicaId: ReplicaId; release: ReplicaRelease; beganAtMs: number; state?: ReplicaState }) {
+    this.replicaId = given.replicaId;
+    this.release = given.release;
+    this.beganAtMs = given.beganAtMs;
+    this.#state = given.state ?? "starting";
+  }
+
+  get appId(): AppId {
+    return this.release.appId;
+  }
+
+  get state(): ReplicaState {
+    return this.#state;
+  }
+
+  /** Moves on; an assertion fails when the table does not allow it. */
+  move(to: ReplicaState): void {
+    assert(canMove(this.#state, to), `replica ${this.replicaId} cannot go from ${this.#state} to ${to}`);
+    this.#state = to;
+  }
+
+  /** Makes it ready at `address` from now on. */
+  becomeReady(address: Address, nowMs: number): void {
+    this.move("ready");
+    this.#setReady(address, nowMs);
+  }
+
+  /** Takes over one that an earlier process of the platform had made ready. */
+  adoptReady(address: Address, nowMs: number): void {
+    assert(this.#state === "ready", `replica ${this.replicaId} is not ready`);
+    this.#setReady(address, nowMs);
+  }
+
+  #setReady(address: Address, nowMs: number): void {
+    const { appId, releaseId, settings } = this.release;
+    this.readyAtMs = nowMs;
+    this.ready = Object.freeze({
+      replicaId: this.replicaId,
+      appId,
+      releaseId,
+      address,
+      concurrency: settings.replicaConcurrency,
+    });
+  }
+}
+
+/** All replicas that are not stopped. */
+export class Fleet {
+  readonly #byId = new Map<ReplicaId, Replica>();
+  readonly #byApp = new Map<AppId, Set<Replica>>();
+
+  add(replica: Replica): void {
+    assert(!this.#byId.has(replica.replicaId), `replica ${replica.replicaId} is known already`);
+    this.#byId.set(replica.replicaId, replica);
+    const ofApp = this.#byApp.get(replica.appId);
+    if (ofApp === undefined) this.#byApp.set(replica.appId, new Set([replica]));
+    else ofApp.add(replica);
+  }
+
+  remove(replica: Replica): void {
+    this.#byId.delete(replica.replicaId);
+    const ofApp = this.#byApp.get(replica.appId);
+    ofApp?.delete(replica);
+    if (ofApp?.size === 0) this.#byApp.delete(replica.appId);
+  }
+
+  get(replicaId: ReplicaId): Replica | undefined {
+    return this.#byId.get(replicaId);
+  }
+
+  /** Replicas of an app in the order in which they were started. */
+  ofApp(appId: AppId): readonly Replica[] {
+    const ofApp = this.#byApp.get(appId);
+    return ofApp === undefined ? [] : [...ofApp];
+  }
+
+  /** Apps that have replicas. */
+  apps(): readonly AppId[] {
+    return [...this.#byApp.keys()];
+  }
+
+  all(): readonly Replica[] {
+    return [...this.#byId.values()];
+  }
+}

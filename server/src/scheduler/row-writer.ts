@@ -1,0 +1,92 @@
+// Writes what happens to replicas into their rows: in order for each replica, never in the way of the decision that
+// caused it, and again and again while the database does not answer, because usage is computed from these rows.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
+
+const policy: Backoff = { firstMs: 100, factor: 2, mostMs: 15_000, jitter: 0.2 };
+
+/** About a day. What is not written by then is found by the next start of the platform, which compares rows and replicas. */
+const attemptsMost = 6000;
+
+/** Ordered writes of rows; at most four for each replica wait at a time, one of each kind. */
+export class RowWriter {
+  readonly #rows: ReplicaRows;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #random: () => number;
+  readonly #chains = new Map<ReplicaId, Promise<void>>();
+  readonly #abort = new AbortController();
+
+  constructor(parts: { rows: ReplicaRows; clock: Clock; log: Log; random: () => number }) {
+    this.#rows = parts.rows;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#random = parts.random;
+  }
+
+  /** Resolves when the row is durable; rejects when it cannot be written now, since a start must not wait for long. */
+  insert(row: NewReplicaRow): Promise<void> {
+    const inserting = this.#rows.insert(row);
+    // A failed insert is the caller's to handle; changes of the row find nothing then and do no harm.
+    void this.#chain(
+      row.replicaId,
+      inserting.then(undefined, () => undefined),
+    );
+    return inserting;
+  }
+
+  /** Writes the change after all earlier ones of the replica. Resolves when it is stored, or given up on at `stop`. */
+  change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
+    if (this.#abort.signal.aborted) return Promise.resolve();
+    const earlier = this.#chains.get(replicaId) ?? Promise.resolve();
+    return this.#chain(
+      replicaId,
+      earlier.then(() => this.#write(replicaId, change)),
+    );
+  }
+
+  /** How many replicas have changes that are not stored yet. */
+  get waiting(): number {
+    return this.#chains.size;
+  }
+
+  /** Waits at most `waitMs` for what is under way, then gives up on the rest. */
+  async stop(waitMs: number): Promise<void> {
+    const cancel = this.#clock.after(waitMs, () => this.#abort.abort(new Error("the platform stops")));
+    await Promise.all(this.#chains.values());
+    cancel();
+    this.#abort.abort(new Error("the platform stops"));
+  }
+
+  #chain(replicaId: ReplicaId, chain: Promise<void>): Promise<void> {
+    const tracked = chain.finally(() => {
+      if (this.#chains.get(replicaId) === tracked) this.#chains.delete(replicaId);
+    });
+    this.#chains.set(replicaId, tracked);
+    return tracked;
+  }
+
+  async #write(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
+    for (let attempt = 1; attempt <= attemptsMost; attempt++) {
+      try {
+        await this.#rows.change(replicaId, change);
+        return;
+      } catch (error) {
+        this.#log.warn({ err: error, replicaId, change: change.kind, attempt }, "could not write a replica's row");
+      }
+      if (!(await this.#pause(attempt))) return;
+    }
+    this.#log.error({ replicaId, change: change.kind }, "gave up writing a replica's row");
+  }
+
+  /** False when the platform stops. */
+  #pause(attempt: number): Promise<boolean> {
+    return this.#clock.sleep(backoffMs(policy, attempt, this.#random()), this.#abort.signal).then(
+      () => true,
+      () => false,
+    );
+  }
+}

@@ -1,0 +1,207 @@
+// Decides how many replicas each app should have and makes it so: at once when nudged, and at an interval for what only
+// time brings about. A look at an app reads everything, decides, begins what is needed and waits for nothing, so a slow
+// start of one app never holds up another. Looking again does no harm.
+import type { Driver, ReplicaLine } from "#drivers/driver.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { adoptReplicas } from "./adopt.ts";
+import { AppLook, type LookParts } from "./app-look.ts";
+import type { RouteSource } from "./app-state.ts";
+import { newCounters, type Counters } from "./counters.ts";
+import type { DemandSource, Occupancy } from "./demand.ts";
+import { networkProbe, type Probe } from "./probe.ts";
+import type { ReplicaRelease } from "./replica.ts";
+import { Fleet } from "./replica.ts";
+import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
+import type { ReplicaRows } from "./replica-rows.ts";
+import type { ReplicaState } from "./replica-state.ts";
+import type { ReplicaView } from "./replica-view.ts";
+import { RowWriter } from "./row-writer.ts";
+import { Trials, type TrialOptions, type TrialOutcome } from "./trials.ts";
+
+/** Where lines of apps go; `logs/app-log.ts` keeps them. */
+export interface LineStore {
+  /** Resolves when the lines are stored. */
+  append(lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[]): Promise<void>;
+}
+
+export type SchedulerParts = {
+  readonly driver: Driver;
+  readonly rows: ReplicaRows;
+  readonly routes: RouteSource;
+  readonly demand: DemandSource;
+  readonly occupancy: Occupancy;
+  readonly environmentOf: EnvironmentOf;
+  readonly lines: LineStore;
+  readonly view: ReplicaView;
+  readonly log: Log;
+  readonly clock?: Clock;
+  readonly probe?: Probe;
+  /** In [0, 1). */
+  readonly random?: () => number;
+};
+
+/** For cooldowns and drains; whatever must happen fast comes by a nudge. */
+const lookIntervalMs = 1000;
+/** How long starts and writes that are under way are waited for when the platform stops. */
+const stopWaitMs = 5000;
+
+/** One for the platform. `start()` before the first call is taken; `stop()` leaves replicas running. */
+export class Scheduler {
+  /** What was done so far, for metrics. */
+  readonly counters: Readonly<Counters>;
+  readonly #parts: SchedulerParts;
+  readonly #clock: Clock;
+  readonly #fleet = new Fleet();
+  readonly #writer: RowWriter;
+  readonly #runner: ReplicaRunner;
+  readonly #trials: Trials;
+  readonly #look: AppLook;
+  readonly #loop: Loop;
+  readonly #dirty = new Set<AppId>();
+  #unlisten: (() => void) | undefined;
+  #isRunning = false;
+
+  constructor(parts: SchedulerParts) {
+    const { log, clock = systemClock, random = Math.random, probe = networkProbe } = parts;
+    const { driver, rows, routes, demand, occupancy, environmentOf, view } = parts;
+    const fleet = this.#fleet;
+    const counters = newCounters();
+    this.#parts = parts;
+    this.#clock = clock;
+    this.counters = counters;
+    this.#writer = new RowWriter({ rows, clock, log, random });
+    const writer = this.#writer;
+    this.#runner = new ReplicaRunner({
+      driver,
+      rows,
+      writer,
+      fleet,
+      occupancy,
+      environmentOf,
+      probe,
+      counters,
+      clock,
+      log,
+      told: {
+        onReady: (replica) => {
+          this.#trials.onReady(replica);
+          this.nudge(replica.appId);
+        },
+        onEnd: (replica, end, stateBefore) => {
+          if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
+          this.nudge(replica.appId);
+        },
+        onChange: (appId) => this.nudge(appId),
+      },
+    });
+    const runner = this.#runner;
+    this.#trials = new Trials({ runner, fleet, clock, compute: driver.capabilities.compute });
+    const lookParts: LookParts = { routes, demand, occupancy, fleet, runner, view, counters, clock, random };
+    this.#look = new AppLook(lookParts, {
+      compute: driver.capabilities.compute,
+      again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
+    });
+    this.#loop = new Loop({ name: "scheduler", turn: () => this.#turn(), intervalMs: lookIntervalMs, log, clock });
+  }
+
+  /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
+  async start(): Promise<void> {
+    const { driver, rows, log, routes } = this.#parts;
+    const parts = {
+      driver,
+      rows,
+      log,
+      clock: this.#clock,
+      writer: this.#writer,
+      fleet: this.#fleet,
+      runner: this.#runner,
+    };
+    await adoptReplicas(parts, {
+      event: (event) => this.#runner.event(event),
+      lines: (lines) => this.#lines(lines),
+    });
+    this.#isRunning = true;
+    this.#unlisten = routes.onChange((appId) => this.nudge(appId));
+    this.#loop.start();
+  }
+
+  /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    this.#unlisten?.();
+    await this.#loop.stop();
+    this.#trials.stop();
+    await this.#runner.settleStarts(stopWaitMs);
+    this.#runner.stopWatching();
+    await this.#writer.stop(stopWaitMs);
+    await this.#parts.driver.close();
+  }
+
+  /** Looks at the app as soon as the caller has ended what it is doing. Cheap; many nudges lead to one look. */
+  nudge(appId: AppId): void {
+    if (!this.#isRunning) return;
+    if (this.#dirty.size === 0) queueMicrotask(() => this.#lookAtDirty());
+    this.#dirty.add(appId);
+  }
+
+  /**
+   * Starts one replica of a release that takes no traffic yet. On success it stays and waits a minute for the promotion
+   * of its release; otherwise it is gone when this resolves. Never rejects.
+   */
+  tryRelease(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
+    return this.#trials.run(release, options);
+  }
+
+  /** What keeps the calls of an app waiting, in a sentence for its owner; undefined when nothing does. */
+  waitReason(appId: AppId): string | undefined {
+    return this.#look.waitReason(appId);
+  }
+
+  /** How many replicas are in each state, of all apps. */
+  replicaCounts(): Record<Exclude<ReplicaState, "stopped">, number> {
+    const counts = { starting: 0, ready: 0, draining: 0 };
+    for (const { state } of this.#fleet.all()) if (state !== "stopped") counts[state]++;
+    return counts;
+  }
+
+  /** Replicas whose rows lag behind because the database does not answer. */
+  get unwrittenRows(): number {
+    return this.#writer.waiting;
+  }
+
+  #turn(): Promise<void> {
+    const appIds = new Set([...this.#fleet.apps(), ...this.#look.apps()]);
+    for (const route of this.#parts.routes.all()) appIds.add(route.appId);
+    for (const appId of appIds) this.#lookAt(appId);
+    return Promise.resolve();
+  }
+
+  #lookAtDirty(): void {
+    const appIds = [...this.#dirty];
+    this.#dirty.clear();
+    for (const appId of appIds) this.#lookAt(appId);
+  }
+
+  /** A fault in the look at one app must not keep the others from being looked at. */
+  #lookAt(appId: AppId): void {
+    if (!this.#isRunning) return;
+    try {
+      this.#look.run(appId);
+    } catch (error) {
+      this.#parts.log.error({ err: error, appId }, "could not look at an app");
+    }
+  }
+
+  async #lines(lines: readonly ReplicaLine[]): Promise<void> {
+    const known = lines.flatMap((line) => {
+      const release = this.#fleet.get(line.replicaId)?.release;
+      if (release === undefined) return [];
+      this.#trials.line(line);
+      return [{ ...line, projectId: release.projectId, appId: release.appId }];
+    });
+    if (known.length > 0) await this.#parts.lines.append(known);
+  }
+}

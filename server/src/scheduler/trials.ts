@@ -1,0 +1,95 @@
+// Trial starts: one replica of a release that is to take traffic, started before it does. A good one stays and becomes
+// the first warm replica when the release is promoted; a bad one is gone by the time its outcome is told.
+import type { ReplicaLine } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
+import type { ReplicaRunner } from "./replica-runner.ts";
+import { chooseCompute } from "./replica-spec.ts";
+
+export type TrialOptions = {
+  /** Aborting ends the trial and its replica. */
+  readonly signal: AbortSignal;
+  readonly deadlineMs: number;
+  /** Takes each line that the replica writes while it is on trial; must not throw. */
+  readonly onLine: (line: ReplicaLine) => void;
+};
+
+export type TrialOutcome =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly kind: "failed" | "timeout" | "no_capacity"; readonly reason: string };
+
+type Trial = { readonly onLine: TrialOptions["onLine"]; readonly settle: (outcome: TrialOutcome) => void };
+
+/** A replica that passed its trial and whose release is not promoted within this time is ended. */
+const promotionWaitMs = 60_000;
+
+/** Trials that are under way. */
+export class Trials {
+  readonly #runner: ReplicaRunner;
+  readonly #fleet: Fleet;
+  readonly #clock: Clock;
+  readonly #compute: readonly string[];
+  readonly #byReplica = new Map<ReplicaId, Trial>();
+
+  constructor(parts: { runner: ReplicaRunner; fleet: Fleet; clock: Clock; compute: readonly string[] }) {
+    this.#runner = parts.runner;
+    this.#fleet = parts.fleet;
+    this.#clock = parts.clock;
+    this.#compute = parts.compute;
+  }
+
+  /** Starts one replica and says how it went: ready, or gone. Never rejects. */
+  async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
+    if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
+    const choice = chooseCompute(release.settings, this.#compute);
+    if (!choice.ok) return { ok: false, kind: "no_capacity", reason: choice.reason };
+    const outcome = Promise.withResolvers<TrialOutcome>();
+    const replica = this.#runner.start(release, {
+      compute: choice.compute,
+      deadlineMs: options.deadlineMs,
+      heldUntilMs: Number.POSITIVE_INFINITY,
+    });
+    this.#byReplica.set(replica.replicaId, { onLine: options.onLine, settle: outcome.resolve });
+    const onAbort = (): void => {
+      this.#runner.end(replica, { reason: "The trial start was cancelled.", isTimeout: false });
+    };
+    options.signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await outcome.promise;
+    } finally {
+      options.signal.removeEventListener("abort", onAbort);
+      this.#byReplica.delete(replica.replicaId);
+    }
+  }
+
+  /** Hands lines on to the trial that they belong to. */
+  line(line: ReplicaLine): void {
+    this.#byReplica.get(line.replicaId)?.onLine(line);
+  }
+
+  /** A replica of a trial became ready: it is kept until its release is promoted. */
+  onReady(replica: Replica): void {
+    const trial = this.#byReplica.get(replica.replicaId);
+    if (trial === undefined) return;
+    replica.heldUntilMs = this.#clock.monotonicMs() + promotionWaitMs;
+    trial.settle({ ok: true });
+  }
+
+  /** True when the replica was on trial. */
+  onEnd(replica: Replica, end: ReplicaEnd): boolean {
+    const trial = this.#byReplica.get(replica.replicaId);
+    if (trial === undefined) return false;
+    const kind = replica.endOrder?.isTimeout === true ? "timeout" : "failed";
+    trial.settle({ ok: false, kind, reason: replica.endOrder?.reason ?? end.reason });
+    return true;
+  }
+
+  /** Ends what is under way because the platform stops. */
+  stop(): void {
+    for (const replicaId of this.#byReplica.keys()) {
+      const replica = this.#fleet.get(replicaId);
+      if (replica !== undefined) this.#runner.end(replica, { reason: "The platform stopped.", isTimeout: false });
+    }
+  }
+}
