@@ -12,7 +12,8 @@ create table app_logs (
   constraint app_logs_pkey PRIMARY KEY (id),
   constraint app_logs_stream_check CHECK ((stream = ANY (ARRAY['stdout'::text, 'stderr'::text])))
 );
-CREATE INDEX app_logs_by_app ON public.app_logs USING btree (app_id, id);
+CREATE INDEX app_logs_by_app ON public.app_logs USING btree (app_id, at, id);
+CREATE INDEX app_logs_by_replica ON public.app_logs USING btree (replica_id, at, id);
 CREATE INDEX app_logs_by_run ON public.app_logs USING btree (run_id, id) WHERE (run_id IS NOT NULL);
 CREATE INDEX app_logs_by_time ON public.app_logs USING brin (at);
 

@@ -1,0 +1,133 @@
+// Queries for the lines that apps print.
+import { sql } from "kysely";
+import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+
+/** One line as it is handed in. `at`: milliseconds since the epoch. */
+export type AppLine = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly replicaId: ReplicaId;
+  /** The call that the line belongs to, where known. */
+  readonly runId: RunId | null;
+  readonly at: number;
+  readonly stream: "stdout" | "stderr";
+  readonly text: string;
+};
+
+/** One line as it is kept. Ids grow in the order of storing. */
+export type StoredAppLine = AppLine & { readonly id: number };
+
+/** Which lines of an app are wanted; null or absent: all. Times in milliseconds since the epoch. */
+export type AppLineFilter = {
+  readonly container?: ReplicaId | null;
+  /** From this time on. */
+  readonly afterDate?: number | null;
+  /** Before this time. */
+  readonly beforeDate?: number | null;
+  /** Lines that hold this text; upper and lower case are the same. */
+  readonly search?: string | null;
+  readonly stream?: "stdout" | "stderr" | null;
+  readonly runId?: RunId | null;
+};
+
+/** A line's place in the order of time. */
+export type Place = { readonly at: number; readonly id: number };
+
+/** Adds lines in their order, in one transaction with a notification for each app. */
+export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const rows = lines.map((line) => ({
+      project_id: line.projectId,
+      app_id: line.appId,
+      replica_id: line.replicaId,
+      run_id: line.runId,
+      at: new Date(line.at),
+      stream: line.stream,
+      line: line.text,
+    }));
+    await tx.insertInto("app_logs").values(rows).execute();
+    for (const appId of new Set(lines.map((line) => line.appId))) await notify(tx, "app_logs", appId);
+  });
+}
+
+/** Which lines a page shows, from where, how many. `from` itself is left out. */
+export type AppLinePage = AppLineFilter & {
+  readonly direction: "forward" | "backward";
+  readonly from: Place | null;
+  readonly limit: number;
+};
+
+/** Lines by time and, within a millisecond, by id. */
+export async function listAppLines(db: Db, appId: AppId, wanted: AppLinePage): Promise<StoredAppLine[]> {
+  return (await appLinesQuery(db, appId, wanted).execute()).map(toLine);
+}
+
+/** The statement of `listAppLines`, whose plan a test looks at. Read by the indexes on app, replica or run. */
+export function appLinesQuery(db: Db, appId: AppId, wanted: AppLinePage) {
+  const order = wanted.direction === "forward" ? "asc" : "desc";
+  const query = selectLines(db, appId, wanted).orderBy("at", order).orderBy("id", order).limit(wanted.limit);
+  if (wanted.from === null) return query;
+  const from = sql`(${new Date(wanted.from.at)}::timestamptz, ${wanted.from.id}::bigint)`;
+  return query.where(order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`);
+}
+
+/** Lines that were stored after the one with id `after`, in the order of storing, at most `limit`. */
+export async function listNewAppLines(
+  db: Db,
+  appId: AppId,
+  wanted: AppLineFilter & { after: number; limit: number },
+): Promise<StoredAppLine[]> {
+  const query = selectLines(db, appId, wanted).where("id", ">", wanted.after).orderBy("id").limit(wanted.limit);
+  return (await query.execute()).map(toLine);
+}
+
+/** The id of the line that was stored last, of whatever app; 0 when there is none. */
+export async function lastAppLineId(db: Db): Promise<number> {
+  const row = await db.selectFrom("app_logs").select("id").orderBy("id", "desc").limit(1).executeTakeFirst();
+  return row?.id ?? 0;
+}
+
+/** Removes at most `limit` lines from before `before`, in no order; returns how many. Found by the index on time. */
+export async function deleteOldAppLines(db: Db, options: { before: Date; limit: number }): Promise<number> {
+  const old = db.selectFrom("app_logs").select("id").where("at", "<", options.before).limit(options.limit);
+  const result = await db.deleteFrom("app_logs").where("id", "in", old).executeTakeFirst();
+  return Number(result.numDeletedRows);
+}
+
+type AppLineRow = {
+  readonly id: number;
+  readonly project_id: ProjectId;
+  readonly app_id: AppId;
+  readonly replica_id: ReplicaId;
+  readonly run_id: RunId | null;
+  readonly at: Date;
+  readonly stream: "stdout" | "stderr";
+  readonly line: string;
+};
+
+function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
+  const { container, afterDate, beforeDate, search, stream, runId } = filter;
+  let query = db.selectFrom("app_logs").selectAll().where("app_id", "=", appId);
+  if (container) query = query.where("replica_id", "=", container);
+  if (runId) query = query.where("run_id", "=", runId);
+  if (stream) query = query.where("stream", "=", stream);
+  if (typeof afterDate === "number") query = query.where("at", ">=", new Date(afterDate));
+  if (typeof beforeDate === "number") query = query.where("at", "<", new Date(beforeDate));
+  if (search) query = query.where(sql<boolean>`position(lower(${search}) in lower(line)) > 0`);
+  return query;
+}
+
+function toLine(row: AppLineRow): StoredAppLine {
+  return {
+    id: row.id,
+    projectId: row.project_id,
+    appId: row.app_id,
+    replicaId: row.replica_id,
+    runId: row.run_id,
+    at: row.at.getTime(),
+    stream: row.stream,
+    text: row.line,
+  };
+}

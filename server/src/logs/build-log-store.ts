@@ -1,0 +1,79 @@
+// Queries for the lines of builds.
+import { sql } from "kysely";
+import type { BuildId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+
+/** One line as it is handed in. `at`: milliseconds since the epoch. */
+export type BuildLine = {
+  readonly at: number;
+  readonly stage: string;
+  /** `platform` for what the platform itself says. */
+  readonly stream: "platform" | "stdout" | "stderr";
+  readonly line: string;
+};
+
+/** One line as it is kept; numbers of a build start at 1 and have no gaps. */
+export type NumberedBuildLine = BuildLine & { readonly number: number };
+
+/** Adds lines after the last one, in one transaction with the notification. A second writer at the same time fails by the primary key. */
+export async function insertBuildLines(db: Db, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const last = await lastLineNumber(tx, buildId);
+    const rows = lines.map((line, index) => ({
+      build_id: buildId,
+      line_number: last + index + 1,
+      at: new Date(line.at),
+      stage: line.stage,
+      stream: line.stream,
+      line: line.line,
+    }));
+    await tx.insertInto("build_logs").values(rows).execute();
+    await notify(tx, "build_logs", buildId);
+  });
+}
+
+/** The number of a build's last line; 0 when it has none. */
+export async function lastLineNumber(db: Db, buildId: BuildId): Promise<number> {
+  const row = await db
+    .selectFrom("build_logs")
+    .select("line_number")
+    .where("build_id", "=", buildId)
+    .orderBy("line_number", "desc")
+    .limit(1)
+    .executeTakeFirst();
+  return row?.line_number ?? 0;
+}
+
+/** Lines with a number above `after`, in order, at most `limit`. */
+export async function listBuildLines(
+  db: Db,
+  buildId: BuildId,
+  options: { readonly after: number; readonly limit: number },
+): Promise<NumberedBuildLine[]> {
+  const rows = await db
+    .selectFrom("build_logs")
+    .select(["line_number", "at", "stage", "stream", "line"])
+    .where("build_id", "=", buildId)
+    .where("line_number", ">", options.after)
+    .orderBy("line_number")
+    .limit(options.limit)
+    .execute();
+  return rows.map(({ line_number, at, ...rest }) => ({ number: line_number, at: at.getTime(), ...rest }));
+}
+
+/** True also for a build that does not exist: nothing more will come. */
+export async function hasBuildEnded(db: Db, buildId: BuildId): Promise<boolean> {
+  const row = await db.selectFrom("builds").select("ended_at").where("id", "=", buildId).executeTakeFirst();
+  return row === undefined || row.ended_at !== null;
+}
+
+/** Removes at most `limit` lines of builds that ended before `before`; returns how many. */
+export async function deleteOldBuildLines(db: Db, options: { before: Date; limit: number }): Promise<number> {
+  const result = await sql`
+    delete from build_logs where (build_id, line_number) in (
+      select l.build_id, l.line_number from builds b join build_logs l on l.build_id = b.id
+      where b.ended_at < ${options.before} limit ${options.limit}
+    )`.execute(db);
+  return Number(result.numAffectedRows ?? 0n);
+}

@@ -1,0 +1,151 @@
+// The log of builds: lines are taken without waiting, numbered and stored in batches, read in pages, and followed live.
+// Only the holder of a build's lease writes; after a takeover the numbers go on where the stored ones end.
+import type { Clock } from "#lib/clock.ts";
+import type { BuildId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import { Batcher } from "./batcher.ts";
+import {
+  hasBuildEnded,
+  insertBuildLines,
+  lastLineNumber,
+  listBuildLines,
+  type BuildLine,
+  type NumberedBuildLine,
+} from "./build-log-store.ts";
+import { cleanLine } from "./clean-line.ts";
+import { Wake } from "./wake.ts";
+
+/** A page of a build's log; `hasMore` when lines after its last one were stored already. */
+export type BuildLogPage = { readonly lines: readonly NumberedBuildLine[]; readonly hasMore: boolean };
+
+/** Long enough to gather a burst, short enough to look live. */
+const lingerMs = 50;
+const batchMax = 500;
+const queueMax = 20_000;
+const queueWeightMax = 16_000_000;
+/** Lines of one build; a build that prints without end must not fill the disk. */
+const buildLinesMax = 200_000;
+const followPageMax = 500;
+/** A notification can be lost with its connection; this is how late a follower then is. */
+const followPollMs = 2_000;
+
+/** Reads and writes lines of builds. Stop with `flush()`. */
+export class BuildLogs {
+  readonly #db: Db;
+  readonly #notifications: Notifications;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  /** One for each build that has lines to be stored: they do not wait for each other. */
+  readonly #batchers = new Map<BuildId, Batcher<BuildLine>>();
+  /** Lines that found no room, by build, since the last one that did. */
+  readonly #leftOut = new Map<BuildId, number>();
+
+  constructor(options: { db: Db; notifications: Notifications; clock: Clock; log: Log }) {
+    this.#db = options.db;
+    this.#notifications = options.notifications;
+    this.#clock = options.clock;
+    this.#log = options.log;
+  }
+
+  /**
+   * Takes lines at once, in order. Resolves when they are stored, which who can wait should wait for. Never rejects: what
+   * finds no room, or cannot be stored, is left out, and the log says how much.
+   */
+  async append(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+    const batcher = this.#batcherOf(buildId);
+    if (batcher.isFull) return this.#leaveOut(buildId, lines.length);
+    const given = [...this.#confession(buildId), ...lines];
+    try {
+      await batcher.add(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
+    } catch (error) {
+      this.#leaveOut(buildId, lines.length);
+      this.#log.error({ err: error, buildId, lines: lines.length }, "lines of a build could not be stored");
+    }
+  }
+
+  /** Resolves when all lines taken so far are stored. To be called before a build's end is written, so that followers get every line. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.#batchers.values()].map((batcher) => batcher.flush()));
+  }
+
+  /** Lines after number `after` (0: from the start), at most `limit`. */
+  async page(buildId: BuildId, options: { after: number; limit: number }): Promise<BuildLogPage> {
+    const { after, limit } = options;
+    const found = await listBuildLines(this.#db, buildId, { after, limit: limit + 1 });
+    return { lines: found.slice(0, limit), hasMore: found.length > limit };
+  }
+
+  /** Pages of lines after number `after`, each as soon as it is stored; ends when the build has ended and all its lines were given out, or when `signal` is aborted. */
+  async *follow(
+    buildId: BuildId,
+    options: { after: number; signal: AbortSignal },
+  ): AsyncGenerator<readonly NumberedBuildLine[], void, undefined> {
+    const { signal } = options;
+    const wake = new Wake();
+    const onChange = (payload: string | null): void => {
+      if (payload === null || payload === buildId) wake.nudge();
+    };
+    const endings = [
+      this.#notifications.listen("build_logs", onChange),
+      this.#notifications.listen("builds", onChange),
+    ];
+    try {
+      for (let after = options.after; !signal.aborted;) {
+        // Asked before the lines are read: a build that had ended by then gets no more.
+        const hasEnded = await hasBuildEnded(this.#db, buildId);
+        const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
+        if (lines.length > 0) yield lines;
+        after = lines.at(-1)?.number ?? after;
+        if (hasMore) continue;
+        if (hasEnded) return;
+        await wake.wait(followPollMs, { clock: this.#clock, signal });
+      }
+    } finally {
+      for (const end of endings) end();
+    }
+  }
+
+  /** A line about the lines that were left out, when there are some. */
+  #confession(buildId: BuildId): BuildLine[] {
+    const count = this.#leftOut.get(buildId) ?? 0;
+    if (count === 0) return [];
+    this.#leftOut.delete(buildId);
+    return [this.#platformLine(`${count} lines are missing here: they could not be stored fast enough.`)];
+  }
+
+  #platformLine(line: string): BuildLine {
+    return { at: this.#clock.now(), stage: "log", stream: "platform", line };
+  }
+
+  #leaveOut(buildId: BuildId, count: number): void {
+    this.#leftOut.set(buildId, (this.#leftOut.get(buildId) ?? 0) + count);
+  }
+
+  #batcherOf(buildId: BuildId): Batcher<BuildLine> {
+    const known = this.#batchers.get(buildId);
+    if (known !== undefined) return known;
+    const batcher = new Batcher<BuildLine>({
+      write: (lines) => this.#write(buildId, lines),
+      weigh: ({ line }) => line.length,
+      lingerMs,
+      batchMax,
+      queueMax,
+      queueWeightMax,
+      onIdle: () => this.#batchers.delete(buildId),
+      clock: this.#clock,
+    });
+    this.#batchers.set(buildId, batcher);
+    return batcher;
+  }
+
+  async #write(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+    const room = buildLinesMax - (await lastLineNumber(this.#db, buildId));
+    if (room <= 0) return;
+    const full = this.#platformLine(
+      `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
+    );
+    await insertBuildLines(this.#db, buildId, lines.length < room ? lines : [...lines.slice(0, room - 1), full]);
+  }
+}
