@@ -84,7 +84,7 @@ export const appLogQuery = {
     about: "forward: oldest line first; backward: newest line first.",
   },
   pageSize: pageSize(1000, 100),
-  nextToken,
+  nextToken: { ...nextToken, form: /^[A-Za-z0-9_-]{1,64}$/ },
 } as const satisfies Record<string, Field>;
 
 /** The body of `PUT …/git-credentials/{host}`. */
