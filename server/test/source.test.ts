@@ -13,7 +13,12 @@ import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 
-type Setup = { readonly urlTemplate: string; readonly credential?: GitCredential; readonly bytesMax?: number; readonly timeoutMs?: number };
+type Setup = {
+  readonly urlTemplate: string;
+  readonly credential?: GitCredential;
+  readonly bytesMax?: number;
+  readonly timeoutMs?: number;
+};
 
 /** A Source with its own folder, and what its builds logged. */
 async function openSource(t: TestContext, setup: Setup) {
@@ -64,11 +69,20 @@ async function leftovers(sourcesDir: string): Promise<string[]> {
 
 test("the head of the branch is fetched, its commit is named, and .git is not there", async (t) => {
   const server = await startGitServer(t);
-  const commit = await server.createRepo("acme", "app", { "main.py": "x = 1\n", "lib/a.py": "", "run.sh": "#!/bin/sh\n" });
+  const commit = await server.createRepo("acme", "app", {
+    "main.py": "x = 1\n",
+    "lib/a.py": "",
+    "run.sh": "#!/bin/sh\n",
+  });
   const { fetch, lines } = await openSource(t, server);
   const fetched = await fetch();
   assert.equal(fetched.commit, commit);
-  assert.deepEqual((await readdir(fetched.appDir, { recursive: true })).sort(), ["lib", "lib/a.py", "main.py", "run.sh"]);
+  assert.deepEqual((await readdir(fetched.appDir, { recursive: true })).sort(), [
+    "lib",
+    "lib/a.py",
+    "main.py",
+    "run.sh",
+  ]);
   assert.ok(lines.some((line) => line.includes(commit)));
 });
 
@@ -86,7 +100,10 @@ test("a commit that is gone is named as gone", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
   const { fetch, sourcesDir } = await openSource(t, server);
-  assert.match(await refusal(fetch({ commit: "0123456789012345678901234567890123456789" })), /not in acme\/app any more/);
+  assert.match(
+    await refusal(fetch({ commit: "0123456789012345678901234567890123456789" })),
+    /not in acme\/app any more/,
+  );
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
 
@@ -95,9 +112,15 @@ test("only the app's folder is taken, and a folder that is not there is named wi
   await server.createRepo("acme", "app", { "README.md": "", "apps/one/main.py": "one", "docs/a.md": "" });
   const { fetch } = await openSource(t, server);
   assert.deepEqual(await readdir((await fetch({ gitPath: "./apps/one/" })).appDir), ["main.py"]);
-  assert.match(await refusal(fetch({ gitPath: "app" })), /folder "app" does not exist in acme\/app on branch main; it has: apps, docs/);
+  assert.match(
+    await refusal(fetch({ gitPath: "app" })),
+    /folder "app" does not exist in acme\/app on branch main; it has: apps, docs/,
+  );
   assert.match(await refusal(fetch({ gitPath: "README.md" })), /is not a folder/);
-  assert.match(await refusal(fetch({ gitPath: "apps/../.." })), /gitPath is "apps\/..\/..", but must be a folder inside/);
+  assert.match(
+    await refusal(fetch({ gitPath: "apps/../.." })),
+    /gitPath is "apps\/..\/..", but must be a folder inside/,
+  );
 });
 
 test("a branch that is not there is named with those that are", async (t) => {
@@ -116,11 +139,23 @@ test("a repository that is not there or is private: the sentence says which of b
   const server = await startGitServer(t, { credentials: "x-access-token:right" });
   const commit = await server.createRepo("acme", "app", { "main.py": "" });
   const none = await openSource(t, server);
-  assert.match(await refusal(none.fetch()), /does not exist, or it is private: this project keeps no git credential for 127/);
+  assert.match(
+    await refusal(none.fetch()),
+    /does not exist, or it is private: this project keeps no git credential for 127/,
+  );
   assert.deepEqual(none.hosts, [server.host]);
-  const wrong = await openSource(t, { ...server, credential: { kind: "token", username: null, secret: new Secret("wrong") } });
-  assert.match(await refusal(wrong.fetch()), /the git credential that this project keeps for .* is not allowed to read it/);
-  const right = await openSource(t, { ...server, credential: { kind: "token", username: null, secret: new Secret("right") } });
+  const wrong = await openSource(t, {
+    ...server,
+    credential: { kind: "token", username: null, secret: new Secret("wrong") },
+  });
+  assert.match(
+    await refusal(wrong.fetch()),
+    /the git credential that this project keeps for .* is not allowed to read it/,
+  );
+  const right = await openSource(t, {
+    ...server,
+    credential: { kind: "token", username: null, secret: new Secret("right") },
+  });
   assert.equal((await right.fetch()).commit, commit);
   assert.match(await refusal(right.fetch({ gitRepo: "acme/other" })), /acme\/other on 127\S+ does not exist/);
 });
@@ -160,19 +195,22 @@ test("links that lead out of the folder are left out with a warning, others stay
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", {
     "main.py": "",
-    "inside": { link: "main.py" },
-    "passwd": { link: "/etc/passwd" },
+    inside: { link: "main.py" },
+    passwd: { link: "/etc/passwd" },
     "deep/up": { link: "../../../etc" },
     "deep/root": { link: ".." },
-    "chain": { link: "deep/root/../../x" },
-    "nowhere": { link: "missing/file" },
+    chain: { link: "deep/root/../../x" },
+    nowhere: { link: "missing/file" },
   });
   const { fetch, lines } = await openSource(t, server);
   const { appDir } = await fetch();
   assert.deepEqual((await readdir(appDir)).sort(), ["deep", "inside", "main.py", "nowhere"]);
   assert.deepEqual(await readdir(join(appDir, "deep")), ["root"]);
   for (const name of ["passwd", "deep/up", "chain"]) {
-    assert.ok(lines.some((line) => line.includes(`the link ${name} leads out`)), `${name} is named`);
+    assert.ok(
+      lines.some((line) => line.includes(`the link ${name} leads out`)),
+      `${name} is named`,
+    );
   }
 });
 
@@ -189,10 +227,20 @@ test("hooks and submodules of a hostile repository do nothing; LFS files stay po
     "model.bin": pointer,
     "a.x": "x",
   });
-  const blob = await server.git("acme", "app", ["hash-object", "-w", "--stdin"], '[submodule "s"]\n\tpath = s\n\turl = ext::sh -c touch%20x\n');
+  const blob = await server.git(
+    "acme",
+    "app",
+    ["hash-object", "-w", "--stdin"],
+    '[submodule "s"]\n\tpath = s\n\turl = ext::sh -c touch%20x\n',
+  );
   const head = await server.git("acme", "app", ["rev-parse", "main"]);
   const listing = await server.git("acme", "app", ["ls-tree", head]);
-  const tree = await server.git("acme", "app", ["mktree"], `${listing}\n100644 blob ${blob}\tother.txt\n160000 commit ${head}\tsub\n`);
+  const tree = await server.git(
+    "acme",
+    "app",
+    ["mktree"],
+    `${listing}\n100644 blob ${blob}\tother.txt\n160000 commit ${head}\tsub\n`,
+  );
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "submodule"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
   const { fetch, lines } = await openSource(t, server);
@@ -223,7 +271,12 @@ test("a name that is not UTF-8 is refused in words", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
   const blob = await server.git("acme", "app", ["hash-object", "-w", "--stdin"], "x");
-  const entry = Buffer.concat([Buffer.from("100644 "), Buffer.from([0x66, 0xff, 0x66]), Buffer.from([0]), Buffer.from(blob, "hex")]);
+  const entry = Buffer.concat([
+    Buffer.from("100644 "),
+    Buffer.from([0x66, 0xff, 0x66]),
+    Buffer.from([0]),
+    Buffer.from(blob, "hex"),
+  ]);
   const tree = await server.git("acme", "app", ["hash-object", "-t", "tree", "-w", "--stdin"], entry);
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "odd"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
@@ -253,7 +306,10 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
   const commit = await server.git("acme", "app", ["commit-tree", object, "-m", "bomb"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
   const { fetch } = await openSource(t, server);
-  assert.match(await refusal(fetch()), /cannot be deployed: (it holds more than 200000 files|its files hold more than 50 MB)/);
+  assert.match(
+    await refusal(fetch()),
+    /cannot be deployed: (it holds more than 200000 files|its files hold more than 50 MB)/,
+  );
 });
 
 test("a host that does not answer ends the fetch within the limit", async (t) => {

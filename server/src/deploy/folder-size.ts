@@ -11,7 +11,11 @@ export async function folderBytes(folder: string, enough: number): Promise<numbe
     for (const entry of entries) {
       const path = join(next, entry.name);
       if (entry.isDirectory()) open.push(path);
-      else bytes += await lstat(path).then((stats) => stats.size, () => 0);
+      else
+        bytes += await lstat(path).then(
+          (stats) => stats.size,
+          () => 0,
+        );
     }
   }
   return bytes;

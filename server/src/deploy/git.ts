@@ -174,7 +174,9 @@ function sshCommand({ keyFile, knownHostsFile }: SshFiles): string {
     "ProxyCommand=none",
   ];
   const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
-  return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])].map(shellQuoted).join(" ");
+  return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])]
+    .map(shellQuoted)
+    .join(" ");
 }
 
 /** ssh replaces tokens such as %h in paths. */

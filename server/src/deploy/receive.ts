@@ -77,7 +77,10 @@ export async function requestCancel(
     .executeTakeFirst();
   if (build === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
   if (isEnd(build.status)) {
-    throw new Fault("conflict", `The build has ended already, with status ${build.status}; only one that runs can be cancelled.`);
+    throw new Fault(
+      "conflict",
+      `The build has ended already, with status ${build.status}; only one that runs can be cancelled.`,
+    );
   }
   const cancelled = await tx
     .updateTable("builds")
@@ -127,9 +130,13 @@ async function insertBuild(
     .where("app_id", "=", build.appId)
     .executeTakeFirstOrThrow();
   if (unfinished >= unfinishedMax) {
-    throw new Fault("rate_limited", `The app has ${unfinished} unfinished builds already; wait for one to end, or cancel some.`, {
-      retryAfterSeconds: 30,
-    });
+    throw new Fault(
+      "rate_limited",
+      `The app has ${unfinished} unfinished builds already; wait for one to end, or cancel some.`,
+      {
+        retryAfterSeconds: 30,
+      },
+    );
   }
   const buildId = newBuildId();
   await tx

@@ -54,20 +54,50 @@ test("usual repository names pass; .git at the end is taken off", () => {
 test("whatever passes as a repository leaves protocol, host and depth of the address as they are", () => {
   const characters = fc.constantFrom(..."abAB01._-/%?#@:\\ $\n{}");
   fc.assert(
-    fc.property(fc.oneof(fc.string({ unit: characters, maxLength: 20 }), fc.string(), fc.constantFrom(...hostile)), (given) => {
-      const parsed = parseRepository(given);
-      if (!parsed.ok) return;
-      const made = new URL(sourceUrl(template, parsed.value).url);
-      assert.equal(made.origin, "https://git.example.com");
-      assert.equal(made.username + made.search + made.hash, "");
-      assert.match(made.pathname, /^\/[A-Za-z0-9_][^/]*\/[A-Za-z0-9_][^/]*\.git$/);
-      assert.equal(made.pathname, `/${parsed.value.owner}/${parsed.value.repo}.git`);
-    }),
+    fc.property(
+      fc.oneof(fc.string({ unit: characters, maxLength: 20 }), fc.string(), fc.constantFrom(...hostile)),
+      (given) => {
+        const parsed = parseRepository(given);
+        if (!parsed.ok) return;
+        const made = new URL(sourceUrl(template, parsed.value).url);
+        assert.equal(made.origin, "https://git.example.com");
+        assert.equal(made.username + made.search + made.hash, "");
+        assert.match(made.pathname, /^\/[A-Za-z0-9_][^/]*\/[A-Za-z0-9_][^/]*\.git$/);
+        assert.equal(made.pathname, `/${parsed.value.owner}/${parsed.value.repo}.git`);
+      },
+    ),
   );
 });
 
 test("hostile branches are refused", () => {
-  const given = ["", "-b", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?b", "a*", "a[b", "a\\b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a.", "@", "a@{1}", "a\nb", "a\0b", "\ud800", "x".repeat(300)];
+  const given = [
+    "",
+    "-b",
+    "--upload-pack=x",
+    "a..b",
+    "a b",
+    "a~1",
+    "a^",
+    "a:b",
+    "a?b",
+    "a*",
+    "a[b",
+    "a\\b",
+    "/a",
+    "a/",
+    "a//b",
+    ".a",
+    "a/.b",
+    "a.lock",
+    "a.lock/b",
+    "a.",
+    "@",
+    "a@{1}",
+    "a\nb",
+    "a\0b",
+    "\ud800",
+    "x".repeat(300),
+  ];
   for (const branch of given) assert.equal(checkBranch(branch).ok, false, branch);
 });
 
@@ -85,9 +115,29 @@ test("every branch that passes is one that git itself takes", () => {
 });
 
 test("folders stay inside the repository and come out in one form", () => {
-  const forms: [string, string][] = [["", ""], [".", ""], ["./", ""], ["a", "a"], ["./a//b/", "a/b"], ["a b/ö", "a b/ö"], ["...", "..."]];
+  const forms: [string, string][] = [
+    ["", ""],
+    [".", ""],
+    ["./", ""],
+    ["a", "a"],
+    ["./a//b/", "a/b"],
+    ["a b/ö", "a b/ö"],
+    ["...", "..."],
+  ];
   for (const [given, expected] of forms) assert.deepEqual(checkFolder(given), { ok: true, value: expected });
-  for (const given of ["/etc", "..", "a/../b", "a/..", "a\0", "a\nb", "a\\b", ".git", "a/.GIT/x", "\udc00", "x".repeat(2000)]) {
+  for (const given of [
+    "/etc",
+    "..",
+    "a/../b",
+    "a/..",
+    "a\0",
+    "a\nb",
+    "a\\b",
+    ".git",
+    "a/.GIT/x",
+    "\udc00",
+    "x".repeat(2000),
+  ]) {
     assert.equal(checkFolder(given).ok, false, given);
   }
   fc.assert(
@@ -102,12 +152,25 @@ test("folders stay inside the repository and come out in one form", () => {
 
 test("a commit is a full id and nothing else", () => {
   assert.ok(isCommit("a".repeat(40)) && isCommit("0".repeat(64)));
-  for (const given of ["", "HEAD", "a".repeat(39), "A".repeat(40), `-${"a".repeat(39)}`, `${"a".repeat(40)}\n`]) assert.ok(!isCommit(given), given);
+  for (const given of ["", "HEAD", "a".repeat(39), "A".repeat(40), `-${"a".repeat(39)}`, `${"a".repeat(40)}\n`])
+    assert.ok(!isCommit(given), given);
 });
 
 test("the address tells protocol and host: credentials are found by the host with its port", () => {
   const app = { owner: "acme", repo: "app" };
-  assert.deepEqual(sourceUrl("http://127.0.0.1:8080/{owner}/{repo}", app), { url: "http://127.0.0.1:8080/acme/app", protocol: "http", host: "127.0.0.1:8080" });
-  assert.deepEqual(sourceUrl("ssh://git@Git.Example.com/{owner}/{repo}.git", app), { url: "ssh://git@Git.Example.com/acme/app.git", protocol: "ssh", host: "git.example.com" });
-  assert.deepEqual(sourceUrl("file:///srv/git/{owner}/{repo}.git", app), { url: "file:///srv/git/acme/app.git", protocol: "file", host: "" });
+  assert.deepEqual(sourceUrl("http://127.0.0.1:8080/{owner}/{repo}", app), {
+    url: "http://127.0.0.1:8080/acme/app",
+    protocol: "http",
+    host: "127.0.0.1:8080",
+  });
+  assert.deepEqual(sourceUrl("ssh://git@Git.Example.com/{owner}/{repo}.git", app), {
+    url: "ssh://git@Git.Example.com/acme/app.git",
+    protocol: "ssh",
+    host: "git.example.com",
+  });
+  assert.deepEqual(sourceUrl("file:///srv/git/{owner}/{repo}.git", app), {
+    url: "file:///srv/git/acme/app.git",
+    protocol: "file",
+    host: "",
+  });
 });

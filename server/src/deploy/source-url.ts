@@ -27,7 +27,8 @@ const namePart = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 export function parseRepository(given: string): Checked<Repository> {
   const [owner = "", repoGiven = "", ...more] = given.split("/");
   const repo = repoGiven.replace(/\.git$/i, "");
-  const isUsable = (part: string): boolean => part.length <= nameLengthMax && namePart.test(part) && !part.includes("..");
+  const isUsable = (part: string): boolean =>
+    part.length <= nameLengthMax && namePart.test(part) && !part.includes("..");
   if (more.length === 0 && isUsable(owner) && isUsable(repo)) return { ok: true, value: { owner, repo } };
   return {
     ok: false,

@@ -148,7 +148,9 @@ export class Source {
     const { repository, remote, branch, request } = fetch;
     for (const line of result.errorOutput.trim().split("\n")) request.log("source", "stderr", line);
     if (pinned === null && /couldn't find remote ref/i.test(result.errorOutput)) {
-      const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], { isRemote: true });
+      const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
+        isRemote: true,
+      });
       const branches = list.output.split("\n").flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
       return explainMissingBranch({ repository, branch, branches });
     }
@@ -182,7 +184,10 @@ export class Source {
     const { folder, repository, branch } = fetch;
     if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
     const top = await this.#git(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
-    const folders = top.output.split("\0").map((name) => name.trim()).filter((name) => name !== "");
+    const folders = top.output
+      .split("\0")
+      .map((name) => name.trim())
+      .filter((name) => name !== "");
     const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
     return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder.`;
   }
@@ -230,7 +235,12 @@ export class Source {
   async #git(
     fetch: Fetch,
     args: readonly string[],
-    options: { isRemote?: boolean; signal?: AbortSignal; mayFail?: boolean; onOutput?: (chunk: Buffer) => boolean } = {},
+    options: {
+      isRemote?: boolean;
+      signal?: AbortSignal;
+      mayFail?: boolean;
+      onOutput?: (chunk: Buffer) => boolean;
+    } = {},
   ): Promise<GitResult> {
     const { clock, git, timeoutMs } = this.#options;
     const result = await git.run({

@@ -9,6 +9,8 @@ export type BuildPlan = {
   readonly runtime: "cortex" | "custom";
   /** For example `3.11`. */
   readonly pythonVersion: string;
+  /** False when that is the default: then the nearest newer one that is there may take its place. */
+  readonly isPythonVersionGiven: boolean;
   readonly useUv: boolean;
   /** Lines of a requirements file, sorted as they should be installed; empty when the app needs none. */
   readonly requirements: readonly string[];
@@ -38,6 +40,8 @@ export interface Builder {
   ): Promise<Artifact>;
   /** Drops an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
+  /** Drops what killed builds left, and caches that nothing in use needs. `building`: builds that are being worked on. */
+  collect(used: { readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }): Promise<void>;
 }
 
 /** Why a build failed, in a sentence for the app's owner. */

@@ -96,7 +96,8 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
 async function commit(bareDir: string, files: RepositoryFiles, branch: string): Promise<string> {
   const workTree = await mkdtemp(join(tmpdir(), "slipway-git-work-"));
   try {
-    const inTree = (...args: string[]): Promise<string> => git(["--git-dir", bareDir, "--work-tree", workTree, ...args], workTree);
+    const inTree = (...args: string[]): Promise<string> =>
+      git(["--git-dir", bareDir, "--work-tree", workTree, ...args], workTree);
     const parent = await inTree("rev-parse", "--verify", "--quiet", `refs/heads/${branch}`).catch(() => "");
     if (parent === "") await inTree("read-tree", "--empty");
     else await inTree("read-tree", "--reset", "-u", parent);
@@ -159,7 +160,11 @@ function answer(root: string, request: IncomingMessage, response: ServerResponse
     const end = head.indexOf("\r\n\r\n");
     if (end < 0) return;
     const headers = new Map(
-      head.subarray(0, end).toString("latin1").split("\r\n").map((line) => splitHeader(line)),
+      head
+        .subarray(0, end)
+        .toString("latin1")
+        .split("\r\n")
+        .map((line) => splitHeader(line)),
     );
     const status = Number(headers.get("status")?.slice(0, 3) ?? "200");
     headers.delete("status");

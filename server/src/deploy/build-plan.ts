@@ -1,0 +1,130 @@
+// Decides what a build does, from the app's settings and what its folder holds: pure but for `readText`.
+import { posix } from "node:path";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { BuildPlan } from "#drivers/builder.ts";
+import type { Capabilities, Driver } from "#drivers/driver.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import { checkCapabilities } from "./capability-check.ts";
+import {
+  aptPackages,
+  condaPackages,
+  fileRequirements,
+  listedPackages,
+  pipRequirements,
+  requirementName,
+  type ReadText,
+} from "./requirements.ts";
+import type { Checked } from "./source-url.ts";
+
+export type PlannedBuild = {
+  readonly plan: BuildPlan;
+  /** For the build log: what was found out, and what cannot be done here. */
+  readonly notes: readonly string[];
+  readonly warnings: readonly string[];
+};
+
+export type PlanInput = {
+  readonly buildId: BuildId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly settings: AppSettings;
+  /** False when the Python version is the default and nothing that the app asked for. */
+  readonly isPythonVersionGiven: boolean;
+  readonly capabilities: Capabilities;
+  readonly driver: Driver["name"];
+  readonly readText: ReadText;
+};
+
+const usualRequirementsFile = "requirements.txt";
+
+/** The plan, or a sentence why there can be none. */
+export function planBuild(input: PlanInput): Checked<PlannedBuild> {
+  const { settings, readText } = input;
+  const notes: string[] = [];
+  const entry = checkEntry(settings, readText);
+  if (entry !== null) return { ok: false, reason: entry };
+  const pip = pipLines(settings, readText, notes);
+  if (!pip.ok) return pip;
+  const apt = packageList(settings, "apt", readText);
+  if (!apt.ok) return apt;
+  const conda = packageList(settings, "conda", readText);
+  if (!conda.ok) return conda;
+  const { refusal, warnings } = checkCapabilities({
+    settings,
+    aptPackages: apt.value,
+    condaPackages: conda.value,
+    capabilities: input.capabilities,
+    driver: input.driver,
+  });
+  if (refusal !== null) return { ok: false, reason: refusal };
+  const plan: BuildPlan = {
+    buildId: input.buildId,
+    appId: input.appId,
+    runtime: settings.runtime,
+    pythonVersion: settings.pythonVersion,
+    isPythonVersionGiven: input.isPythonVersionGiven,
+    useUv: settings.useUv,
+    requirements: withServer(settings, pip.value, notes),
+    aptPackages: apt.value,
+    condaPackages: conda.value,
+    // `shell_commands = [""]` is common in app folders and means none.
+    preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
+    shellCommands: settings.shellCommands.filter((line) => line.trim() !== ""),
+    baseImage: settings.baseImage,
+    dockerfilePath: settings.dockerfilePath,
+    entrypoint: settings.entrypoint,
+    environment: { APP_NAME: settings.name, PROJECT_ID: input.projectId, BUILD_ID: input.buildId },
+  };
+  return { ok: true, value: { plan, notes, warnings } };
+}
+
+/** A sentence when there is nothing to start. */
+function checkEntry(settings: AppSettings, readText: ReadText): string | null {
+  const folder = settings.gitPath === "" ? "the repository's root" : `the folder ${settings.gitPath}`;
+  if (settings.dockerfilePath !== null) {
+    if (readText(settings.dockerfilePath) !== null) return null;
+    return `dockerfilePath is ${settings.dockerfilePath}, but there is no such file in ${folder}.`;
+  }
+  if (settings.runtime === "custom") {
+    return settings.entrypoint.length > 0
+      ? null
+      : "The app has the custom runtime but no entrypoint: name its start command under runtime.custom.entrypoint or in the field entrypoint.";
+  }
+  // Commands of the build may make the file.
+  if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
+  if (readText("main.py") !== null) return null;
+  return `There is no main.py in ${folder}, where the cortex runtime looks for the app's functions. Add one, set gitPath to the folder that has it, or use the custom runtime.`;
+}
+
+/** Inline packages first, then the file that the settings name, then the file that is usual. */
+function pipLines(settings: AppSettings, readText: ReadText, notes: string[]): Checked<string[]> {
+  const { pip, paths } = settings.dependencies;
+  if (Object.keys(pip).length > 0) return pipRequirements(pip);
+  if (paths.pip !== undefined) return fileRequirements(paths.pip, readText);
+  if (readText(usualRequirementsFile) === null) return { ok: true, value: [] };
+  notes.push(`The settings name no packages: those of ${usualRequirementsFile} are installed.`);
+  return fileRequirements(usualRequirementsFile, readText);
+}
+
+function packageList(settings: AppSettings, kind: "apt" | "conda", readText: ReadText): Checked<string[]> {
+  const path = settings.dependencies.paths[kind];
+  const table = settings.dependencies[kind];
+  if (path === undefined || Object.keys(table).length > 0) {
+    return { ok: true, value: kind === "apt" ? aptPackages(table) : condaPackages(table) };
+  }
+  const text = readText(posix.normalize(path));
+  if (text !== null) return { ok: true, value: listedPackages(text) };
+  return { ok: false, reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.` };
+}
+
+/** A custom app may start with uvicorn without listing it. */
+function withServer(settings: AppSettings, lines: readonly string[], notes: string[]): readonly string[] {
+  const [program = "", ...rest] = settings.entrypoint;
+  const isServer =
+    posix.basename(program) === "uvicorn" ||
+    (/^python[0-9.]*$/.test(posix.basename(program)) && rest[0] === "-m" && rest[1] === "uvicorn");
+  if (settings.runtime !== "custom" || !isServer || lines.some((line) => requirementName(line) === "uvicorn"))
+    return lines;
+  notes.push("The entrypoint starts uvicorn, which the app does not list: it is installed too.");
+  return [...lines, "uvicorn"];
+}

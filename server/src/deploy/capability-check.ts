@@ -1,0 +1,62 @@
+// What an app asks for and the driver in use cannot give: said in the build log before work begins, each with the driver
+// that can. Pure.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Capabilities, Driver } from "#drivers/driver.ts";
+
+export type CapabilityFindings = {
+  /** A sentence when the app cannot be built here at all. */
+  readonly refusal: string | null;
+  readonly warnings: readonly string[];
+};
+
+/** The image that apps get when they name none; asking for it asks for nothing. */
+const defaultBaseImage = "debian:bookworm-slim";
+
+/** Compares what is asked for with what there is. */
+export function checkCapabilities(given: {
+  readonly settings: AppSettings;
+  readonly aptPackages: readonly string[];
+  readonly condaPackages: readonly string[];
+  readonly capabilities: Capabilities;
+  readonly driver: Driver["name"];
+}): CapabilityFindings {
+  const { settings, capabilities, driver, aptPackages, condaPackages } = given;
+  const warnings: string[] = [];
+  if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
+    return {
+      warnings,
+      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver cannot do; the docker driver can (SLIPWAY_DRIVER=docker). Or leave dockerfilePath out and name the app's packages and entrypoint instead.`,
+    };
+  }
+  if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
+    warnings.push(
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself; the docker driver uses images.`,
+    );
+  }
+  if (aptPackages.length > 0 && !capabilities.aptPackages) {
+    warnings.push(
+      `the ${driver} driver installs no system packages (${shortList(aptPackages)}); what the machine has is used. The docker driver installs them.`,
+    );
+  }
+  if (condaPackages.length > 0 && !capabilities.condaPackages) {
+    warnings.push(
+      `the ${driver} driver installs no conda packages (${shortList(condaPackages)}); the docker driver does. Name them under dependencies.pip where pip has them.`,
+    );
+  }
+  if (!capabilities.memoryLimit || !capabilities.cpuLimit) {
+    const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
+    warnings.push(
+      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here; the docker driver does.`,
+    );
+  }
+  if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
+    warnings.push(
+      `compute is ${settings.compute.join(", ")}, but this machine has ${capabilities.compute.join(", ") || "none"}: replicas wait until it is there.`,
+    );
+  }
+  return { refusal: null, warnings };
+}
+
+function shortList(names: readonly string[]): string {
+  return names.length > 6 ? `${names.slice(0, 6).join(", ")} and ${names.length - 6} more` : names.join(", ");
+}

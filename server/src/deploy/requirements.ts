@@ -1,0 +1,141 @@
+// From what an app says about its packages to the lines that pip, apt and conda take. Pure but for `readText`, which
+// reads files of the app's folder.
+import { posix } from "node:path";
+import type { PackageVersions } from "@slipway/contract/app-settings.ts";
+import type { Checked } from "./source-url.ts";
+
+/** Text of a file in the app's folder, by its path relative to that; null when it is not there or cannot be read as text. */
+export type ReadText = (path: string) => string | null;
+
+/** Files that include each other; more is taken for a circle. */
+const filesMax = 50;
+const linesMax = 10_000;
+
+/** A package with extras, as in `uvicorn[standard]`. */
+const packageForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[A-Za-z0-9._,\s-]*\])?$/;
+/** `git+https://…`, `https://…/x.whl`, `name @ https://…`. */
+const addressForm = /^(?:[A-Za-z0-9._[\],-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?(?:https?|ssh|git):\/\/\S+$/;
+const versionForm = /^[A-Za-z0-9][A-Za-z0-9.*+!_-]*$/;
+const specifierForm = /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
+
+/** Lines for pip from a table name → version, sorted by name. `""`, `*` and `latest` stand for any version. */
+export function pipRequirements(packages: PackageVersions): Checked<string[]> {
+  const lines: string[] = [];
+  for (const [nameGiven, versionGiven] of Object.entries(packages).sort(byName)) {
+    const line = pipLine(nameGiven.trim(), versionGiven.trim());
+    if (!line.ok) return line;
+    lines.push(line.value);
+  }
+  return { ok: true, value: lines };
+}
+
+function pipLine(name: string, version: string): Checked<string> {
+  const isAny = isAnyVersion(version);
+  if (addressForm.test(name)) {
+    // The version of an address is what stands behind the @: a branch, a tag or a commit.
+    if (isAny || /[\s;#]/.test(version)) return { ok: true, value: name };
+    return { ok: true, value: `${name}@${version.replace(/^[=@]+/, "")}` };
+  }
+  if (!packageForm.test(name)) {
+    return refused(
+      name,
+      version,
+      "a package name such as numpy or uvicorn[standard], or an address such as git+https://…",
+    );
+  }
+  if (isAny) return { ok: true, value: name };
+  // Behind a semicolon stands a condition, as in `>=1; python_version < "3.12"`.
+  const [numbers = "", ...condition] = version.split(";");
+  const marker = condition.length === 0 ? "" : `; ${condition.join(";").trim()}`;
+  // One equals sign is how other tools write it.
+  const specifier = numbers.trim().replace(/^=(?!=)\s*/, "==");
+  if (specifierForm.test(specifier)) return { ok: true, value: `${name}${specifier}${marker}` };
+  if (versionForm.test(specifier)) return { ok: true, value: `${name}==${specifier}${marker}` };
+  return refused(name, version, 'a version such as "1.2.3", a range such as ">=1.2,<2" or "~=1.4", or "latest"');
+}
+
+/** Names for apt from a table: `ffmpeg`, `curl=7.88.1-10`. */
+export function aptPackages(packages: PackageVersions): string[] {
+  return namesWithVersion(packages, "=");
+}
+
+/** Names for conda from a table: `cuda`, `numpy==1.26`. */
+export function condaPackages(packages: PackageVersions): string[] {
+  return namesWithVersion(packages, "==");
+}
+
+/** Lines of a file with one package each, as apt and conda lists are; comments and empty lines are left out. */
+export function listedPackages(text: string): string[] {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.replace(/(^|\s)#.*$/, "").trim())
+    .filter((line) => line !== "");
+}
+
+/**
+ * Lines for pip from a requirements file of the app's folder. Files that it names with -r are put in its place, so that
+ * the lines say all; paths behind -c become relative to the app's folder, where pip will run.
+ */
+export function fileRequirements(file: string, readText: ReadText): Checked<string[]> {
+  const lines: string[] = [];
+  const read: string[] = [];
+  const include = (path: string, from: string | null): string | null => {
+    if (read.includes(path)) return null;
+    read.push(path);
+    if (read.length > filesMax) return `${file} names more than ${filesMax} other files.`;
+    const text = isInside(path) ? readText(path) : null;
+    if (text === null) {
+      return from === null
+        ? `The file ${path}, which should list the packages, is not in the app's folder (or is no text).`
+        : `${from} names ${path} with -r, but that is not in the app's folder (or is no text).`;
+    }
+    for (const line of listedPackages(text.replaceAll(/\\\r?\n/g, ""))) {
+      const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);
+      const [kind = "", target = ""] = option?.slice(1) ?? [];
+      const isAddress = /^\w+:\/\//.test(target);
+      const near = posix.normalize(posix.join(posix.dirname(path), target));
+      if (option === null || isAddress) lines.push(line);
+      else if (kind === "-r" || kind === "--requirement") {
+        const failure = include(near, path);
+        if (failure !== null) return failure;
+      } else if (isInside(near)) lines.push(`-c ${near}`);
+      else return `${path} names ${target} with -c, which is not in the app's folder.`;
+      if (lines.length > linesMax) return `${file} lists more than ${linesMax} lines.`;
+    }
+    return null;
+  };
+  const failure = include(posix.normalize(file), null);
+  return failure === null ? { ok: true, value: lines } : { ok: false, reason: failure };
+}
+
+/** The package's name as pip compares it; null for options and addresses without a name. */
+export function requirementName(line: string): string | null {
+  const name = /^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[|@|[=<>!~;\s]|$)/.exec(line)?.[1];
+  return name === undefined ? null : name.toLowerCase().replaceAll(/[-_.]+/g, "-");
+}
+
+function isInside(path: string): boolean {
+  return !path.startsWith("/") && path.split("/")[0] !== "..";
+}
+
+function isAnyVersion(version: string): boolean {
+  return version === "" || version === "*" || version.toLowerCase() === "latest";
+}
+
+function namesWithVersion(packages: PackageVersions, sign: string): string[] {
+  return Object.entries(packages)
+    .sort(byName)
+    .map(([name, version]) => {
+      const plain = version.trim().replace(/^=+\s*/, "");
+      return isAnyVersion(plain) ? name.trim() : `${name.trim()}${/^[<>!~]/.test(plain) ? "" : sign}${plain}`;
+    });
+}
+
+function byName([a]: [string, string], [b]: [string, string]): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function refused(name: string, version: string, allowed: string): Checked<string> {
+  const given = `${JSON.stringify(name)} = ${JSON.stringify(version)}`;
+  return { ok: false, reason: `dependencies.pip has ${given}, but pip needs ${allowed}.` };
+}

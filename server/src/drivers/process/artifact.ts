@@ -1,0 +1,26 @@
+// What the process driver's builder leaves behind and its `start` needs.
+import type { Artifact } from "#drivers/driver.ts";
+import { assert } from "#lib/assert.ts";
+
+/** A built app on this machine. All paths are absolute. */
+export type ProcessArtifact = {
+  readonly kind: "process";
+  /** The app's files; the working directory of its replicas. `app` in it is a link to itself unless the app has one. */
+  readonly appDir: string;
+  /** The interpreter to start: that of `venvDir`, never a shim. */
+  readonly python: string;
+  /** The virtual environment; its `bin` goes first on the PATH of replicas. */
+  readonly venvDir: string;
+  /** For example `3.11`. */
+  readonly pythonVersion: string;
+};
+
+/** Reads an artifact as the database keeps it. Fails when another driver made it. */
+export function processArtifact(artifact: Artifact): ProcessArtifact {
+  const { kind, appDir, python, venvDir, pythonVersion } = artifact;
+  assert(kind === "process", `an artifact of kind ${kind} cannot be run by the process driver`);
+  const isPath = (value: unknown): value is string => typeof value === "string" && value.startsWith("/");
+  assert(isPath(appDir) && isPath(python) && isPath(venvDir), "an artifact of the process driver holds absolute paths");
+  assert(typeof pythonVersion === "string", "an artifact of the process driver names its Python version");
+  return { kind: "process", appDir, python, venvDir, pythonVersion };
+}

@@ -1,0 +1,132 @@
+// Folders that several builds share, each kept under a key: virtual environments, and the tools that fill them. A
+// folder is made at a path of its own and a small file then says that it is there, in one step; so a kill half-way or
+// two makers at once leave at worst a folder that nobody points to, which `collect` drops.
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "#lib/clock.ts";
+
+type Pointer = { readonly folder: string; readonly madeAt: number };
+
+/** One kind of shared folders. */
+export class BuildCache {
+  readonly #dir: string;
+  readonly #clock: Clock;
+  /** Makers at work in this process, by key, so that one build waits for another instead of doing the same. */
+  readonly #making = new Map<string, Promise<unknown>>();
+  /** Folders that are being filled. */
+  readonly #unfinished = new Set<string>();
+
+  constructor(options: { readonly dir: string; readonly clock: Clock }) {
+    this.#dir = options.dir;
+    this.#clock = options.clock;
+  }
+
+  /**
+   * The folder of a key; `make` fills a new one when there is none, or none younger than `ageMaxMs`. Rejects when `make`
+   * does or `signal` is aborted.
+   */
+  async get(given: {
+    readonly key: string;
+    readonly ageMaxMs: number;
+    readonly signal: AbortSignal;
+    readonly make: (folder: string) => Promise<void>;
+  }): Promise<{ readonly folder: string; readonly isNew: boolean }> {
+    for (;;) {
+      given.signal.throwIfAborted();
+      const known = await this.#find(given.key, given.ageMaxMs);
+      if (known !== null) return { folder: known, isNew: false };
+      const running = this.#making.get(given.key);
+      if (running === undefined) break;
+      await settledOrAborted(running, given.signal);
+    }
+    const making = this.#make(given.key, given.make);
+    this.#making.set(given.key, making);
+    try {
+      return { folder: await making, isNew: true };
+    } finally {
+      this.#making.delete(given.key);
+    }
+  }
+
+  /** Drops all that `isUsed` does not claim but the `keptMax` last used, and folders that no key leads to. */
+  async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
+    const names = await readdir(this.#dir).catch(() => []);
+    const pointers: { file: string; folder: string; usedAt: number }[] = [];
+    for (const name of names.filter((candidate) => candidate.endsWith(".json"))) {
+      const file = join(this.#dir, name);
+      const pointer = await readPointer(file);
+      const stats = await stat(file).catch(() => null);
+      if (pointer !== null && stats !== null) pointers.push({ file, folder: pointer.folder, usedAt: stats.mtimeMs });
+    }
+    pointers.sort((a, b) => b.usedAt - a.usedAt);
+    const kept = new Set<string>();
+    for (const [rank, { file, folder }] of pointers.entries()) {
+      if (rank < keptMax || isUsed(folder)) kept.add(folder);
+      else await rm(file, { force: true });
+    }
+    for (const name of names.filter((candidate) => !candidate.endsWith(".json"))) {
+      const folder = join(this.#dir, name);
+      if (kept.has(folder) || this.#unfinished.has(folder) || isUsed(folder)) continue;
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  async #find(key: string, ageMaxMs: number): Promise<string | null> {
+    const file = join(this.#dir, `${key}.json`);
+    const pointer = await readPointer(file);
+    if (pointer === null || this.#clock.now() - pointer.madeAt > ageMaxMs) return null;
+    if ((await stat(pointer.folder).catch(() => null))?.isDirectory() !== true) return null;
+    const now = new Date(this.#clock.now());
+    // The time of the last use, for `collect`.
+    await utimes(file, now, now).catch(() => undefined);
+    return pointer.folder;
+  }
+
+  async #make(key: string, make: (folder: string) => Promise<void>): Promise<string> {
+    const folder = join(this.#dir, `${key}-${randomBytes(4).toString("hex")}`);
+    this.#unfinished.add(folder);
+    try {
+      await mkdir(this.#dir, { recursive: true });
+      await make(folder);
+      const file = join(this.#dir, `${key}.json`);
+      const pointer: Pointer = { folder, madeAt: this.#clock.now() };
+      await writeFile(`${folder}.tmp`, JSON.stringify(pointer));
+      await rename(`${folder}.tmp`, file);
+      return folder;
+    } catch (error) {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    } finally {
+      this.#unfinished.delete(folder);
+    }
+  }
+}
+
+async function readPointer(file: string): Promise<Pointer | null> {
+  try {
+    const pointer = JSON.parse(await readFile(file, "utf8")) as Partial<Pointer>;
+    if (typeof pointer.folder !== "string" || typeof pointer.madeAt !== "number") return null;
+    return { folder: pointer.folder, madeAt: pointer.madeAt };
+  } catch {
+    return null;
+  }
+}
+
+/** Resolves when the promise settles either way; rejects with the signal's reason when that comes first. */
+async function settledOrAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason instanceof Error ? signal.reason : new Error("aborted"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.race([
+      promise.then(
+        () => undefined,
+        () => undefined,
+      ),
+      aborted.promise,
+    ]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

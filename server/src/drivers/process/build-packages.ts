@@ -1,0 +1,221 @@
+// Virtual environments for apps. One is shared by all builds of a project that have the same Python and the same
+// packages; an app whose build runs commands of its own gets one for itself, since commands may install into it.
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import type { Clock } from "#lib/clock.ts";
+import { BuildCache } from "./build-cache.ts";
+import { endText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
+import { explainInstallFailure } from "./build-install-error.ts";
+import type { Python } from "./python-choice.ts";
+
+/** Packages without an exact version are looked up anew after a day, so that "latest" does not stay what it was. */
+const openVersionsAgeMaxMs = 24 * 3600 * 1000;
+const environmentsKeptMax = 20;
+const toolsKeptMax = 10;
+const requirementsFile = ".slipway-requirements.txt";
+
+export type EnvironmentRequest = {
+  readonly plan: BuildPlan;
+  readonly python: Python;
+  readonly tools: BuildTools;
+  /** Where pip runs: the app's files, for requirements that name some of them. */
+  readonly appDir: string;
+  /** For an environment of the app's own. */
+  readonly ownDir: string;
+};
+
+/** Makes and keeps environments below one folder. */
+export class BuildPackages {
+  readonly #dir: string;
+  readonly #environments: BuildCache;
+  readonly #toolEnvironments: BuildCache;
+
+  constructor(options: { readonly dir: string; readonly clock: Clock }) {
+    this.#dir = options.dir;
+    this.#environments = new BuildCache({ dir: join(options.dir, "environments"), clock: options.clock });
+    this.#toolEnvironments = new BuildCache({ dir: join(options.dir, "tools"), clock: options.clock });
+  }
+
+  /** An environment that has all requirements. `beforeInstall` runs once an environment of the app's own is there and still empty. Rejects with `BuildFailed`. */
+  async environment(request: EnvironmentRequest, beforeInstall: (venvDir: string) => Promise<void>): Promise<string> {
+    const { plan, tools, ownDir } = request;
+    const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
+    if (hasCommands || plan.requirements.some(namesLocalFiles)) {
+      await this.#create(request, ownDir, true);
+      await beforeInstall(ownDir);
+      await this.#install(request, ownDir);
+      return ownDir;
+    }
+    const areVersionsExact = plan.requirements.every(
+      (line) => /===?\s*[^*\s,;]+(\s*;.*)?$/.test(line) && !line.includes(","),
+    );
+    const { folder, isNew } = await this.#environments.get({
+      key: environmentKey(request),
+      ageMaxMs: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMaxMs,
+      signal: tools.signal,
+      make: async (made) => {
+        await this.#create(request, made, plan.requirements.length > 0);
+        await this.#install(request, made);
+      },
+    });
+    if (!isNew && plan.requirements.length > 0) {
+      tools.log(
+        "dependencies",
+        "platform",
+        "The packages are those of an earlier build: its environment is used again.",
+      );
+    }
+    return folder;
+  }
+
+  /** Drops environments that no app uses but the last used ones. */
+  async collect(isUsed: (folder: string) => boolean): Promise<void> {
+    await this.#environments.collect(isUsed, environmentsKeptMax);
+    await this.#toolEnvironments.collect(() => false, toolsKeptMax);
+  }
+
+  /** An empty environment takes 50 ms; pip is copied in from one made before, since to install it takes seconds. */
+  async #create({ python, tools }: EnvironmentRequest, folder: string, needsPip: boolean): Promise<void> {
+    await mkdir(join(folder, ".."), { recursive: true });
+    await createEmpty(python, tools, folder);
+    if (!needsPip) return;
+    const seed = await this.#seed(python, tools);
+    await copySeed({ python, tools, seed, folder });
+  }
+
+  /** The environment that has what a new one of this Python has: pip, and before Python 3.12 setuptools. */
+  async #seed(python: Python, tools: BuildTools): Promise<string> {
+    if (!python.hasPip) {
+      throw new BuildFailed(
+        `Python ${python.version} on the machine that builds cannot install packages (its ensurepip module is missing); the operator has to install it (python${python.version}-venv on Debian).`,
+      );
+    }
+    const { folder } = await this.#toolEnvironments.get({
+      key: `pip-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
+      ageMaxMs: Number.POSITIVE_INFINITY,
+      signal: tools.signal,
+      make: async (made) => {
+        const command = [python.path, "-I", "-m", "venv", made] as const;
+        const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
+        if (!result.isOk) throw environmentFailed(result, tools);
+      },
+    });
+    return folder;
+  }
+
+  async #install(request: EnvironmentRequest, venvDir: string): Promise<void> {
+    const { plan, tools, appDir, python } = request;
+    if (plan.requirements.length === 0) return;
+    const uv = plan.useUv ? await this.#findUv(request) : null;
+    const downloads = join(this.#dir, "downloads", tools.projectId);
+    await giveFolder(tools, downloads, "itself");
+    await giveFolder(tools, venvDir);
+    const file = join(appDir, requirementsFile);
+    await writeFile(file, `${plan.requirements.join("\n")}\n`);
+    tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
+    const result = await runTool(tools, {
+      command: installCommand(join(venvDir, "bin/python"), uv, file),
+      cwd: appDir,
+      stage: "dependencies",
+      environment: {
+        PATH: `${join(venvDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
+        VIRTUAL_ENV: venvDir,
+        PIP_CACHE_DIR: join(downloads, "pip"),
+        UV_CACHE_DIR: join(downloads, "uv"),
+        PIP_DISABLE_PIP_VERSION_CHECK: "1",
+        PIP_ROOT_USER_ACTION: "ignore",
+        PYTHONUNBUFFERED: "1",
+      },
+      // A package that is compiled runs code of its own.
+      confinedTo: {
+        readOnly: [...pythonFolders(python), ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : [])],
+        writable: [venvDir, downloads, appDir],
+      },
+    });
+    await rm(file, { force: true });
+    if (!result.isOk) throw new BuildFailed(explainInstallFailure(result.output, endText(result.end, tools.timeoutMs)));
+  }
+
+  /** uv as it is installed here, else one installed into an environment of its own; null when there is none to be had. */
+  async #findUv({ python, tools }: EnvironmentRequest): Promise<string | null> {
+    const installed = await runTool(tools, { command: ["uv", "--version"], cwd: "/", stage: "prepare", isQuiet: true });
+    if (installed.isOk) return "uv";
+    try {
+      const { folder } = await this.#toolEnvironments.get({
+        key: `uv-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
+        ageMaxMs: Number.POSITIVE_INFINITY,
+        signal: tools.signal,
+        make: async (made) => {
+          await createEmpty(python, tools, made);
+          await copySeed({ python, tools, seed: await this.#seed(python, tools), folder: made });
+          const command = [join(made, "bin/python"), "-m", "pip", "install", "--no-input", "--quiet", "uv"] as const;
+          const result = await runTool(tools, { command, cwd: "/", stage: "prepare" });
+          if (!result.isOk) throw new BuildFailed("uv could not be installed");
+        },
+      });
+      return join(folder, "bin/uv");
+    } catch (error) {
+      if (!(error instanceof BuildFailed)) throw error;
+      tools.log("prepare", "platform", "Warning: uv is not installed here and cannot be; pip installs the packages.");
+      return null;
+    }
+  }
+}
+
+/** True for a line that means files of the app's folder; the same line means something else in another app. */
+export function namesLocalFiles(line: string): boolean {
+  return (
+    /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
+    /^(\.|\/|file:)|@\s*file:/.test(line) ||
+    (/^[^\s@;]*\/|\.(whl|zip|tar\.gz)$/.test(line) && !line.includes("://"))
+  );
+}
+
+/** Folders that a virtual environment of this Python leads to. */
+export function pythonFolders(python: Python): string[] {
+  return [join(python.path, "../..")];
+}
+
+function installCommand(python: string, uv: string | null, file: string): [string, ...string[]] {
+  if (uv === null) return [python, "-m", "pip", "install", "--no-input", "--progress-bar", "off", "-r", file];
+  const options = ["--no-progress", "--compile-bytecode", "--link-mode", "copy"];
+  return [uv, "pip", "install", ...options, "--python", python, "-r", file];
+}
+
+/** The project stands in it too: what one project's builds install is not run by another's apps. */
+function environmentKey({ plan, python, tools }: EnvironmentRequest): string {
+  const installer = plan.requirements.length === 0 ? "none" : plan.useUv ? "uv" : "pip";
+  return `${tools.projectId}-${shortHash(python.path, `${python.version}.${python.patch}`, installer, ...plan.requirements)}`;
+}
+
+function shortHash(...parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 24);
+}
+
+async function createEmpty(python: Python, tools: BuildTools, folder: string): Promise<void> {
+  const command = [python.path, "-I", "-m", "venv", "--without-pip", folder] as const;
+  const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
+  if (!result.isOk) throw environmentFailed(result, tools);
+}
+
+/** Copies pip and setuptools with their compiled files, and pip's scripts with the paths of the new environment. */
+async function copySeed(given: { python: Python; tools: BuildTools; seed: string; folder: string }): Promise<void> {
+  const { python, tools, seed, folder } = given;
+  const packages = join("lib", `python${python.version}`, "site-packages");
+  const command = ["cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`] as const;
+  const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
+  if (!result.isOk) throw environmentFailed(result, tools);
+  for (const name of (await readdir(join(seed, "bin"))).filter((candidate) => candidate.startsWith("pip"))) {
+    const script = await readFile(join(seed, "bin", name), "utf8");
+    await writeFile(join(folder, "bin", name), script.replaceAll(seed, folder), { mode: 0o755 });
+  }
+}
+
+function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
+  const last = result.output.trim().split("\n").at(-1) ?? "";
+  return new BuildFailed(
+    `The virtual environment could not be made: the command ${endText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it stays, ask the operator to look at the machine's Python.`,
+  );
+}

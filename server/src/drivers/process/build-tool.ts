@@ -1,0 +1,115 @@
+// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app: with a small environment, their output in
+// the build's log as it comes, and killed with all they started when the build ends. What runs code that came with the
+// app or its packages runs in the sandbox, where there is one.
+import { chown, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { runCommand, type CommandEnd } from "#lib/command.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import { projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
+
+/** One build's way of running things. */
+export type BuildTools = {
+  readonly log: BuildLog;
+  readonly signal: AbortSignal;
+  /** PATH, proxies, certificates, package indexes; no secrets of the platform. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly sandbox: Sandbox;
+  readonly projectId: ProjectId;
+  /** Folders of this build alone. */
+  readonly homeDir: string;
+  readonly stagingDir: string;
+  /** Folders that no command of an app may see: the platform's data. */
+  readonly hidden: readonly string[];
+};
+
+/** What a confined program sees besides the system and its home. */
+export type Visible = { readonly readOnly: readonly string[]; readonly writable: readonly string[] };
+
+export type ToolRun = {
+  readonly command: readonly [string, ...string[]];
+  readonly cwd: string;
+  readonly stage: BuildStage;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Present for programs that run code of the app or of its packages. */
+  readonly confinedTo?: Visible;
+  /** Keeps the output out of the log; it is returned all the same. */
+  readonly isQuiet?: boolean;
+};
+
+export type ToolResult = { readonly isOk: boolean; readonly end: CommandEnd; readonly output: string };
+
+/** Enough of the end to say what went wrong. */
+const outputCharactersMax = 20_000;
+
+/** Runs to the end; rejects with the signal's reason when the build is ended. */
+export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResult> {
+  let output = "";
+  const end = await runCommand({
+    ...spawned(tools, run),
+    cwd: run.cwd,
+    signal: tools.signal,
+    timeoutMs: tools.timeoutMs,
+    onLine: (stream, text) => {
+      output = `${output}${text}\n`.slice(-outputCharactersMax);
+      if (run.isQuiet !== true) tools.log(run.stage, stream, text);
+    },
+  });
+  tools.signal.throwIfAborted();
+  return { isOk: end.kind === "exited" && end.exitCode === 0, end, output };
+}
+
+/** Makes the folder if need be, and hands it with all it holds to the user that confined programs run as. */
+export async function giveFolder(tools: BuildTools, folder: string, depth: "all" | "itself" = "all"): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  if (tools.sandbox.kind === "none" || tools.sandbox.isUserOwned) return;
+  const user = projectUser(tools.projectId);
+  if (depth === "itself") return await chown(folder, user, user);
+  const command = ["chown", "-R", "-h", `${user}:${user}`, folder] as const;
+  await runTool(tools, { command, cwd: "/", stage: "code", isQuiet: true });
+}
+
+/** How a command ended, to stand behind "the command". */
+export function endText(end: CommandEnd, timeoutMs: number): string {
+  if (end.kind === "timeout") return `took longer than ${Math.round(timeoutMs / 1000)} s`;
+  if (end.kind === "not_started") return `could not be started (${end.reason})`;
+  if (end.kind !== "exited") return "was ended";
+  return `ended with exit code ${end.exitCode}${exitCodes[end.exitCode] ?? ""}`;
+}
+
+const exitCodes: Readonly<Record<number, string>> = {
+  125: " (its sandbox could not be set up)",
+  126: " (not executable)",
+  127: " (command not found)",
+  137: " (killed, perhaps for want of memory)",
+  143: " (terminated)",
+};
+
+type Spawned = {
+  readonly command: readonly [string, ...string[]];
+  readonly environment: Readonly<Record<string, string>>;
+};
+
+function spawned(tools: BuildTools, run: ToolRun): Spawned {
+  const environment = { ...tools.environment, ...run.environment };
+  if (run.confinedTo === undefined || tools.sandbox.kind === "none") return { command: run.command, environment };
+  const {
+    file,
+    args,
+    environment: outside,
+  } = sandboxed(tools.sandbox, {
+    command: run.command,
+    cwd: run.cwd,
+    environment,
+    user: projectUser(tools.projectId),
+    view: {
+      stagingDir: tools.stagingDir,
+      temporaryDir: join(tools.homeDir, "tmp"),
+      readOnly: run.confinedTo.readOnly,
+      writable: [...run.confinedTo.writable, tools.homeDir],
+      hidden: tools.hidden,
+    },
+  });
+  return { command: [file, ...args], environment: outside };
+}

@@ -1,0 +1,207 @@
+// The process driver's builder: an app becomes a folder with its files, a Python of this machine and a virtual
+// environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
+import { lstat, mkdir, readdir, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { BuildFailed, type Builder, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import { must } from "#lib/assert.ts";
+import type { BuildId, ProjectId } from "#lib/ids.ts";
+import { processArtifact, type ProcessArtifact } from "./artifact.ts";
+import { BuildPackages, pythonFolders } from "./build-packages.ts";
+import { endText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
+import { choosePython, type Python } from "./python-choice.ts";
+import type { PythonFinder } from "./python-find.ts";
+import type { Sandbox } from "./sandbox.ts";
+
+export type ProcessBuilderOptions = {
+  /** Absolute; one folder per build in it, and `cache`. */
+  readonly buildsDir: string;
+  readonly pythons: PythonFinder;
+  /** What programs of a build get to see of the environment. */
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  /** The most that one command may take; the whole build is bounded by its signal. */
+  readonly commandTimeoutMs: number;
+  /** The runtime's Python files, compiled for each Python that apps use; null: none. */
+  readonly runtimeDir: string | null;
+  readonly sandbox: Sandbox;
+  /** Folders that commands of an app must not see: the platform's data. */
+  readonly hidden: readonly string[];
+  readonly clock: Clock;
+};
+
+type Context = { readonly sourceDir: string; readonly log: BuildLog; readonly signal: AbortSignal };
+
+const compileTimeoutMs = 120_000;
+
+/** Builds on this machine, into `buildsDir/<buildId>`. */
+export class ProcessBuilder implements Builder {
+  readonly #options: ProcessBuilderOptions;
+  readonly #packages: BuildPackages;
+  /** Environments of builds whose artifact is not stored yet. */
+  readonly #handedOut = new Map<BuildId, string>();
+
+  constructor(options: ProcessBuilderOptions) {
+    this.#options = options;
+    this.#packages = new BuildPackages({ dir: join(options.buildsDir, "cache"), clock: options.clock });
+  }
+
+  async build(plan: BuildPlan, context: Context): Promise<Artifact> {
+    if (plan.dockerfilePath !== null) {
+      throw new BuildFailed(
+        "The process driver cannot build from a Dockerfile; the docker driver can (SLIPWAY_DRIVER=docker).",
+      );
+    }
+    const buildDir = join(this.#options.buildsDir, plan.buildId);
+    // What a killed try has left.
+    await rm(buildDir, { recursive: true, force: true });
+    try {
+      return await this.#build(plan, context, buildDir);
+    } catch (error) {
+      await rm(buildDir, { recursive: true, force: true });
+      throw error;
+    } finally {
+      for (const name of ["home", "staging"]) await rm(join(buildDir, name), { recursive: true, force: true });
+    }
+  }
+
+  async remove(artifact: Artifact): Promise<void> {
+    const { appDir } = processArtifact(artifact);
+    await rm(join(appDir, ".."), { recursive: true, force: true });
+  }
+
+  async collect(used: {
+    readonly artifacts: readonly Artifact[];
+    readonly building: readonly BuildId[];
+  }): Promise<void> {
+    const artifacts = used.artifacts.map((artifact) => processArtifact(artifact));
+    for (const buildId of this.#handedOut.keys()) {
+      if (!used.building.includes(buildId)) this.#handedOut.delete(buildId);
+    }
+    const kept = new Set(["cache", ...used.building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);
+    for (const name of await readdir(this.#options.buildsDir).catch(() => [])) {
+      if (!kept.has(name)) await rm(join(this.#options.buildsDir, name), { recursive: true, force: true });
+    }
+    const folders = new Set([...artifacts.map(({ venvDir }) => venvDir), ...this.#handedOut.values()]);
+    await this.#packages.collect((folder) => folders.has(folder));
+  }
+
+  async #build(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {
+    const { log, signal } = context;
+    const appDir = join(buildDir, "app");
+    const tools = await this.#openTools(plan, context, buildDir);
+    const python = await this.#choosePython(plan, log);
+    signal.throwIfAborted();
+    await copyFiles(context.sourceDir, appDir, tools);
+    const ownDir = join(buildDir, "venv");
+    const given = { plan, python, tools, appDir, ownDir };
+    const venvDir = await this.#packages.environment(given, () => runCommands("pre_build_commands", given));
+    this.#handedOut.set(plan.buildId, venvDir);
+    await runCommands("shell_commands", given);
+    const interpreter = join(venvDir, "bin/python");
+    await this.#compile({ plan, tools, appDir, interpreter });
+    return { kind: "process", appDir, python: interpreter, venvDir, pythonVersion: python.version };
+  }
+
+  async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
+    const { toolEnvironment, commandTimeoutMs, sandbox, hidden } = this.#options;
+    const homeDir = join(buildDir, "home");
+    const stagingDir = join(buildDir, "staging");
+    const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
+    const projectId = must(
+      /^(?:dev-)?p-[0-9a-f]{8}/.exec(plan.appId)?.[0],
+      "an app's id begins with its project's",
+    ) as ProjectId;
+    const tools: BuildTools = {
+      ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
+      environment: { ...toolEnvironment, ...home },
+      timeoutMs: commandTimeoutMs,
+    };
+    await mkdir(stagingDir, { recursive: true });
+    await mkdir(join(homeDir, "tmp"), { recursive: true });
+    await giveFolder(tools, homeDir);
+    return tools;
+  }
+
+  async #choosePython(plan: BuildPlan, log: BuildLog): Promise<Python> {
+    const { pythons } = this.#options;
+    const commands = plan.preBuildCommands.length + plan.shellCommands.length;
+    const needs = {
+      version: plan.pythonVersion,
+      isGiven: plan.isPythonVersionGiven,
+      needsPip: plan.requirements.length + commands > 0,
+    };
+    let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
+    // The others are looked at only when there is none of this version, or none that is whole.
+    if (!choice.ok || choice.warning !== null) choice = choosePython({ ...needs, installed: await pythons.all() });
+    if (!choice.ok) throw new BuildFailed(choice.reason);
+    if (choice.warning !== null) log("prepare", "platform", `Warning: ${choice.warning}`);
+    log("prepare", "platform", `Python ${choice.python.version}.${choice.python.patch}`);
+    return choice.python;
+  }
+
+  /** Compiles what will be imported, so that the first start need not. A file that cannot be compiled fails when it is imported. */
+  async #compile(given: { plan: BuildPlan; tools: BuildTools; appDir: string; interpreter: string }): Promise<void> {
+    const { plan, tools, appDir, interpreter } = given;
+    const { runtimeDir } = this.#options;
+    const folders = runtimeDir !== null && plan.runtime === "cortex" ? [appDir, runtimeDir] : [appDir];
+    await runTool(
+      { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) },
+      { command: [interpreter, "-I", "-m", "compileall", "-q", ...folders], cwd: appDir, stage: "code", isQuiet: true },
+    );
+  }
+}
+
+type CommandContext = {
+  readonly plan: BuildPlan;
+  readonly python: Python;
+  readonly tools: BuildTools;
+  readonly appDir: string;
+  /** An app with commands has an environment of its own. */
+  readonly ownDir: string;
+};
+
+/** Runs each line by a shell in the app's folder, with its environment first on the PATH. */
+async function runCommands(list: "pre_build_commands" | "shell_commands", given: CommandContext): Promise<void> {
+  const { plan, python, tools, appDir, ownDir } = given;
+  const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
+  if (lines.length === 0) return;
+  await giveFolder(tools, appDir);
+  await giveFolder(tools, ownDir);
+  for (const [index, line] of lines.entries()) {
+    tools.log("commands", "platform", `$ ${line}`);
+    const result = await runTool(tools, {
+      command: ["/bin/sh", "-c", line],
+      cwd: appDir,
+      stage: "commands",
+      environment: {
+        ...plan.environment,
+        PATH: `${join(ownDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
+        VIRTUAL_ENV: ownDir,
+        PYTHONUNBUFFERED: "1",
+      },
+      confinedTo: { readOnly: pythonFolders(python), writable: [appDir, ownDir] },
+    });
+    if (result.isOk) continue;
+    const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;
+    throw new BuildFailed(
+      `Command ${index + 1} of ${list} ${endText(result.end, tools.timeoutMs)}: ${shown}. Its output stands above; mend the command and deploy again.`,
+    );
+  }
+}
+
+/** The app's files as they are, links as links, and `app` as a link to the folder itself: some apps start `app/main.py`. */
+async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): Promise<void> {
+  const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
+  if (!result.isOk) {
+    throw new BuildFailed(
+      `The app's files could not be copied: the command ${endText(result.end, tools.timeoutMs)}. The operator has to look at the disk.`,
+    );
+  }
+  const link = join(appDir, "app");
+  const isTaken = await lstat(link).then(
+    () => true,
+    () => false,
+  );
+  if (!isTaken) await symlink(".", link);
+}

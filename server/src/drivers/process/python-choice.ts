@@ -1,0 +1,70 @@
+// Chooses among the Pythons of this machine. Pure; `python-find.ts` finds them.
+
+/** An interpreter that really starts. */
+export type Python = {
+  /** The program itself, links and shims followed. */
+  readonly path: string;
+  /** For example `3.11`. */
+  readonly version: string;
+  readonly patch: number;
+  /** It can make virtual environments, and put pip into them. */
+  readonly hasVenv: boolean;
+  readonly hasPip: boolean;
+};
+
+export type PythonChoice =
+  | { readonly ok: true; readonly python: Python; readonly warning: string | null }
+  | { readonly ok: false; readonly reason: string };
+
+/** What apps can be run with; the runtime inside apps needs at least the first. */
+export const minorLeast = 8;
+
+/**
+ * The Python for a version such as `3.11`. One that the app asked for is taken or refused; for a default the nearest
+ * newer one may take its place, else the newest that is there.
+ */
+export function choosePython(given: {
+  readonly version: string;
+  readonly isGiven: boolean;
+  readonly installed: readonly Python[];
+  readonly needsPip: boolean;
+}): PythonChoice {
+  const usable = given.installed.filter((python) => python.hasVenv && minorOf(python.version) >= minorLeast);
+  const wanted = best(usable, given.version, given.needsPip);
+  if (wanted !== undefined) return { ok: true, python: wanted, warning: null };
+  const versions = [...new Set(usable.map((python) => python.version))].sort((a, b) => minorOf(a) - minorOf(b));
+  if (versions.length === 0) {
+    return {
+      ok: false,
+      reason: `No usable Python is installed on the machine that builds (3.${minorLeast} or newer, with the venv module); the operator has to install one.`,
+    };
+  }
+  if (given.isGiven) {
+    return {
+      ok: false,
+      reason: `Python ${given.version} is not installed on the machine that builds; there are: ${versions.join(", ")}. Set pythonVersion to one of them, or let the operator install ${given.version}.`,
+    };
+  }
+  const nearest = versions.find((version) => minorOf(version) > minorOf(given.version)) ?? versions.at(-1) ?? "";
+  const instead = best(usable, nearest, given.needsPip);
+  if (instead === undefined) return { ok: false, reason: `Python ${given.version} is not installed.` };
+  return {
+    ok: true,
+    python: instead,
+    warning: `Python ${given.version}, the default, is not installed here: ${nearest} is used. Set pythonVersion to choose.`,
+  };
+}
+
+/** Among those of one version: pip first when it is needed, then the newest, then the first found. */
+function best(installed: readonly Python[], version: string, needsPip: boolean): Python | undefined {
+  const same = installed.filter((python) => python.version === version);
+  const weight = (python: Python): number => (needsPip && python.hasPip ? 1000 : 0) + python.patch;
+  return same.reduce<Python | undefined>(
+    (chosen, python) => (chosen === undefined || weight(python) > weight(chosen) ? python : chosen),
+    undefined,
+  );
+}
+
+function minorOf(version: string): number {
+  return Number(version.split(".")[1] ?? 0);
+}
