@@ -53,7 +53,7 @@ export type Exception = { readonly path: string; readonly reason: string };
 
 /** Who may read process.env. */
 export const environmentReaders: readonly Exception[] = [
-  { path: "server/src/main.ts", reason: "hands the environment to config.ts" },
+  { path: "server/src/run-platform.ts", reason: "hands the environment to config.ts" },
 ];
 
 /** Who may read the clock or set a timer of its own. */

@@ -43,7 +43,6 @@ export function helpText(): string {
     "",
     "Usage: npm start                start the platform",
     "       npm start -- --help      show this text",
-    "       npm start -- --version   show the version",
     "",
     "Settings are environment variables; an empty one counts as not given:",
     "",
