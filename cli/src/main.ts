@@ -2,7 +2,6 @@
 // The command line. So far it starts the platform; commands that talk to a running one will be files beside this one.
 import { readFileSync } from "node:fs";
 import { nearest } from "@slipway/server/src/lib/nearest.ts";
-import { runPlatform } from "@slipway/server/src/run-platform.ts";
 
 const help = `Usage: slipway <command>
 
@@ -19,8 +18,11 @@ function version(): string {
 /** Runs one command and returns the exit code: 0 when it did what was asked, 2 when it was not understood. */
 async function run([command, ...parameters]: readonly string[]): Promise<number> {
   switch (command) {
-    case "start":
+    case "start": {
+      // Only now: the platform is large, and the other commands answer at once.
+      const { runPlatform } = await import("@slipway/server/src/run-platform.ts");
       return runPlatform(parameters);
+    }
     case "--help":
     case "-h":
     case "help":

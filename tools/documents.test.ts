@@ -1,0 +1,61 @@
+// Documents that list things are held to the things: dependencies, decisions, the rules that STYLE.md says a machine keeps,
+// and links between documents.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { projectDir, readManifest, readTree, workspaces, type Manifest } from "#tidy/tree.ts";
+
+const read = (path: string): string => readFileSync(join(projectDir, path), "utf8");
+
+/** The packages in the tables of docs/dependencies.md by heading, in order. */
+function listedPackages(): Record<string, string[]> {
+  const listed: Record<string, string[]> = {};
+  for (const section of read("docs/dependencies.md").split(/^## /m).slice(1)) {
+    const heading = section.split("\n")[0] ?? "";
+    listed[heading] = [...section.matchAll(/^\| `([^`]+)` \| \S.* \| \S.* \|$/gm)].map(([, name = ""]) => name).sort();
+  }
+  return listed;
+}
+
+/** The packages of a package.json that are not our own workspaces. */
+function wantedPackages({ dependencies, devDependencies, optionalDependencies }: Manifest): string[] {
+  const names = Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies });
+  return names.filter((name) => !name.startsWith("@slipway/")).sort();
+}
+
+test("docs/dependencies.md says of each package what it saves, and names no other", () => {
+  const wanted: Record<string, string[]> = { "The project": wantedPackages(readManifest("")) };
+  for (const workspace of workspaces) {
+    const names = wantedPackages(readManifest(workspace));
+    if (names.length > 0) wanted[`${workspace.slice(0, 1).toUpperCase()}${workspace.slice(1)}`] = names;
+  }
+  assert.deepEqual(listedPackages(), wanted);
+});
+
+test("versions of packages are exact", () => {
+  for (const workspace of ["", ...workspaces]) {
+    const { dependencies, devDependencies, optionalDependencies } = readManifest(workspace);
+    for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })) {
+      assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, `${name} in ${workspace}/package.json`);
+    }
+  }
+});
+
+test("every decision is in the list of decisions, in order and under its title", () => {
+  const listed = [...read("docs/decisions/README.md").matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$/gm)];
+  const there = Object.entries(readTree("docs/decisions/0*.md"));
+  assert.deepEqual(
+    listed.map(([, number, file, title]) => [`docs/decisions/${file}`, `# ${number}. ${title}`]),
+    there.map(([path, text]) => [path, text.split("\n")[0]]),
+  );
+});
+
+test("links between documents lead somewhere", () => {
+  for (const [path, text] of Object.entries(readTree("{*.md,docs/**/*.md,changes/*.md,examples/**/*.md}"))) {
+    for (const [, target = ""] of text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue;
+      assert.ok(existsSync(join(projectDir, dirname(path), target)), `${path} links to ${target}, which is not there`);
+    }
+  }
+});
