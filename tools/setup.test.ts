@@ -1,0 +1,183 @@
+// What `npm start` does before anything else, in a small project of its own whose npm is a script: real package registries
+// are no part of a test run. Each case runs tools/setup.mjs as a process, as npm would.
+import assert from "node:assert/strict";
+import { spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { projectDir } from "#tidy/tree.ts";
+
+/** Writes what a real `npm ci` leaves, as far as setup looks at it, and counts its runs. */
+const workingInstall = `
+echo run >> runs
+rm -rf node_modules && mkdir -p node_modules/.bin
+printf '#!/bin/sh\\necho v99.0.0\\n' > node_modules/.bin/node && chmod +x node_modules/.bin/node`;
+
+class Project {
+  readonly folder: string;
+
+  constructor(t: TestContext) {
+    this.folder = mkdtempSync(join(tmpdir(), "setup-"));
+    t.after(() => rmSync(this.folder, { recursive: true, force: true }));
+    for (const name of ["tools", "server", "bin"]) mkdirSync(join(this.folder, name));
+    copyFileSync(join(projectDir, "tools/setup.mjs"), join(this.folder, "tools/setup.mjs"));
+    this.write("package.json", JSON.stringify({ workspaces: ["server"], dependencies: { node: "99.0.0" } }));
+    this.write("server/package.json", JSON.stringify({ dependencies: { a: "1.0.0" } }));
+    this.write(
+      "package-lock.json",
+      JSON.stringify({ packages: { "": {}, "node_modules/node": { version: "99.0.0" } } }),
+    );
+    this.npm(workingInstall);
+  }
+
+  write(path: string, text: string): void {
+    writeFileSync(join(this.folder, path), text);
+  }
+
+  /** What \`npm ci\` does from now on. */
+  npm(install: string, version = "11.0.0"): void {
+    this.write("bin/npm", `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; exit; fi\n${install}\n`);
+    chmodSync(join(this.folder, "bin/npm"), 0o755);
+  }
+
+  get environment(): NodeJS.ProcessEnv {
+    return { ...process.env, PATH: `${join(this.folder, "bin")}:/usr/bin:/bin` };
+  }
+
+  setUp(environment: NodeJS.ProcessEnv = this.environment): SpawnSyncReturns<string> {
+    const options = { cwd: this.folder, env: environment, encoding: "utf8", timeout: 60_000 } as const;
+    return spawnSync(process.execPath, ["tools/setup.mjs"], options);
+  }
+
+  /** How often \`npm ci\` ran. */
+  get runs(): number {
+    const path = join(this.folder, "runs");
+    return existsSync(path) ? readFileSync(path, "utf8").trim().split("\n").length : 0;
+  }
+}
+
+function assertReady({ status, stderr }: SpawnSyncReturns<string>): void {
+  assert.equal(status, 0, stderr);
+}
+
+test("the first setup installs, the second finds nothing to do and says nothing", (t) => {
+  const project = new Project(t);
+  assertReady(project.setUp());
+  assert.equal(project.runs, 1);
+  const again = project.setUp();
+  assertReady(again);
+  assert.equal(again.stderr + again.stdout, "");
+  assert.equal(project.runs, 1);
+});
+
+test("a change of the lock file or of a workspace's dependencies installs again, one of its scripts does not", (t) => {
+  const project = new Project(t);
+  assertReady(project.setUp());
+  project.write("server/package.json", JSON.stringify({ dependencies: { a: "1.0.0" }, scripts: { x: "y" } }));
+  assertReady(project.setUp());
+  assert.equal(project.runs, 1);
+  project.write("server/package.json", JSON.stringify({ dependencies: { a: "2.0.0" } }));
+  assertReady(project.setUp());
+  assert.equal(project.runs, 2);
+  project.write("package-lock.json", JSON.stringify({ packages: { "": { a: 1 } } }));
+  assertReady(project.setUp());
+  assert.equal(project.runs, 3);
+});
+
+test("an installation that was killed half-way is done again", (t) => {
+  const project = new Project(t);
+  project.npm(`${workingInstall}\nrm node_modules/.bin/node; kill -KILL $$`);
+  const killed = project.setUp();
+  assert.equal(killed.status, 1);
+  assert.match(killed.stderr, /interrupted \(SIGKILL\)\. Run the same command again/);
+  project.npm(workingInstall);
+  assertReady(project.setUp());
+  assert.equal(project.runs, 2);
+});
+
+test("a setup whose own process was killed does not block the next one", (t) => {
+  const project = new Project(t);
+  const { pid } = spawnSync("/bin/true");
+  project.write(".slipway-setup.lock", String(pid));
+  assertReady(project.setUp());
+  assert.equal(existsSync(join(project.folder, ".slipway-setup.lock")), false);
+});
+
+test("two setups at once install once", async (t) => {
+  const project = new Project(t);
+  const options = { cwd: project.folder, env: project.environment, stdio: "ignore" } as const;
+  const children = [1, 2, 3].map(() => spawn(process.execPath, ["tools/setup.mjs"], options));
+  const codes = await Promise.all(children.map((child) => new Promise((resolve) => child.on("close", resolve))));
+  assert.deepEqual(codes, [0, 0, 0]);
+  assert.equal(project.runs, 1);
+});
+
+test("packages that were installed by hand are taken as they are", (t) => {
+  const project = new Project(t);
+  assertReady(project.setUp());
+  rmSync(join(project.folder, "node_modules/.slipway-setup"));
+  project.write(
+    "node_modules/.package-lock.json",
+    JSON.stringify({ packages: { "node_modules/node": { version: "99.0.0" } } }),
+  );
+  assertReady(project.setUp());
+  assert.equal(project.runs, 1);
+  rmSync(join(project.folder, "node_modules/.slipway-setup"));
+  project.write(
+    "node_modules/.package-lock.json",
+    JSON.stringify({ packages: { "node_modules/node": { version: "98.0.0" } } }),
+  );
+  assertReady(project.setUp());
+  assert.equal(project.runs, 2);
+});
+
+test("the installation does not run on the Node.js that it replaces", (t) => {
+  const project = new Project(t);
+  project.npm(`${workingInstall}\ncommand -v node > which; echo "$PATH" >> which`);
+  const inner = join(project.folder, "node_modules/.bin");
+  assertReady(project.setUp({ ...project.environment, PATH: `${inner}:${project.environment["PATH"]}` }));
+  assert.ok(!readFileSync(join(project.folder, "which"), "utf8").includes("node_modules"));
+});
+
+test("a registry that cannot be reached is said to be that, with what to do", (t) => {
+  const project = new Project(t);
+  project.npm("echo 'npm error code ECONNREFUSED' >&2; exit 1");
+  const { status, stderr } = project.setUp();
+  assert.equal(status, 1);
+  assert.match(
+    stderr,
+    /ECONNREFUSED\n\nSetup failed\. The package registry could not be reached\..*npm config set registry/s,
+  );
+});
+
+test("a missing npm and one that is too old are named with what to do", (t) => {
+  const project = new Project(t);
+  project.npm(workingInstall, "9.2.0");
+  const old = project.setUp();
+  assert.deepEqual(
+    [old.status, old.stderr],
+    [1, "npm 9.2.0 is too old; at least 10 is needed. Run: npm install -g npm@11\n"],
+  );
+  const missing = project.setUp({ ...project.environment, PATH: "/nowhere" });
+  assert.equal(missing.status, 1);
+  assert.match(missing.stderr, /^npm is needed but was not found\. Install Node\.js/);
+});
+
+test("an installation without the pinned Node.js is no setup", (t) => {
+  const project = new Project(t);
+  project.npm(workingInstall.replace("v99.0.0", "v98.0.0"));
+  const { status, stderr } = project.setUp();
+  assert.equal(status, 1);
+  assert.match(stderr, /should be Node\.js 99\.0\.0 but is 98\.0\.0.*allow install scripts/s);
+  assert.equal(project.setUp().status, 1);
+});
