@@ -44,7 +44,7 @@ function entryFor({ name, version, isForDevelopment }: Missing): LockEntry {
   if (form === null)
     throw new Error(`${name}@${version} is missing and its name does not say which platform it is for`);
   const [, os = "", cpu = "", abi = ""] = form;
-  const libc = /^musl/.test(abi) ? ["musl"] : /^gnu/.test(abi) ? ["glibc"] : null;
+  const libc = abi.startsWith("musl") ? ["musl"] : abi.startsWith("gnu") ? ["glibc"] : null;
   return {
     version,
     cpu: [cpu],

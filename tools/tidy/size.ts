@@ -88,12 +88,16 @@ function opening({ path, text }: Source): Finding[] {
 function undocumentedExports({ path, tree }: Source): Finding[] {
   const findings: Finding[] = [];
   for (const statement of tree.statements) {
-    // A type shows its shape, and its fields carry their own comments.
-    if (isTypeAliasDeclaration(statement) || !isExported(statement) || hasDocComment(statement, tree.text)) continue;
+    if (isSelfExplanatory(path, statement) || !isExported(statement) || hasDocComment(statement, tree.text)) continue;
     const what = `export ${exportName(statement)} needs a doc comment: /** what it promises, units, errors */`;
     findings.push({ path, line: lineOf(tree, statement), rule: "docs", what });
   }
   return findings;
+}
+
+/** A type, and a shape of the contract, shows what it is; its fields carry their own comments. */
+function isSelfExplanatory(path: string, statement: Node): boolean {
+  return isTypeAliasDeclaration(statement) || (path.startsWith("contract/") && isVariableStatement(statement));
 }
 
 function isExported(statement: Node): boolean {

@@ -37,7 +37,7 @@ function complaint(called: string, name: string | null, names: ReadonlySet<strin
   if (/\.(only|skip|todo)$/.test(called)) return `${called} must not be committed; a skip is { skip: "the reason" }`;
   if (name === null) return null;
   if (names.has(name)) return `two tests of this file are called "${name}"`;
-  if (/^(should|test|works|it )/i.test(name) || name.trim().split(/\s+/).length < 3) {
+  if (/^(should|test|works)\b/i.test(name) || name.trim().split(/\s+/).length < 3) {
     return `"${name}" is no promise; say in words what holds, as in "a full line refuses the next call"`;
   }
   return null;
