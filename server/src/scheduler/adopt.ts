@@ -1,5 +1,6 @@
-// The first thing after a start of the platform: compares the rows of replicas with what the driver really has. What runs
-// is taken over as it is, what ended meanwhile gets its end written down, what nobody knows is stopped.
+// Compares the replicas that the platform knows with what the driver really has: after a start of the platform, and from
+// time to time for what an event did not tell. What runs is taken over as it is, what ended gets its end written down,
+// what nobody knows is stopped.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -31,6 +32,21 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
   for (const one of unknown) void clearUnknown(parts, one);
   log.info({ adopted: fleet.all().length, rows: rows.length, unknown: unknown.length }, "replicas taken over");
+}
+
+/** Finds what no event told: replicas that are gone, and replicas that nobody knows. Rejects when the driver does not answer. */
+export async function compareReplicas(parts: AdoptParts): Promise<void> {
+  const { clock, driver, fleet, runner } = parts;
+  const before = fleet.all().filter((replica) => !replica.isCreating);
+  const owned = await driver.list();
+  const listed = new Set(owned.map((one) => one.replicaId));
+  for (const replica of before) {
+    if (listed.has(replica.replicaId)) continue;
+    runner.ended(replica, { reason: "It is gone, and nobody saw it end.", exitCode: null, at: clock.now() });
+  }
+  // Those that exited are being written down, or were, and are forgotten after that.
+  const unknown = owned.filter((one) => one.state === "running" && fleet.get(one.replicaId) === undefined);
+  await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }
 
 /** The replica as its row has it; `beganAtMs` keeps its deadline where it was. */

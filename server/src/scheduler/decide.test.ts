@@ -78,7 +78,7 @@ describe("cooldown", () => {
     assert.equal(look(16, { running: 1 }), 1);
   });
 
-  test("it falls in steps, to the highest load of the last cooldown", () => {
+  test("the number falls in steps, to the highest load of the last cooldown", () => {
     const look = looker();
     look(0, { running: 8 });
     look(1, { running: 3 });
@@ -132,7 +132,7 @@ describe("requests_per_second", () => {
   });
 });
 
-test("it never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
+test("the number never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
   const load = fc.record({ afterMs: fc.integer({ min: 1, max: 5000 }), running: fc.nat(30), waiting: fc.nat(30) });
   fc.assert(
     fc.property(fc.array(load, { maxLength: 200 }), fc.integer({ min: 0, max: 60 }), (loads, cooldown) => {

@@ -3,6 +3,7 @@
 import { request } from "node:http";
 import { connect } from "node:net";
 import type { Address } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
 
 export type ProbeTarget = {
   readonly address: Address;
@@ -19,11 +20,21 @@ export type ProbeAnswer = { readonly ok: true } | { readonly ok: false; readonly
 export type Probe = (target: ProbeTarget) => Promise<ProbeAnswer>;
 
 /** Asks over the network. */
-export const networkProbe: Probe = (target) => (target.endpoint === "" ? tcpProbe(target) : httpProbe(target));
+export function networkProbe(clock: Clock): Probe {
+  return async (target) => {
+    const deadline = new AbortController();
+    const cancel = clock.after(target.timeoutMs, () => deadline.abort(new Error("no answer in time")));
+    const signal = AbortSignal.any([target.signal, deadline.signal]);
+    try {
+      return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
+    } finally {
+      cancel();
+    }
+  };
+}
 
-function httpProbe({ address, endpoint, timeoutMs, signal }: ProbeTarget): Promise<ProbeAnswer> {
+function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortSignal): Promise<ProbeAnswer> {
   return new Promise((resolve) => {
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const no = (what: string): void => resolve({ ok: false, reason: `GET ${endpoint} ${what}.` });
     const asking = request({
       host: address.host,
@@ -32,36 +43,35 @@ function httpProbe({ address, endpoint, timeoutMs, signal }: ProbeTarget): Promi
       method: "GET",
       headers: { host: `${address.host}:${address.port}`, "user-agent": "slipway-probe", connection: "close" },
       agent: false,
-      signal: deadline,
+      signal,
     });
     asking.on("response", (response) => {
       const { statusCode } = response;
-      // The status decides; a body of any length is not worth reading.
-      response.destroy();
       if (statusCode === 200) resolve({ ok: true });
       else no(`answered ${statusCode} instead of 200`);
+      // The status decides; a body of any length is not worth reading.
+      asking.destroy();
     });
-    asking.on("error", (error) => no(failure(error, deadline, timeoutMs)));
+    asking.on("error", (error) => no(failure(error, signal, timeoutMs)));
     asking.end();
   });
 }
 
-function tcpProbe({ address, timeoutMs, signal }: ProbeTarget): Promise<ProbeAnswer> {
+function tcpProbe({ address, timeoutMs }: ProbeTarget, signal: AbortSignal): Promise<ProbeAnswer> {
   return new Promise((resolve) => {
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-    const socket = connect({ host: address.host, port: address.port, signal: deadline });
+    const socket = connect({ host: address.host, port: address.port, signal });
     socket.on("connect", () => {
       resolve({ ok: true });
       socket.destroy();
     });
     socket.on("error", (error) => {
-      resolve({ ok: false, reason: `A connection to port ${address.port} ${failure(error, deadline, timeoutMs)}.` });
+      resolve({ ok: false, reason: `A connection to port ${address.port} ${failure(error, signal, timeoutMs)}.` });
     });
   });
 }
 
-function failure(error: Error, deadline: AbortSignal, timeoutMs: number): string {
-  if (deadline.aborted) return `was not answered within ${timeoutMs / 1000} seconds`;
+function failure(error: Error, signal: AbortSignal, timeoutMs: number): string {
+  if (signal.aborted) return `was not answered within ${timeoutMs / 1000} seconds`;
   const code = "code" in error ? String(error.code) : "";
   return code === "ECONNREFUSED" ? "was refused" : `failed: ${error.message}`;
 }

@@ -93,7 +93,7 @@ export class ReplicaRunner {
     const cancel = clock.after(deadlineMs, () => {
       if (replica.state !== "starting") return;
       const reason = `It did not become ready within ${seconds} seconds.`;
-      this.end(replica, { reason, isTimeout: true });
+      this.end(replica, { reason: replica.hint === null ? reason : `${reason} ${replica.hint}`, isTimeout: true });
     });
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
@@ -130,6 +130,7 @@ export class ReplicaRunner {
     if (replica === undefined || this.#isStopped) return;
     switch (event.kind) {
       case "started":
+        replica.hint = event.hint;
         void this.#parts.writer.change(replica.replicaId, {
           kind: "started",
           at: event.at,

@@ -37,6 +37,8 @@ export class Replica {
   /** When the driver was, or will be, asked to end it even if calls still run. */
   terminateAtMs = Number.POSITIVE_INFINITY;
   isTerminating = false;
+  /** A sentence of the driver that explains why it may never take calls; null when nothing is odd. */
+  hint: string | null = null;
   /** It is not to be touched before: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
   #state: ReplicaState;

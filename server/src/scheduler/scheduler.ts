@@ -1,12 +1,13 @@
 // Decides how many replicas each app should have and makes it so: at once when nudged, and at an interval for what only
 // time brings about. A look at an app reads everything, decides, begins what is needed and waits for nothing, so a slow
 // start of one app never holds up another. Looking again does no harm.
+import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import { adoptReplicas } from "./adopt.ts";
+import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { AppLook, type LookParts } from "./app-look.ts";
 import type { RouteSource } from "./app-state.ts";
 import { newCounters, type Counters } from "./counters.ts";
@@ -19,7 +20,7 @@ import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
-import { Trials, type TrialOptions, type TrialOutcome } from "./trials.ts";
+import { Trials, type TrialOptions } from "./trials.ts";
 
 /** Where lines of apps go; `logs/app-log.ts` keeps them. */
 export interface LineStore {
@@ -45,11 +46,13 @@ export type SchedulerParts = {
 
 /** For cooldowns and drains; whatever must happen fast comes by a nudge. */
 const lookIntervalMs = 1000;
+/** Events tell what happens; this finds what they did not, such as a start that came about while the platform died. */
+const compareIntervalMs = 30_000;
 /** How long starts and writes that are under way are waited for when the platform stops. */
 const stopWaitMs = 5000;
 
 /** One for the platform. `start()` before the first call is taken; `stop()` leaves replicas running. */
-export class Scheduler {
+export class Scheduler implements TrialStarter {
   /** What was done so far, for metrics. */
   readonly counters: Readonly<Counters>;
   readonly #parts: SchedulerParts;
@@ -60,12 +63,13 @@ export class Scheduler {
   readonly #trials: Trials;
   readonly #look: AppLook;
   readonly #loop: Loop;
+  readonly #comparing: Loop;
   readonly #dirty = new Set<AppId>();
   #unlisten: (() => void) | undefined;
   #isRunning = false;
 
   constructor(parts: SchedulerParts) {
-    const { log, clock = systemClock, random = Math.random, probe = networkProbe } = parts;
+    const { log, clock = systemClock, random = Math.random, probe = networkProbe(clock) } = parts;
     const { driver, rows, routes, demand, occupancy, environmentOf, view } = parts;
     const fleet = this.#fleet;
     const counters = newCounters();
@@ -105,34 +109,32 @@ export class Scheduler {
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
     });
     this.#loop = new Loop({ name: "scheduler", turn: () => this.#turn(), intervalMs: lookIntervalMs, log, clock });
+    this.#comparing = new Loop({
+      name: "replica comparison",
+      turn: () => compareReplicas(this.#adoptParts()),
+      intervalMs: compareIntervalMs,
+      log,
+      clock,
+    });
   }
 
   /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
   async start(): Promise<void> {
-    const { driver, rows, log, routes } = this.#parts;
-    const parts = {
-      driver,
-      rows,
-      log,
-      clock: this.#clock,
-      writer: this.#writer,
-      fleet: this.#fleet,
-      runner: this.#runner,
-    };
-    await adoptReplicas(parts, {
+    await adoptReplicas(this.#adoptParts(), {
       event: (event) => this.#runner.event(event),
       lines: (lines) => this.#lines(lines),
     });
     this.#isRunning = true;
-    this.#unlisten = routes.onChange((appId) => this.nudge(appId));
+    this.#unlisten = this.#parts.routes.onChange((appId) => this.nudge(appId));
     this.#loop.start();
+    this.#comparing.start();
   }
 
   /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     this.#unlisten?.();
-    await this.#loop.stop();
+    await Promise.all([this.#loop.stop(), this.#comparing.stop()]);
     this.#trials.stop();
     await this.#runner.settleStarts(stopWaitMs);
     this.#runner.stopWatching();
@@ -151,7 +153,7 @@ export class Scheduler {
    * Starts one replica of a release that takes no traffic yet. On success it stays and waits a minute for the promotion
    * of its release; otherwise it is gone when this resolves. Never rejects.
    */
-  tryRelease(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
+  tryRelease(release: CandidateRelease, options: TrialOptions): Promise<TrialOutcome> {
     return this.#trials.run(release, options);
   }
 
@@ -170,6 +172,11 @@ export class Scheduler {
   /** Replicas whose rows lag behind because the database does not answer. */
   get unwrittenRows(): number {
     return this.#writer.waiting;
+  }
+
+  #adoptParts(): AdoptParts {
+    const { driver, rows, log } = this.#parts;
+    return { driver, rows, log, clock: this.#clock, writer: this.#writer, fleet: this.#fleet, runner: this.#runner };
   }
 
   #turn(): Promise<void> {

@@ -1,5 +1,6 @@
 // Trial starts: one replica of a release that is to take traffic, started before it does. A good one stays and becomes
 // the first warm replica when the release is promoted; a bad one is gone by the time its outcome is told.
+import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -7,17 +8,7 @@ import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
 import { chooseCompute } from "./replica-spec.ts";
 
-export type TrialOptions = {
-  /** Aborting ends the trial and its replica. */
-  readonly signal: AbortSignal;
-  readonly deadlineMs: number;
-  /** Takes each line that the replica writes while it is on trial; must not throw. */
-  readonly onLine: (line: ReplicaLine) => void;
-};
-
-export type TrialOutcome =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly kind: "failed" | "timeout" | "no_capacity"; readonly reason: string };
+export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
 type Trial = { readonly onLine: TrialOptions["onLine"]; readonly settle: (outcome: TrialOutcome) => void };
 

@@ -1,0 +1,120 @@
+// What must hold in the simulated world: at every moment, when a replica is ended, and once everything has come to rest.
+import type { AppId } from "#lib/ids.ts";
+import type { SchedulerRoute } from "#scheduler/app-state.ts";
+import type { ScriptedDriver, ScriptedReplica } from "#test/support/scripted-driver.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
+import type { MemoryRows } from "./memory-rows.ts";
+import type { SimPlatform } from "./sim-platform.ts";
+
+/** What is looked at. */
+export type Observed = {
+  readonly clock: VirtualClock;
+  readonly rows: MemoryRows;
+  readonly driver: ScriptedDriver;
+  readonly platform: SimPlatform;
+  readonly routes: readonly SchedulerRoute[];
+  /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
+  unservedMs(appId: AppId, isUnserved: boolean): number;
+};
+
+/** A promise was broken. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/** Calls learn that no replica comes at the latest when a start has taken all its time, after one that failed. */
+const waitMostMs = 150_000;
+const noticeMs = 30_000;
+
+/** After each event. */
+export function checkNow(world: Observed): void {
+  checkCounts(world);
+  if (!world.platform.isAlive) return;
+  const { proxy, view } = world.platform;
+  for (const { appId, live } of world.routes) {
+    const isWaiting = proxy.demandOf(appId).waiting > 0;
+    expect(
+      world,
+      !isWaiting || proxy.free(appId) === undefined,
+      `a call of ${appId} waits although a replica has room`,
+    );
+    const unservedMs = world.unservedMs(appId, isWaiting && view.ready(appId).length === 0);
+    expect(world, unservedMs <= waitMostMs, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
+    const strange = view.ready(appId).find((ready) => ready.releaseId !== live?.releaseId);
+    expect(world, strange === undefined, `calls of ${appId} go to a release that is not live`);
+  }
+}
+
+/** When a replica is asked to end, ends by itself, or is ended by force. */
+export function checkStop(world: Observed, replica: ScriptedReplica, how: "asked" | "exit" | "forced"): void {
+  const { replicaId } = replica.spec;
+  expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} has no row`);
+  // A crash is nobody's order.
+  if (how === "exit" && replica.askedAtMs === null) return;
+  const busy = world.platform.isAlive ? world.platform.proxy.running(replicaId) : 0;
+  if (busy === 0) return;
+  const drainingAt = world.rows.rows.get(replicaId)?.drainingAt ?? null;
+  expect(world, drainingAt !== null, `replica ${replicaId} was ended (${how}) without being drained`);
+  const drainedMs = world.clock.now() - (drainingAt ?? 0);
+  const graceMs = replica.spec.graceSeconds * 1000;
+  const leastMs = how === "asked" ? graceMs - Math.min(noticeMs, graceMs / 4) : graceMs;
+  expect(
+    world,
+    drainedMs >= leastMs,
+    `replica ${replicaId} with ${busy} calls was ended (${how}) after ${drainedMs} ms`,
+  );
+}
+
+/** Without calls and faults for long: each app has its minimum, and rows and replicas agree. */
+export function checkAtRest(world: Observed): void {
+  const alive = [...world.rows.rows.values()].filter((row) => row.state !== "stopped");
+  const running = world.driver.running().map((replica) => replica.spec.replicaId);
+  expect(
+    world,
+    sameMembers(
+      alive.map((row) => row.replicaId),
+      running,
+    ),
+    `rows and replicas differ at rest`,
+  );
+  for (const { appId, live } of world.routes) {
+    const ofApp = alive.filter((row) => row.appId === appId);
+    const least = live?.settings.minReplicaCount ?? 0;
+    const isAtLeast =
+      ofApp.length === least && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
+    const found = ofApp.map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`).join(", ");
+    expect(world, isAtLeast, `${appId} should rest at ${least} replicas of ${live?.releaseId}, but has [${found}]`);
+    expect(world, world.platform.proxy.demandOf(appId).waiting === 0, `a call of ${appId} waits at rest`);
+  }
+  for (const replicaId of world.driver.started) {
+    expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} ran without a row`);
+  }
+  for (const row of world.rows.rows.values()) {
+    const isEnded = row.stoppedAt !== null && row.stoppedAt >= row.createdAt;
+    expect(world, row.state !== "stopped" || isEnded, `the row of ${row.replicaId} has no end`);
+  }
+  expect(world, world.driver.remains() === 0, "records of ended replicas were not forgotten");
+}
+
+/** Replicas that start or serve never exceed the maximum of their release; those being drained do not count. */
+function checkCounts(world: Observed): void {
+  const counts = new Map<string, number>();
+  for (const row of world.rows.rows.values()) {
+    if (row.state !== "starting" && row.state !== "ready") continue;
+    counts.set(row.releaseId, (counts.get(row.releaseId) ?? 0) + 1);
+  }
+  for (const [releaseId, count] of counts) {
+    const release = [...world.rows.releases.values()].find((one) => one.releaseId === releaseId);
+    const most = release?.settings.maxReplicaCount ?? 0;
+    expect(world, count <= most, `${count} replicas of ${releaseId}, at most ${most} allowed`);
+  }
+}
+
+function expect(world: Observed, holds: boolean, what: string): void {
+  if (holds) return;
+  throw new Violation(`${what} (${(world.clock.now() - VirtualClock.beginMs) / 1000} s after the beginning)`);
+}
+
+function sameMembers(left: readonly string[], right: readonly string[]): boolean {
+  return left.length === right.length && left.every((one) => right.includes(one));
+}

@@ -1,0 +1,35 @@
+// Random numbers that are the same for the same seed.
+
+/** Draws from one sequence. */
+export class Seeded {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** In [0, 1): the generator called mulberry32. */
+  readonly next = (): number => {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+
+  /** A whole number from `least` to `most`. */
+  integer(least: number, most: number): number {
+    return least + Math.floor(this.next() * (most - least + 1));
+  }
+
+  /** True with this probability. */
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  pick<T>(from: readonly T[]): T {
+    const picked = from[this.integer(0, from.length - 1)];
+    if (picked === undefined) throw new Error("nothing to pick from");
+    return picked;
+  }
+}

@@ -1,0 +1,133 @@
+// One process of the platform in the simulation: a scheduler with a model of the proxy. It can be killed at any moment:
+// nothing of it goes on after that, and what was under way outside of it comes to whatever end it comes to.
+import type { Driver, ReplicaSink } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import type { RouteSource } from "#scheduler/app-state.ts";
+import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
+import type { Probe } from "#scheduler/probe.ts";
+import type { ReplicaRows } from "#scheduler/replica-rows.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
+import { Scheduler } from "#scheduler/scheduler.ts";
+import { SimProxy } from "./sim-proxy.ts";
+
+/** A guard that is broken on purpose, to see that the simulation notices. */
+export type Mutation =
+  | "busy replicas look idle"
+  | "waiting calls are not seen"
+  | "starts are not recorded"
+  | "ends are not recorded"
+  | "one replica above the maximum";
+
+export type PlatformParts = {
+  readonly clock: Clock;
+  readonly driver: Driver;
+  readonly rows: ReplicaRows;
+  readonly routes: RouteSource;
+  readonly probe: Probe;
+  readonly random: () => number;
+  readonly mutation: Mutation | null;
+};
+
+/** Started with `start`, ended with `kill` or `stop`. */
+export class SimPlatform {
+  readonly proxy: SimProxy;
+  readonly view = new ReplicaView();
+  readonly scheduler: Scheduler;
+  isAlive = true;
+
+  constructor(parts: PlatformParts) {
+    const clock = this.#mortalClock(parts.clock);
+    this.proxy = new SimProxy(clock);
+    const { routes, probe, random, mutation } = parts;
+    this.scheduler = new Scheduler({
+      driver: this.#mortalDriver(parts.driver),
+      rows: this.#mortalRows(parts.rows, mutation),
+      routes,
+      demand: demandFor(this.proxy, mutation),
+      occupancy: occupancyFor(this.proxy, mutation),
+      environmentOf: () => this.#ifAlive(() => clock.sleep(2).then(() => ({}))),
+      lines: { append: () => Promise.resolve() },
+      view: this.view,
+      log: silentLog,
+      clock,
+      probe,
+      random,
+    });
+    this.proxy.connect(this.view, (appId) => this.scheduler.nudge(appId));
+  }
+
+  start(): Promise<void> {
+    return this.scheduler.start();
+  }
+
+  /** As SIGKILL does. */
+  kill(): void {
+    this.isAlive = false;
+  }
+
+  /** As SIGTERM does. */
+  async stop(): Promise<void> {
+    await this.scheduler.stop();
+    this.isAlive = false;
+  }
+
+  /** Neither begins nor returns anything once the process is dead. */
+  #ifAlive<T>(act: () => Promise<T>): Promise<T> {
+    if (!this.isAlive) return new Promise(() => undefined);
+    return new Promise((resolve, reject) => {
+      act().then(
+        (value) => this.isAlive && resolve(value),
+        (error: unknown) => this.isAlive && reject(error as Error),
+      );
+    });
+  }
+
+  #mortalClock(clock: Clock): Clock {
+    return {
+      now: () => clock.now(),
+      monotonicMs: () => clock.monotonicMs(),
+      after: (ms, run) => clock.after(ms, () => this.isAlive && run()),
+      sleep: (ms, signal) => this.#ifAlive(() => clock.sleep(ms, signal)),
+    };
+  }
+
+  #mortalDriver(driver: Driver): Driver {
+    const mortalSink = (sink: ReplicaSink): ReplicaSink => ({
+      event: (event) => this.isAlive && sink.event(event),
+      lines: (lines) => (this.isAlive ? sink.lines(lines) : Promise.resolve()),
+    });
+    return {
+      name: driver.name,
+      capabilities: driver.capabilities,
+      open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
+      start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
+      stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
+      list: () => this.#ifAlive(() => driver.list()),
+      forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),
+      close: () => this.#ifAlive(() => driver.close()),
+    };
+  }
+
+  #mortalRows(rows: ReplicaRows, mutation: Mutation | null): ReplicaRows {
+    const isDropped = (kind: string): boolean => kind === "stopped" && mutation === "ends are not recorded";
+    return {
+      insert: (row) =>
+        this.#ifAlive(() => (mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row))),
+      change: (replicaId, change) =>
+        this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
+      alive: () => this.#ifAlive(() => rows.alive()),
+      release: (releaseId) => this.#ifAlive(() => rows.release(releaseId)),
+    };
+  }
+}
+
+function demandFor(proxy: SimProxy, mutation: Mutation | null): DemandSource {
+  if (mutation !== "waiting calls are not seen") return proxy;
+  return { demandOf: (appId): Demand => ({ ...proxy.demandOf(appId), running: 0, waiting: 0, lastActiveAtMs: null }) };
+}
+
+function occupancyFor(proxy: SimProxy, mutation: Mutation | null): Occupancy {
+  if (mutation !== "busy replicas look idle") return proxy;
+  return { running: () => 0, retire: (replicaId) => proxy.retire(replicaId) };
+}

@@ -1,0 +1,119 @@
+// A model of the proxy: a line of waiting calls for each app, replicas with a limit of calls, nothing else. It stands for
+// the rules that the scheduler relies on, and counts what became of each call.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
+import type { ReplicaView } from "#scheduler/replica-view.ts";
+
+type Waiting = { readonly durationMs: number };
+
+type Line = { readonly waiting: Waiting[]; receivedTotal: number; running: number; lastActiveAtMs: number | null };
+
+/** A line that is empty again well within the rest at the end. */
+const lineLengthMost = 10;
+
+/** Of one process of the platform. */
+export class SimProxy implements DemandSource, Occupancy {
+  readonly outcomes = { served: 0, refused: 0, crashed: 0 };
+  #view: ReplicaView | null = null;
+  #nudge: (appId: AppId) => void = () => undefined;
+  readonly #clock: Clock;
+  readonly #lines = new Map<AppId, Line>();
+  /** The ends of the calls that each replica works on. */
+  readonly #running = new Map<ReplicaId, Set<() => void>>();
+  readonly #appOf = new Map<ReplicaId, AppId>();
+  readonly #retired = new Set<ReplicaId>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  connect(view: ReplicaView, nudge: (appId: AppId) => void): void {
+    this.#view = view;
+    this.#nudge = nudge;
+    view.onChange((appId) => this.#dispatch(appId));
+  }
+
+  /** A call arrives. */
+  call(appId: AppId, durationMs: number): void {
+    const line = this.#line(appId);
+    line.receivedTotal++;
+    line.lastActiveAtMs = this.#clock.monotonicMs();
+    if (line.waiting.length < lineLengthMost) line.waiting.push({ durationMs });
+    else this.outcomes.refused++;
+    this.#dispatch(appId);
+    if (line.waiting.length > 0) this.#nudge(appId);
+  }
+
+  demandOf(appId: AppId): Demand {
+    const line = this.#line(appId);
+    return { ...line, waiting: line.waiting.length };
+  }
+
+  running(replicaId: ReplicaId): number {
+    return this.#running.get(replicaId)?.size ?? 0;
+  }
+
+  retire(replicaId: ReplicaId): void {
+    this.#retired.add(replicaId);
+  }
+
+  /** The connection to a replica broke: its calls fail. */
+  lose(replicaId: ReplicaId): void {
+    const calls = this.#running.get(replicaId);
+    if (calls === undefined) return;
+    this.#retired.add(replicaId);
+    for (const cancel of calls) {
+      cancel();
+      this.outcomes.crashed++;
+      this.#ended(replicaId);
+    }
+    this.#running.delete(replicaId);
+  }
+
+  /** The replica of the app that has room, if any. */
+  free(appId: AppId): ReplicaId | undefined {
+    const ready = this.#view?.ready(appId) ?? [];
+    return ready.find((one) => !this.#retired.has(one.replicaId) && this.running(one.replicaId) < one.concurrency)
+      ?.replicaId;
+  }
+
+  #dispatch(appId: AppId): void {
+    const line = this.#line(appId);
+    if (this.#view?.failure(appId) !== undefined) this.outcomes.refused += line.waiting.splice(0).length;
+    for (let free = this.free(appId); free !== undefined; free = this.free(appId)) {
+      const call = line.waiting.shift();
+      if (call === undefined) return;
+      this.#run(appId, free, call);
+    }
+  }
+
+  #run(appId: AppId, replicaId: ReplicaId, call: Waiting): void {
+    const calls = this.#running.get(replicaId) ?? new Set();
+    this.#running.set(replicaId, calls);
+    this.#appOf.set(replicaId, appId);
+    this.#line(appId).running++;
+    const cancel = this.#clock.after(call.durationMs, () => {
+      calls.delete(cancel);
+      this.outcomes.served++;
+      this.#ended(replicaId);
+      if (this.#retired.has(replicaId) && calls.size === 0) this.#nudge(appId);
+      this.#dispatch(appId);
+    });
+    calls.add(cancel);
+  }
+
+  #ended(replicaId: ReplicaId): void {
+    const appId = this.#appOf.get(replicaId);
+    if (appId === undefined) return;
+    const line = this.#line(appId);
+    line.running--;
+    line.lastActiveAtMs = this.#clock.monotonicMs();
+  }
+
+  #line(appId: AppId): Line {
+    const line = this.#lines.get(appId) ?? { waiting: [], receivedTotal: 0, running: 0, lastActiveAtMs: null };
+    this.#lines.set(appId, line);
+    return line;
+  }
+}

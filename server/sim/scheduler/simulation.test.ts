@@ -1,0 +1,51 @@
+// The scheduler in a simulated world, seed by seed. A failing seed is printed; run it alone with
+// `node server/sim/scheduler/run-seed.ts <seed>`.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { Violation } from "./invariants.ts";
+import type { Mutation } from "./sim-platform.ts";
+import { runWorld, type WorldReport } from "./world.ts";
+
+const seeds = 60;
+const steps = 80;
+
+async function firstViolation(options: { mutation: Mutation }): Promise<Violation | undefined> {
+  for (let seed = 1; seed <= 20; seed++) {
+    try {
+      await runWorld({ seed, steps, ...options });
+    } catch (error) {
+      if (error instanceof Violation) return error;
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+test("no seed breaks a promise", async () => {
+  const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0 };
+  for (let seed = 1; seed <= seeds; seed++) {
+    try {
+      const report = await runWorld({ seed, steps });
+      for (const name of Object.keys(total) as (keyof WorldReport)[]) total[name] += report[name];
+    } catch (error) {
+      throw new Error(`seed ${seed} with ${steps} steps`, { cause: error });
+    }
+  }
+  for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
+});
+
+describe("a broken guard is noticed", () => {
+  const mutations: readonly { mutation: Mutation; message: RegExp }[] = [
+    { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
+    { mutation: "waiting calls are not seen", message: /no replica came|waits at rest/ },
+    { mutation: "starts are not recorded", message: /has no row|without a row/ },
+    { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
+    { mutation: "one replica above the maximum", message: /at most \d allowed/ },
+  ];
+  for (const { mutation, message } of mutations) {
+    test(`the simulation fails when ${mutation}`, async () => {
+      const violation = await firstViolation({ mutation });
+      assert.match(violation?.message ?? "no seed failed", message);
+    });
+  }
+});

@@ -1,0 +1,264 @@
+// The simulated world: apps with random settings, calls, deploys, crashes, faults and restarts of the platform, all drawn
+// from one seed, and the promises of the scheduler, checked after everything that happens.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
+import type { StoredRelease } from "#scheduler/replica-rows.ts";
+import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
+import { MemoryRows } from "./memory-rows.ts";
+import { Seeded } from "./seeded.ts";
+import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.ts";
+import { SimPlatform, type Mutation } from "./sim-platform.ts";
+import { appSettings } from "./sim-settings.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
+
+/** Long enough for each cooldown, drain, deadline and retry to pass, one after the other. */
+const restMs = 400_000;
+
+export type WorldOptions = { readonly seed: number; readonly steps: number; readonly mutation?: Mutation };
+
+/** What happened, for a look at whether the simulation is worth something. */
+export type WorldReport = {
+  served: number;
+  refused: number;
+  crashed: number;
+  starts: number;
+  deploys: number;
+  restarts: number;
+};
+
+/** Runs one seed to its end. Throws `Violation` when a promise is broken. */
+export async function runWorld(options: WorldOptions): Promise<WorldReport> {
+  const world = new World(options);
+  await world.run(options.steps);
+  return world.report;
+}
+
+/** All that exists; `invariants.ts` reads it. */
+export class World {
+  readonly clock = new VirtualClock();
+  readonly rows = new MemoryRows();
+  readonly driver: ScriptedDriver;
+  readonly report: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0 };
+  platform: SimPlatform;
+  readonly #seeded: Seeded;
+  readonly #mutation: Mutation | null;
+  readonly #routes = new Map<AppId, SchedulerRoute>();
+  readonly #listeners = new Set<(appId: AppId) => void>();
+  readonly #unready = new Set<ReplicaId>();
+  readonly #unservedSinceMs = new Map<AppId, number>();
+  #hasFaults = true;
+  #violation: Violation | undefined;
+
+  constructor(options: WorldOptions) {
+    this.#seeded = new Seeded(options.seed);
+    this.#mutation = options.mutation ?? null;
+    this.driver = new ScriptedDriver({ clock: this.clock, script: () => this.#script() });
+    const apps = this.#seeded.integer(1, 3);
+    for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
+    this.platform = this.#newPlatform();
+    this.driver.busy = (replicaId) => this.platform.proxy.running(replicaId);
+    this.driver.onExit = (replica, how) => {
+      if (how !== "crash") this.#note(() => checkStop(this, replica, how));
+      this.platform.proxy.lose(replica.spec.replicaId);
+    };
+    this.driver.onAsked = (replica) => this.#note(() => checkStop(this, replica, "asked"));
+  }
+
+  /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
+  unservedMs(appId: AppId, isUnserved: boolean): number {
+    const nowMs = this.clock.monotonicMs();
+    if (!isUnserved) {
+      this.#unservedSinceMs.delete(appId);
+      return 0;
+    }
+    const sinceMs = this.#unservedSinceMs.get(appId) ?? nowMs;
+    this.#unservedSinceMs.set(appId, sinceMs);
+    return nowMs - sinceMs;
+  }
+
+  get routes(): readonly SchedulerRoute[] {
+    return [...this.#routes.values()];
+  }
+
+  async run(steps: number): Promise<void> {
+    void this.platform.start();
+    for (let step = 0; step < steps; step++) {
+      await this.#advance(this.#seeded.integer(1, 4000));
+      await this.#happen();
+    }
+    this.#hasFaults = false;
+    this.#unready.clear();
+    await this.#advance(restMs);
+    checkAtRest(this);
+    this.#countOutcomes();
+    this.report.starts = this.driver.started.size;
+    await this.platform.stop();
+  }
+
+  async #advance(ms: number): Promise<void> {
+    await this.clock.advance(ms, () => {
+      this.#note(() => checkNow(this));
+      if (this.#violation !== undefined) throw this.#violation;
+    });
+  }
+
+  /** Checks run in the middle of things; the first violation is kept and thrown between two timers. */
+  #note(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+      this.#violation ??= error;
+    }
+  }
+
+  async #happen(): Promise<void> {
+    const draw = this.#seeded.next();
+    if (draw < 0.7) this.#callSome();
+    else if (draw < 0.77) this.#crashOne();
+    else if (draw < 0.84) this.#makeUnready();
+    else if (draw < 0.92) this.#deploy();
+    else if (draw < 0.95) await this.#restart();
+  }
+
+  #callSome(): void {
+    const { appId } = this.#seeded.pick(this.routes);
+    const calls = this.#seeded.integer(1, 8);
+    for (let count = 0; count < calls; count++) {
+      this.clock.after(this.#seeded.integer(0, 500), () => {
+        // Most calls are short, some take longer than the grace period of some apps.
+        const durationMs = this.#seeded.chance(0.05) ? 30_000 : this.#seeded.integer(5, 3000);
+        this.platform.proxy.call(appId, durationMs);
+      });
+    }
+  }
+
+  #crashOne(): void {
+    const running = this.driver.running();
+    if (running.length > 0) this.driver.crash(this.#seeded.pick(running).spec.replicaId);
+  }
+
+  #makeUnready(): void {
+    const running = this.driver.running();
+    if (running.length === 0) return;
+    const { replicaId } = this.#seeded.pick(running).spec;
+    this.#unready.add(replicaId);
+    this.clock.after(this.#seeded.integer(1000, 30_000), () => this.#unready.delete(replicaId));
+  }
+
+  #deploy(): void {
+    const { platform } = this;
+    const route = this.#seeded.pick(this.routes);
+    const release = this.#addRelease(route);
+    const { signal } = new AbortController();
+    const trial = platform.scheduler.tryRelease(release, { signal, deadlineMs: 60_000, onLine: () => undefined });
+    void trial.then((outcome) => {
+      if (!outcome.ok) return;
+      this.clock.after(this.#seeded.integer(0, 100), () => {
+        if (!platform.isAlive) return;
+        this.report.deploys++;
+        this.#promote(release);
+      });
+    });
+  }
+
+  async #restart(): Promise<void> {
+    this.#countOutcomes();
+    this.report.restarts++;
+    if (this.#seeded.chance(0.5)) {
+      const stopping = this.platform.stop();
+      await this.#advance(6000);
+      await stopping;
+    } else {
+      this.platform.kill();
+    }
+    await this.#advance(this.#seeded.integer(0, 20_000));
+    this.#unservedSinceMs.clear();
+    this.platform = this.#newPlatform();
+    void this.platform.start();
+  }
+
+  #countOutcomes(): void {
+    const { served, refused, crashed } = this.platform.proxy.outcomes;
+    this.report.served += served;
+    this.report.refused += refused;
+    this.report.crashed += crashed;
+  }
+
+  #newPlatform(): SimPlatform {
+    const listeners = this.#listeners;
+    listeners.clear();
+    const routes: RouteSource = {
+      byAppId: (appId) => this.#seenRoute(appId),
+      all: () => this.#routes.values(),
+      onChange: (listener) => {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+    };
+    return new SimPlatform({
+      clock: this.clock,
+      driver: this.driver,
+      rows: this.rows,
+      routes,
+      probe: ({ address }) => {
+        const isUp = this.driver.answers(address) && !this.#unready.has(address.host as ReplicaId);
+        return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
+      },
+      random: this.#seeded.next,
+      mutation: this.#mutation,
+    });
+  }
+
+  #seenRoute(appId: AppId): SchedulerRoute | undefined {
+    const route = this.#routes.get(appId);
+    if (this.#mutation !== "one replica above the maximum" || route?.live == null) return route;
+    const { settings } = route.live;
+    return {
+      ...route,
+      live: { ...route.live, settings: { ...settings, maxReplicaCount: settings.maxReplicaCount + 1 } },
+    };
+  }
+
+  #addApp(name: string): void {
+    const projectId = "p-00000000" as ProjectId;
+    const appId = `${projectId}-${name}` as AppId;
+    const route: SchedulerRoute = { appId, projectId, live: null };
+    this.#routes.set(appId, route);
+    this.#promote(this.#addRelease(route));
+  }
+
+  #addRelease(route: SchedulerRoute): StoredRelease {
+    const number = this.rows.releases.size;
+    const settings: AppSettings = appSettings(this.#seeded);
+    const release: StoredRelease = {
+      releaseId: `release-${number}` as ReleaseId,
+      buildId: `build-${number}` as BuildId,
+      projectId: route.projectId,
+      appId: route.appId,
+      settings,
+      artifact: { kind: "fake" },
+    };
+    this.rows.releases.set(release.releaseId, release);
+    return release;
+  }
+
+  #promote(release: StoredRelease): void {
+    const { appId, projectId, releaseId, buildId, settings } = release;
+    this.#routes.set(appId, { appId, projectId, live: { releaseId, buildId, settings } });
+    for (const listener of this.#listeners) listener(appId);
+  }
+
+  #script(): StartScript {
+    const seeded = this.#seeded;
+    const isFaulty = (probability: number): boolean => this.#hasFaults && seeded.chance(probability);
+    return {
+      createMs: seeded.integer(1, 200),
+      isRefused: isFaulty(0.05),
+      readyMs: isFaulty(0.03) ? null : seeded.integer(1, seeded.chance(0.1) ? 40_000 : 2000),
+      exitsEarly: isFaulty(0.08),
+      isStubborn: isFaulty(0.05),
+    };
+  }
+}

@@ -1,0 +1,72 @@
+// A clock that stands still until it is moved. Timers run in the order of their times, one after the other, and all that
+// follows from one (promises included) has happened before the next one runs.
+import type { Clock } from "#lib/clock.ts";
+
+type Timer = { readonly atMs: number; readonly order: number; readonly run: () => void };
+
+/** Starts at some day; `now` and `monotonicMs` move together. */
+export class VirtualClock implements Clock {
+  static readonly beginMs = Date.UTC(2026, 0, 1);
+  #nowMs = 0;
+  #order = 0;
+  readonly #timers = new Set<Timer>();
+
+  now(): number {
+    return VirtualClock.beginMs + this.#nowMs;
+  }
+
+  monotonicMs(): number {
+    return this.#nowMs;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, run };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason as Error);
+      const onAbort = (): void => {
+        cancel();
+        reject(signal?.reason as Error);
+      };
+      const cancel = this.after(ms, () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      });
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  /** Moves on by `ms`; `after` is called after each timer that ran, with all that followed from it. */
+  async advance(ms: number, after: () => void = () => undefined): Promise<void> {
+    const untilMs = this.#nowMs + ms;
+    await settled();
+    for (let timer = this.#next(untilMs); timer !== undefined; timer = this.#next(untilMs)) {
+      this.#timers.delete(timer);
+      this.#nowMs = timer.atMs;
+      timer.run();
+      await settled();
+      after();
+    }
+    this.#nowMs = untilMs;
+  }
+
+  #next(untilMs: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers) {
+      if (timer.atMs > untilMs) continue;
+      if (next === undefined || timer.atMs < next.atMs || (timer.atMs === next.atMs && timer.order < next.order)) {
+        next = timer;
+      }
+    }
+    return next;
+  }
+}
+
+/** Resolves when no promise callback is left to run. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
