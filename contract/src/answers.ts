@@ -163,3 +163,5 @@ export const credential = credentialList.element;
 export const health = z.strictObject({ status: z.literal("ok") });
 
 export const keySet = z.object({ keys: z.array(z.record(z.string(), z.unknown())) });
+
+export const anyObject = z.record(z.string(), z.unknown());

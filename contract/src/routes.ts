@@ -28,13 +28,15 @@ export type Route = {
 
 /** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */
 export type Permission =
-  | "app.read"
-  | "app.write"
+  | "apps.read"
+  | "apps.create"
+  | "builds.create"
+  | "builds.cancel"
   | "logs.read"
   | "secrets.read"
   | "secrets.write"
-  | "git_credentials.read"
-  | "git_credentials.write";
+  | "credentials.read"
+  | "credentials.write";
 
 export type AuditAction =
   | "app.create"
@@ -58,7 +60,7 @@ export const routes = {
     path: `${project}/apps/git`,
     about:
       "Creates an app linked to a git repository and starts its first build. A field that is null counts as absent.",
-    access: "app.write",
+    access: "apps.create",
     audit: "app.create",
     body: { kind: "fields", fields: appFields, required: ["gitRepo"] },
     status: 201,
@@ -77,7 +79,7 @@ export const routes = {
     method: "GET",
     path: `${project}/apps`,
     about: "The apps of a project, by name.",
-    access: "app.read",
+    access: "apps.read",
     audit: null,
     status: 200,
     answer: answers.appList,
@@ -87,7 +89,7 @@ export const routes = {
     path: app,
     about:
       "One app, with the settings of its live release (before the first one: of its latest build). Numbers are texts.",
-    access: "app.read",
+    access: "apps.read",
     audit: null,
     status: 200,
     answer: answers.appDetail,
@@ -96,7 +98,7 @@ export const routes = {
     method: "GET",
     path: `${app}/builds`,
     about: "The latest 100 builds of an app, newest first.",
-    access: "app.read",
+    access: "apps.read",
     audit: null,
     status: 200,
     answer: answers.buildList,
@@ -105,7 +107,7 @@ export const routes = {
     method: "GET",
     path: buildPath,
     about: "One build.",
-    access: "app.read",
+    access: "apps.read",
     audit: null,
     status: 200,
     answer: answers.build,
@@ -114,7 +116,7 @@ export const routes = {
     method: "DELETE",
     path: buildPath,
     about: "Asks for the end of a build that has not ended.",
-    access: "app.write",
+    access: "builds.cancel",
     audit: "build.cancel",
     status: 200,
     answer: answers.build,
@@ -123,7 +125,7 @@ export const routes = {
     method: "POST",
     path: `${buildPath}/rebuild`,
     about: "Starts a build of the same commit with the same settings.",
-    access: "app.write",
+    access: "builds.create",
     audit: "build.rebuild",
     status: 201,
     answer: answers.receivedBuild,
@@ -153,7 +155,7 @@ export const routes = {
     method: "GET",
     path: `${app}/containers`,
     about: "The replicas of an app that have not stopped.",
-    access: "app.read",
+    access: "apps.read",
     audit: null,
     status: 200,
     answer: answers.containerList,
@@ -202,7 +204,7 @@ export const routes = {
     method: "GET",
     path: `${project}/git-credentials`,
     about: "The hosts that the project has git credentials for. The secrets are never shown.",
-    access: "git_credentials.read",
+    access: "credentials.read",
     audit: "git_credentials.read",
     status: 200,
     answer: answers.credentialList,
@@ -211,7 +213,7 @@ export const routes = {
     method: "GET",
     path: credentialPath,
     about: "What kind of git credential the project has for a host. The secret is never shown.",
-    access: "git_credentials.read",
+    access: "credentials.read",
     audit: "git_credentials.read",
     status: 200,
     answer: answers.credential,
@@ -220,7 +222,7 @@ export const routes = {
     method: "PUT",
     path: credentialPath,
     about: "Sets the credential that repositories on a host are fetched with.",
-    access: "git_credentials.write",
+    access: "credentials.write",
     audit: "git_credentials.update",
     body: { kind: "fields", fields: credentialFields, required: ["kind", "secret"] },
     status: 200,
@@ -230,7 +232,7 @@ export const routes = {
     method: "DELETE",
     path: credentialPath,
     about: "Removes the git credential for a host.",
-    access: "git_credentials.write",
+    access: "credentials.write",
     audit: "git_credentials.delete",
     status: 200,
     answer: answers.messageAnswer,
@@ -252,6 +254,15 @@ export const routes = {
     audit: null,
     status: 200,
     answer: answers.keySet,
+  },
+  openApi: {
+    method: "GET",
+    path: "/openapi.json",
+    about: "This description of the API (OpenAPI 3.1).",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: answers.anyObject,
   },
 } as const satisfies Record<string, Route>;
 

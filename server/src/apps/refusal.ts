@@ -11,7 +11,7 @@ export function shown(value: unknown): string {
   if (value instanceof Date) return "a date";
   if (Array.isArray(value)) return shownList(value);
   if (typeof value === "object" && value !== null) return "an object";
-  if (typeof value !== "string") return String(value);
+  if (typeof value !== "string") return typeof value === "boolean" ? String(value) : "null";
   return value.length > shownMost ? `${JSON.stringify(value.slice(0, shownMost))}…` : JSON.stringify(value);
 }
 

@@ -1,0 +1,128 @@
+// Makes the OpenAPI 3.1 document from the table of routes. `tools/openapi.ts` writes it to contract/openapi.json, the server serves it.
+import { z } from "zod";
+import { faultAnswer } from "./answers.ts";
+import { appFields } from "./app-fields.ts";
+import { allowedText, fieldSchema, type Field } from "./field.ts";
+import { fieldsWithoutEffect } from "./fields-without-effect.ts";
+import { routeIds, routes, type BodyShape, type Route } from "./routes.ts";
+
+type Json = { [name: string]: unknown };
+
+/** The whole document; `serverUrl` is where it is served. */
+export function openApiDocument(serverUrl = "/"): Json {
+  const paths: Record<string, Json> = {};
+  for (const id of routeIds) {
+    const route: Route = routes[id];
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(id, route) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Slipway management API",
+      version: "1.0.0",
+      description:
+        "Apps, builds, logs, secrets and credentials of projects. Every refusal is a JSON object with a message.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: serverUrl }],
+    paths,
+    components: {
+      schemas: { Fault: jsonSchema(faultAnswer) },
+      securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
+    },
+  };
+}
+
+function operation(id: string, route: Route): Json {
+  const fault = { "application/json": { schema: { $ref: "#/components/schemas/Fault" } } };
+  const answer = { description: route.about, content: { "application/json": { schema: jsonSchema(route.answer) } } };
+  return {
+    operationId: id,
+    summary: route.about.split(/(?<=\.)\s/)[0],
+    description: [route.about, ...accessNotes(route)].join("\n\n"),
+    ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
+    parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
+    ...(route.body === undefined ? {} : { requestBody: requestBody(route.body) }),
+    responses: { [route.status]: answer, default: { description: "A refusal or failure.", content: fault } },
+  };
+}
+
+function accessNotes(route: Route): string[] {
+  const access =
+    route.access === "public"
+      ? "Needs no token."
+      : route.access === "any"
+        ? "Needs a valid token."
+        : `Needs the permission \`${route.access}\` in the project.`;
+  return route.audit === null ? [access] : [access, `Recorded in the audit log as \`${route.audit}\`.`];
+}
+
+function pathParameters(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+  }));
+}
+
+function queryParameters(query: Readonly<Record<string, Field>>): Json[] {
+  return Object.entries(query).map(([name, field]) => ({
+    name,
+    in: "query",
+    required: false,
+    description: fieldText(name, field),
+    schema: fieldJson(field),
+  }));
+}
+
+function requestBody(body: BodyShape): Json {
+  const schema =
+    body.kind === "map"
+      ? {
+          type: "object",
+          additionalProperties: fieldJson(body.value),
+          propertyNames: { pattern: body.name.source },
+        }
+      : {
+          type: "object",
+          additionalProperties: false,
+          required: body.required,
+          properties: Object.fromEntries(
+            Object.entries(body.fields).map(([name, field]) => [
+              name,
+              { description: fieldText(name, field), ...fieldJson(field) },
+            ]),
+          ),
+        };
+  return { required: true, content: { "application/json": { schema } } };
+}
+
+function fieldText(name: string, field: Field): string {
+  const notes = [field.about, `Allowed: ${allowedText(field)}.`];
+  if (field.defaultAbout !== undefined) notes.push(`Default: ${field.defaultAbout}.`);
+  if (field.toml !== null) notes.push(`In TOML: \`cerebrium.${field.toml}\`.`);
+  const why = Object.hasOwn(appFields, name) ? noEffect(name) : undefined;
+  if (why !== undefined) notes.push(`No effect yet: ${why}`);
+  return notes.join(" ");
+}
+
+function noEffect(name: string): string | undefined {
+  const reasons: Readonly<Record<string, string>> = fieldsWithoutEffect;
+  return Object.hasOwn(reasons, name) ? reasons[name] : undefined;
+}
+
+function fieldJson(field: Field): Json {
+  const schema = jsonSchema(fieldSchema(field));
+  const isFixed = field.default !== null && field.defaultAbout === undefined;
+  return {
+    ...schema,
+    ...(isFixed ? { default: field.default } : {}),
+    ...("isSecret" in field ? { writeOnly: true } : {}),
+  };
+}
+
+function jsonSchema(schema: z.ZodType): Json {
+  const { $schema: _, ...json } = z.toJSONSchema(schema);
+  return json;
+}

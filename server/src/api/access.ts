@@ -1,0 +1,51 @@
+// Who is calling, and whether they may: the bearer token, the project of the path, the permission of the route.
+import type { FastifyRequest } from "fastify";
+import type { Route } from "@slipway/contract/routes.ts";
+import type { Caller } from "#accounts/caller.ts";
+import { allows } from "#accounts/permissions.ts";
+import type { TokenCheck } from "#accounts/token-check.ts";
+import type { ProjectList } from "#apps/project-list.ts";
+import { Fault } from "#lib/fault.ts";
+import { projectIdForm, type ProjectId } from "#lib/ids.ts";
+import { pathPart } from "./call.ts";
+
+/** The caller of a request with a valid token. Throws `Fault("unauthorized")`. */
+export async function authenticate(request: FastifyRequest, tokens: Pick<TokenCheck, "check">): Promise<Caller> {
+  const header = request.headers.authorization;
+  if (header === undefined) {
+    throw new Fault("unauthorized", 'No token was sent: the header "Authorization: Bearer <token>" is missing.');
+  }
+  const token = /^Bearer +([^\s]+)$/i.exec(header)?.[1];
+  if (token === undefined) {
+    throw new Fault("unauthorized", 'The header Authorization must be of the form "Bearer <token>".');
+  }
+  const caller = await tokens.check(token);
+  if (caller === null) throw new Fault("unauthorized", "The token is not valid, has expired or was revoked.");
+  return caller;
+}
+
+/** Throws `Fault("not_found")` for a project that is not there or another's (the same answer), `Fault("forbidden")` without the right. */
+export async function authorize(
+  given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
+  projects: ProjectList,
+): Promise<void> {
+  const { caller, route, request } = given;
+  const projectId = pathPart(request, "project_id");
+  if (projectId !== undefined && !(await isVisible(caller, projectId, projects))) {
+    throw new Fault("not_found", "There is no such project, or it is not the token's.");
+  }
+  const isAllowed =
+    route.access === "any"
+      ? caller.kind !== "inference"
+      : route.access === "public" || allows(caller, route.access, projectId ?? null);
+  if (isAllowed) return;
+  const kind = caller.kind === "inference" ? "is for calling apps and" : "";
+  const right =
+    route.access === "any" ? "no right to use this" : `no right to do this: it lacks the permission ${route.access}`;
+  throw new Fault("forbidden", `The token "${caller.name}" ${kind} gives ${right}.`.replace(/ +/g, " "));
+}
+
+async function isVisible(caller: Caller, projectId: string, projects: ProjectList): Promise<boolean> {
+  if (caller.kind !== "operator") return caller.projectId === projectId;
+  return projectIdForm.test(projectId) && (await projects.has(projectId as ProjectId));
+}

@@ -1,0 +1,117 @@
+// Projects, apps and their replicas.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import type { Apps, AppDetail, AppView } from "#apps/app.ts";
+import type { Containers, ContainerView } from "#apps/containers.ts";
+import type { ProjectList } from "#apps/project-list.ts";
+import { must } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { appOf, projectOf, type Handler } from "./call.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
+
+type Parts = {
+  readonly apps: Apps;
+  readonly containers: Containers;
+  readonly projects: ProjectList;
+  readonly urls: () => Urls;
+  readonly limit: RateLimit;
+};
+type Ids = "createGitApp" | "listProjects" | "listApps" | "getApp" | "listContainers";
+
+export function appHandlers({ apps, containers, projects, urls, limit }: Parts): Record<Ids, Handler> {
+  return {
+    async createGitApp(call) {
+      const projectId = projectOf(call);
+      const checked = apps.check(call.body);
+      limit.take(projectId);
+      const created = await apps.create({ projectId, checked, by: call.by });
+      const place = { ...created, projectId };
+      return {
+        appId: created.appId,
+        appUrl: appPage(urls(), place),
+        buildId: created.buildId,
+        dashboardUrl: buildPage(urls(), place),
+        internalEndpoint: appEndpoint(urls(), projectId, created.appName),
+        logUrl: buildLogUrl(urls(), place),
+        projectId,
+        status: created.status,
+      } satisfies z.infer<typeof answers.createdApp>;
+    },
+    async listProjects(call) {
+      return await projects.of(must(call.caller, "the route needs a token"));
+    },
+    async listApps(call) {
+      return (await apps.list(projectOf(call))).map(showApp);
+    },
+    async getApp(call) {
+      const projectId = projectOf(call);
+      return showDetail(projectId, await apps.get(projectId, appOf(call)), urls());
+    },
+    async listContainers(call) {
+      const now = Date.now();
+      return (await containers.list(projectOf(call), appOf(call))).map((container) => showContainer(container, now));
+    },
+  };
+}
+
+function showApp(app: AppView): z.infer<typeof answers.appList>[number] {
+  return {
+    id: app.appId,
+    name: app.name,
+    status: app.status,
+    createdAt: app.createdAt.toISOString(),
+    updatedAt: app.updatedAt.toISOString(),
+  };
+}
+
+function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): z.infer<typeof answers.appDetail> {
+  const { settings } = app;
+  return {
+    ...showApp(app),
+    projectId,
+    hardware: must(settings.compute[0], "an app has a compute type"),
+    cpu: String(settings.cpu),
+    memory: String(settings.memory),
+    gpuCount: String(settings.gpuCount),
+    cooldownPeriodSeconds: String(settings.cooldownPeriodSeconds),
+    minReplicaCount: String(settings.minReplicaCount),
+    maxReplicaCount: String(settings.maxReplicaCount),
+    replicaConcurrency: String(settings.replicaConcurrency),
+    responseGracePeriodSeconds: String(settings.responseGracePeriodSeconds),
+    runtime: settings.runtime,
+    disableAuth: settings.disableAuth,
+    gitRepo: settings.gitRepo,
+    gitBranch: settings.gitBranch,
+    gitPath: settings.gitPath,
+    internalEndpoint: appEndpoint(urls, projectId, app.name),
+    lastBuildStatus: app.latestBuild?.status ?? null,
+    latestBuildId: app.latestBuild?.buildId ?? null,
+    liveBuildId: app.liveBuildId,
+  };
+}
+
+const containerStates = { starting: "PENDING", ready: "RUNNING", draining: "TERMINATING" } as const;
+
+function showContainer(container: ContainerView, now: number): z.infer<typeof answers.containerList>[number] {
+  const startedAt = container.startedAt;
+  const host = container.address?.replace(/:\d+$/, "") ?? null;
+  return {
+    appId: container.appId,
+    projectId: container.projectId,
+    containerId: container.replicaId,
+    containerState: containerStates[container.state],
+    timestamp: container.createdAt.toISOString(),
+    containerStartTimestamp: startedAt?.toISOString() ?? null,
+    containerTerminationTimestamp: null,
+    containerRunningTimeMs: startedAt === null ? 0 : Math.max(0, now - startedAt.getTime()),
+    // A replica that ends is replaced by another one, never started again.
+    containerRestartCount: 0,
+    hostIp: host,
+    containerIp: host,
+    hardwareProvider: container.provider,
+    region: container.region,
+    buildId: container.buildId,
+    isTerminating: container.state === "draining",
+  };
+}

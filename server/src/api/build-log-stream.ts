@@ -1,0 +1,75 @@
+// The live log of a build as server-sent events: each line with its number as id, so that a client that lost the
+// connection goes on where it was; comments keep idle connections open; an event `end` tells how the build ended.
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import type { Builds } from "#apps/builds.ts";
+import type { BuildPlace } from "#apps/build-desk.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { BuildLogs } from "#logs/build-log.ts";
+import { showLine } from "./show-line.ts";
+
+export type StreamParts = {
+  readonly builds: Builds;
+  readonly buildLogs: Pick<BuildLogs, "follow">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted when the platform stops. */
+  readonly stopping: AbortSignal;
+};
+
+/** Well below the idle limits of usual proxies (30 s and more). */
+const heartbeatMs = 15_000;
+/** A client that reads nothing for so long is given up on. */
+const drainWaitMs = 60_000;
+
+/** Writes the stream after line `after` into a response whose head is not sent yet; resolves when it is over, never rejects. */
+export async function streamBuildLog(
+  given: {
+    readonly response: ServerResponse;
+    readonly place: BuildPlace;
+    readonly after: number;
+    readonly requestId: string;
+  },
+  parts: StreamParts,
+): Promise<void> {
+  const { response, place, after, requestId } = given;
+  const gone = new AbortController();
+  response.once("close", () => gone.abort(new Error("the client is gone")));
+  const signal = AbortSignal.any([gone.signal, parts.stopping]);
+  const heartbeat = startHeartbeat(response, parts.clock);
+  try {
+    // The first bytes tell the client that it is connected, also when there is no line yet.
+    await write(response, ": connected\n\n", signal);
+    for await (const lines of parts.buildLogs.follow(place.buildId, { after, signal })) {
+      const events = lines.map(
+        (line) => `id: ${line.number}\ndata: ${JSON.stringify(showLine(place.buildId, line))}\n\n`,
+      );
+      await write(response, events.join(""), signal);
+    }
+    if (!signal.aborted) {
+      const { status, reason } = await parts.builds.get(place);
+      await write(response, `event: end\ndata: ${JSON.stringify({ status, reason })}\n\n`, signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) parts.log.error({ err: error, requestId }, "the live log of a build broke");
+  } finally {
+    heartbeat.stop();
+    response.end();
+  }
+}
+
+async function write(response: ServerResponse, text: string, signal: AbortSignal): Promise<void> {
+  if (signal.aborted || response.write(text)) return;
+  await once(response, "drain", { signal: AbortSignal.any([signal, AbortSignal.timeout(drainWaitMs)]) });
+}
+
+function startHeartbeat(response: ServerResponse, clock: Clock): { stop(): void } {
+  let cancel = (): void => undefined;
+  const beat = (): void => {
+    if (!response.writableNeedDrain) response.write(": still here\n\n");
+    cancel = clock.after(heartbeatMs, beat);
+  };
+  cancel = clock.after(heartbeatMs, beat);
+  return { stop: () => cancel() };
+}

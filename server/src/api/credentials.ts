@@ -1,0 +1,62 @@
+// Git credentials of projects, by host.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import { credentialFields } from "@slipway/contract/parameters.ts";
+import type { Credentials, CredentialView } from "#apps/credentials.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import { Secret } from "#lib/secret.ts";
+import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+
+type Ids = "listCredentials" | "getCredential" | "setCredential" | "deleteCredential";
+
+export function credentialHandlers({ credentials }: { readonly credentials: Credentials }): Record<Ids, Handler> {
+  return {
+    async listCredentials(call) {
+      return (await credentials.list(projectOf(call), call.by)).map(show);
+    },
+    async getCredential(call) {
+      return show(await credentials.get(projectOf(call), hostOf(call), call.by));
+    },
+    async setCredential(call) {
+      const host = hostOf(call);
+      const body = readBody({ fields: credentialFields, required: ["kind", "secret"] }, call.body);
+      const credential = {
+        kind: body["kind"] === "ssh_key" ? ("ssh_key" as const) : ("token" as const),
+        username: body["username"] === null ? null : String(body["username"]),
+        secret: new Secret(String(body["secret"])),
+      };
+      await credentials.set({ projectId: projectOf(call), host, credential, by: call.by });
+      return { message: `The credential for ${host} is set; builds from now on use it.` };
+    },
+    async deleteCredential(call) {
+      const host = hostOf(call);
+      await credentials.remove(projectOf(call), host, call.by);
+      return { message: `The credential for ${host} is removed.` };
+    },
+  };
+}
+
+const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;
+
+/** The host of the path, in lower case, with its port if it has one. Throws `Fault("invalid")`. */
+function hostOf(call: Call): string {
+  const host = must(pathPart(call.request, "host"), "the route names a host").toLowerCase();
+  if (hostForm.test(host)) return host;
+  throw new Fault(
+    "invalid",
+    "host must be a host name such as github.com, with a port if it has one, without a scheme and a path.",
+  );
+}
+
+function show(credential: CredentialView): z.infer<typeof answers.credential> {
+  const { host, kind, username } = credential;
+  return {
+    host,
+    kind,
+    username,
+    createdAt: credential.createdAt.toISOString(),
+    updatedAt: credential.updatedAt.toISOString(),
+  };
+}

@@ -1,0 +1,57 @@
+// Turns whatever went wrong into an answer: a fault into its status and message, everything else into an internal
+// error with an id, whose cause goes to the log only.
+import type { FastifyReply } from "fastify";
+import { Fault, faultTable } from "#lib/fault.ts";
+import type { Log } from "#lib/log.ts";
+
+/** The fault that a caller is told. `requestId` leads to the log when the cause is the platform's. */
+export function faultOf(error: unknown, requestId: string): Fault {
+  if (error instanceof Fault) return error;
+  const code = codeOf(error);
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
+    return new Fault("too_large", "The body is too large: at most 1 MiB is taken.", { cause: error });
+  }
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    return new Fault("unsupported_media_type", 'The body must be JSON, sent with "Content-Type: application/json".', {
+      cause: error,
+    });
+  }
+  if (isDatabaseAway(code, error)) {
+    const text = "The platform's database does not answer at the moment; try again.";
+    return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
+  }
+  if (isClientError(error)) {
+    return new Fault("malformed", "The request cannot be read: its path, headers or body are not well formed.", {
+      cause: error,
+    });
+  }
+  return new Fault("internal", `Internal error; the platform's log says more under the id ${requestId}.`, {
+    cause: error,
+  });
+}
+
+/** Sends a fault and, when it is the platform's own, logs its cause. */
+export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyReply {
+  const { status } = faultTable[fault.code];
+  if (status >= 500) log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
+  if (fault.retryAfterSeconds !== undefined) void reply.header("retry-after", String(fault.retryAfterSeconds));
+  if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
+  return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
+}
+
+function codeOf(error: unknown): string {
+  return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+}
+
+/** Connection errors of Node and of PostgreSQL (refused, reset, shutting down, too many connections), and those of the pool, which have no code. */
+function isDatabaseAway(code: string, error: unknown): boolean {
+  if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;
+  return (
+    error instanceof Error && /^(?:Connection terminated|timeout exceeded when trying to connect)/.test(error.message)
+  );
+}
+
+function isClientError(error: unknown): boolean {
+  if (typeof error !== "object" || error === null || !("statusCode" in error)) return false;
+  return typeof error.statusCode === "number" && error.statusCode >= 400 && error.statusCode < 500;
+}

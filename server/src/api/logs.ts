@@ -1,0 +1,104 @@
+// Logs of builds and apps, in pages; a build's log also live.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import type { Apps } from "#apps/app.ts";
+import type { ReplicaId, RunId } from "#lib/ids.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppLogs } from "#logs/app-log.ts";
+import type { BuildLogs } from "#logs/build-log.ts";
+import { streamBuildLog, type StreamParts } from "./build-log-stream.ts";
+import { appOf, buildOf, projectOf, type Call, type Handler } from "./call.ts";
+import { showAppLine, showLine } from "./show-line.ts";
+
+type Parts = Omit<StreamParts, "buildLogs"> & {
+  readonly apps: Apps;
+  readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
+  readonly appLogs: Pick<AppLogs, "page">;
+};
+
+export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
+  return {
+    getBuildLogs: (call) => (wantsStream(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
+    getAppLogs: (call) => pageOfApp(call, parts),
+  };
+}
+
+function wantsStream({ request, query }: Call): boolean {
+  if (request.method !== "GET") return false;
+  return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
+}
+
+async function pageOfBuild(call: Call, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
+  const place = buildOf(call);
+  // Read first: lines that come between the two reads belong to a status that is still open.
+  const { status } = await builds.get(place);
+  const after = lineNumber(call.query["nextToken"]) ?? 0;
+  const { lines, hasMore } = await buildLogs.page(place.buildId, { after, limit: Number(call.query["pageSize"]) });
+  const last = lines.at(-1);
+  return {
+    logs: lines.map((line) => showLine(place.buildId, line)),
+    status,
+    hasMore,
+    ...(last === undefined || !hasMore ? {} : { nextPageToken: String(last.number) }),
+  };
+}
+
+async function followBuild(call: Call, parts: Parts): Promise<undefined> {
+  const { request, reply } = call;
+  const place = buildOf(call);
+  await parts.builds.get(place);
+  const lastEventId = request.headers["last-event-id"];
+  const after = lineNumber(lastEventId) ?? lineNumber(call.query["nextToken"]) ?? 0;
+  reply.hijack();
+  const response = reply.raw;
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) response.setHeader(name, value);
+  }
+  response.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-store",
+    "x-accel-buffering": "no",
+  });
+  await streamBuildLog({ response, place, after, requestId: request.id }, parts);
+  return undefined;
+}
+
+/** The number of a line that a client saw last; null: none was named. Throws `Fault("invalid")`. */
+function lineNumber(given: unknown): number | null {
+  if (given === undefined || given === null || given === "") return null;
+  if (typeof given === "string" && /^\d{1,9}$/.test(given)) return Number(given);
+  throw new Fault("invalid", "nextToken and Last-Event-ID must be the number of a line of this log.");
+}
+
+async function pageOfApp(call: Call, { apps, appLogs }: Parts): Promise<z.infer<typeof answers.appLogPage>> {
+  const appId = appOf(call);
+  await apps.require(projectOf(call), appId);
+  const { query } = call;
+  // The kinds and choices of the values were checked by the contract's rows.
+  const { lines, nextToken } = await appLogs.page(appId, {
+    container: query["container"] as ReplicaId | null,
+    runId: query["runId"] as RunId | null,
+    stream: query["stream"] as "stdout" | "stderr" | null,
+    search: query["search"] as string | null,
+    afterDate: time("afterDate", query["afterDate"]),
+    beforeDate: time("beforeDate", query["beforeDate"]),
+    direction: query["direction"] as "forward" | "backward",
+    pageSize: Number(query["pageSize"]),
+    nextToken: query["nextToken"] as string | null,
+  });
+  return {
+    logs: lines.map(showAppLine),
+    hasMore: nextToken !== null,
+    ...(nextToken === null ? {} : { nextPageToken: nextToken }),
+  };
+}
+
+function time(name: string, given: unknown): number | null {
+  if (typeof given !== "string") return null;
+  const at = Date.parse(given);
+  if (Number.isFinite(at)) return at;
+  throw new Fault(
+    "invalid",
+    `${name} is "${given}", but must be a time that the calendar has, of the form 2026-01-31T12:00:00Z.`,
+  );
+}

@@ -1,0 +1,43 @@
+// How many times something may be done within a minute, by key (a project), in memory of this platform.
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+
+const windowMs = 60_000;
+/** Keys that are looked through when they have become so many; those without a recent use are forgotten. */
+const keysMost = 10_000;
+
+/** A sliding window: at most `most` uses of a key within any minute. */
+export class RateLimit {
+  readonly #most: number;
+  readonly #clock: Clock;
+  readonly #uses = new Map<string, number[]>();
+
+  constructor(options: { readonly most: number; readonly clock: Clock }) {
+    this.#most = options.most;
+    this.#clock = options.clock;
+  }
+
+  /** Counts one use. Throws `Fault("rate_limited")`, which counts nothing, with the seconds until there is room again. */
+  take(key: string): void {
+    const now = this.#clock.monotonicMs();
+    const recent = (this.#uses.get(key) ?? []).filter((usedAt) => usedAt > now - windowMs);
+    const [oldest] = recent;
+    if (recent.length >= this.#most && oldest !== undefined) {
+      const retryAfterSeconds = Math.max(1, Math.ceil((oldest + windowMs - now) / 1000));
+      throw new Fault(
+        "rate_limited",
+        `The project has started ${recent.length} deployments within a minute, which is the limit; try again in ${retryAfterSeconds} s.`,
+        { retryAfterSeconds },
+      );
+    }
+    recent.push(now);
+    this.#uses.set(key, recent);
+    if (this.#uses.size > keysMost) this.#forgetOld(now);
+  }
+
+  #forgetOld(now: number): void {
+    for (const [key, uses] of this.#uses) {
+      if ((uses.at(-1) ?? 0) <= now - windowMs) this.#uses.delete(key);
+    }
+  }
+}

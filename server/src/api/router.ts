@@ -1,0 +1,146 @@
+// Registers the routes of the contract's table: for each the access check, the audit row of what was refused, and the
+// function that answers. A path that is known with another method is answered 405, everything else 404.
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { routeIds, routes, type Route, type RouteId } from "@slipway/contract/routes.ts";
+import { actorOf, type Caller } from "#accounts/caller.ts";
+import type { TokenCheck } from "#accounts/token-check.ts";
+import type { Attempts } from "#apps/attempts.ts";
+import type { ProjectList } from "#apps/project-list.ts";
+import type { AuditAction } from "#audit/actions.ts";
+import { anonymousActor, type By } from "#audit/actor.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { authenticate, authorize } from "./access.ts";
+import { pathPart, type Handler } from "./call.ts";
+import { faultOf, sendFault } from "./errors.ts";
+import { readQuery } from "./parameters.ts";
+
+export type RouterParts = {
+  readonly tokens: Pick<TokenCheck, "check">;
+  readonly projects: ProjectList;
+  readonly attempts: Attempts;
+  readonly log: Log;
+};
+
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+/** What was found out about a request that has shown a valid token. */
+const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly caller: Caller }>();
+
+/** Adds all routes and the answers to errors. */
+export function addRoutes(
+  api: FastifyInstance,
+  handlers: Readonly<Record<RouteId, Handler>>,
+  parts: RouterParts,
+): void {
+  for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
+  const paths = new Set<string>(routeIds.map((id) => routes[id].path));
+  for (const path of paths) addOtherMethods(api, path);
+  api.setNotFoundHandler(() => {
+    throw new Fault("not_found", "There is nothing at this path; /openapi.json lists what there is.");
+  });
+  api.setErrorHandler(async (error: FastifyError, request, reply) => {
+    const fault = faultOf(error, request.id);
+    await recordRefusal(fault, request, parts);
+    return sendFault(fault, reply, parts.log);
+  });
+}
+
+function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: RouterParts): void {
+  api.route({
+    method: route.method,
+    url: urlOf(route.path),
+    // Before the body is read: whoever has no right to send it is told so, whatever it holds.
+    onRequest: async (request) => {
+      if (route.access === "public") return;
+      const caller = await authenticate(request, parts.tokens);
+      known.set(request, { route, caller });
+      await authorize({ caller, route, request }, parts.projects);
+    },
+    handler: async (request, reply) => {
+      const caller = known.get(request)?.caller ?? null;
+      const query = route.query === undefined ? {} : readQuery(route.query, request.query as Record<string, unknown>);
+      const call = { request, reply, route, caller, by: byOf(request, caller), query, body: request.body };
+      const answer = await handle(call);
+      if (answer === undefined) return reply;
+      return reply.code(route.status).send(answer);
+    },
+  });
+}
+
+/** What a known caller tried and was refused goes into the log of the caller's own project: nobody writes into another's. */
+async function recordRefusal(fault: Fault, request: FastifyRequest, { attempts, log }: RouterParts): Promise<void> {
+  const found = known.get(request);
+  // The assignment also checks that the contract names only actions that there are; `access.ts` does so for permissions.
+  const action: AuditAction | null = found?.route.audit ?? null;
+  if (found === undefined || action === null) return;
+  const { caller } = found;
+  const projectId = caller.projectId ?? knownProject(request, fault);
+  const attempt = {
+    projectId,
+    action,
+    by: byOf(request, caller),
+    resource: resourceOf(request),
+    reason: fault.message,
+  };
+  try {
+    await attempts.recordFailure(attempt);
+  } catch (error) {
+    log.error({ err: error, requestId: request.id, action }, "a refused attempt could not be recorded");
+  }
+}
+
+/** The project that an operator acted on, unless it was refused because there is none. */
+function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
+  const named = pathPart(request, "project_id");
+  const isThere =
+    named !== undefined && !(fault.code === "not_found" && fault.message.startsWith("There is no such project"));
+  return isThere ? (named as ProjectId) : null;
+}
+
+function resourceOf(request: FastifyRequest): { type: string; id: string } {
+  for (const [type, part] of resourceParts) {
+    const id = pathPart(request, part);
+    if (id !== undefined) return { type, id };
+  }
+  return { type: "platform", id: "" };
+}
+
+/** The most specific part of the path first. */
+const resourceParts = [
+  ["build", "build_id"],
+  ["app", "app_id"],
+  ["git_credential", "host"],
+  ["project", "project_id"],
+] as const;
+
+function byOf(request: FastifyRequest, caller: Caller | null): By {
+  const userAgent = request.headers["user-agent"] ?? null;
+  return {
+    actor: caller === null ? anonymousActor : actorOf(caller),
+    request: { id: request.id, address: request.ip ?? null, userAgent },
+  };
+}
+
+/** 405 for the methods that a known path does not have, and OPTIONS; both name those that it has. */
+function addOtherMethods(api: FastifyInstance, path: string): void {
+  const has = new Set<string>(routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method));
+  if (has.has("GET")) has.add("HEAD");
+  const allow = [...has, "OPTIONS"].join(", ");
+  api.route({
+    method: methods.filter((method) => !has.has(method)),
+    url: urlOf(path),
+    onRequest: (request, reply, _done) => {
+      void reply.header("allow", allow);
+      throw new Fault("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}.`);
+    },
+    handler: () => undefined,
+  });
+  api.options(urlOf(path), (_request, reply: FastifyReply) => reply.header("allow", allow).code(204).send());
+}
+
+/** `{name}` as Fastify writes it. */
+function urlOf(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ":$1");
+}

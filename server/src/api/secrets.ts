@@ -1,0 +1,34 @@
+// Secrets of projects and apps: flat maps.
+import { readSecretMap, type SecretMap, type SecretPlace, type Secrets } from "#apps/secrets.ts";
+import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+
+type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
+
+export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
+  const read = async (call: Call, place: SecretPlace): Promise<object> => shown(await secrets.read(place, call.by));
+  const replace = async (call: Call, place: SecretPlace): Promise<object> => {
+    const { changed } = await secrets.replace(place, readSecretMap(call.body), call.by);
+    return {
+      message: `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed; replicas see it when they start.`,
+    };
+  };
+  return {
+    getProjectSecrets: (call) => read(call, ofProject(call)),
+    setProjectSecrets: (call) => replace(call, ofProject(call)),
+    getAppSecrets: (call) => read(call, ofApp(call)),
+    setAppSecrets: (call) => replace(call, ofApp(call)),
+  };
+}
+
+function ofProject(call: Call): SecretPlace {
+  return { projectId: projectOf(call), appId: null };
+}
+
+function ofApp(call: Call): SecretPlace {
+  return { projectId: projectOf(call), appId: appOf(call) };
+}
+
+/** The one place where secrets leave the platform: to a caller who may read them. */
+function shown(secrets: SecretMap): Record<string, string> {
+  return Object.fromEntries([...secrets].map(([name, value]) => [name, value.reveal()]));
+}

@@ -1,0 +1,96 @@
+// The management API: a Fastify instance without a listener of its own. The platform hands it the requests that are not
+// calls of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
+import { randomUUID } from "node:crypto";
+import { fastify, type FastifyError, type FastifyInstance } from "fastify";
+import type { SigningKeys } from "#accounts/keys.ts";
+import type { TokenCheck } from "#accounts/token-check.ts";
+import type { UseCases } from "#apps/use-cases.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Log } from "#lib/log.ts";
+import type { AppLogs } from "#logs/app-log.ts";
+import type { BuildLogs } from "#logs/build-log.ts";
+import { appHandlers } from "./apps.ts";
+import { buildHandlers } from "./builds.ts";
+import { credentialHandlers } from "./credentials.ts";
+import { faultOf, sendFault } from "./errors.ts";
+import { logHandlers } from "./logs.ts";
+import { addPages } from "./pages.ts";
+import { platformHandlers } from "./platform-info.ts";
+import { RateLimit } from "./rate-limit.ts";
+import { addRoutes } from "./router.ts";
+import { secretHandlers } from "./secrets.ts";
+import { setSecurityHeaders } from "./security-headers.ts";
+import type { Urls } from "./urls.ts";
+
+export type ApiParts = {
+  /** `useCases(…)` of `#apps/use-cases.ts`. */
+  readonly useCases: UseCases;
+  readonly tokens: Pick<TokenCheck, "check">;
+  readonly keys: Pick<SigningKeys, "jwks">;
+  readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
+  readonly appLogs: Pick<AppLogs, "page">;
+  /** Asked for each answer, since the port is known only once the platform listens. */
+  readonly urls: () => Urls;
+  readonly deploysPerMinute: number;
+  readonly log: Log;
+  readonly clock?: Clock;
+};
+
+/** The largest JSON body, in bytes. */
+const bodyBytesMost = 1_048_576;
+/** A secret's name is at most 253 characters long; so are hosts. */
+const pathPartLengthMost = 300;
+
+/** Makes the instance; call `ready()` before use and `close()` at the end, which also ends live logs. */
+export function createApi(parts: ApiParts): FastifyInstance {
+  const { useCases, log, clock = systemClock } = parts;
+  const stopping = new AbortController();
+  const api = fastify({
+    logger: false,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    bodyLimit: bodyBytesMost,
+    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMost },
+    frameworkErrors: (error: FastifyError, request, reply) => {
+      void reply.header("x-request-id", request.id);
+      setSecurityHeaders(reply);
+      void sendFault(faultOf(error, request.id), reply, log);
+    },
+  });
+  readJsonBodies(api);
+  api.addHook("onRequest", (request, reply, done) => {
+    void reply.header("x-request-id", request.id);
+    setSecurityHeaders(reply);
+    done();
+  });
+  api.addHook("preClose", (done) => {
+    stopping.abort(new Error("the platform is stopping"));
+    done();
+  });
+  const stream = { builds: useCases.builds, buildLogs: parts.buildLogs, clock, log, stopping: stopping.signal };
+  const handlers = {
+    ...appHandlers({ ...useCases, urls: parts.urls, limit: new RateLimit({ most: parts.deploysPerMinute, clock }) }),
+    ...buildHandlers({ ...useCases, urls: parts.urls }),
+    ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
+    ...secretHandlers(useCases),
+    ...credentialHandlers(useCases),
+    ...platformHandlers({ keys: parts.keys, urls: parts.urls }),
+  };
+  addRoutes(api, handlers, { tokens: parts.tokens, projects: useCases.projects, attempts: useCases.attempts, log });
+  addPages(api);
+  return api;
+}
+
+/** Only JSON is taken. An empty body is none, also when a content type is named: clients do so with every request. */
+function readJsonBodies(api: FastifyInstance): void {
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
+    if (text === "") return done(null, undefined);
+    try {
+      done(null, JSON.parse(String(text)));
+    } catch (error) {
+      done(new Fault("malformed", "The body is not valid JSON.", { cause: error }));
+    }
+  });
+}

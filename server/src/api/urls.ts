@@ -1,0 +1,32 @@
+// Addresses that answers hold.
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+
+/** Where the platform is reached, without a slash at the end. */
+export type Urls = {
+  readonly baseUrl: string;
+  /** Calls of apps are below `{apiUrl}/v4/`. */
+  readonly apiUrl: string;
+  readonly dashboardUrl: string;
+};
+
+/** An app's page. */
+export function appPage(urls: Urls, { projectId, appId }: { projectId: ProjectId; appId: AppId }): string {
+  return `${urls.dashboardUrl}/projects/${projectId}/apps/${appId}`;
+}
+
+type BuildPlace = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
+
+/** A build's page. */
+export function buildPage(urls: Urls, place: BuildPlace): string {
+  return `${appPage(urls, place)}/builds/${place.buildId}`;
+}
+
+/** A build's log in the API. */
+export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildPlace): string {
+  return `${urls.baseUrl}/v2/projects/${projectId}/apps/${appId}/builds/${buildId}/logs`;
+}
+
+/** Where an app is called. */
+export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): string {
+  return `${urls.apiUrl}/v4/${projectId}/${appName}`;
+}

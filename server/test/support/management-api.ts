@@ -1,0 +1,150 @@
+// The management API on a real socket and a real database, with everything behind it but the work on builds: what the
+// API answers is tested here, what becomes of a build elsewhere.
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
+import { type TokenKind } from "#accounts/caller.ts";
+import { SigningKeys } from "#accounts/keys.ts";
+import type { Role } from "#accounts/permissions.ts";
+import { createPerson, createProject } from "#accounts/projects.ts";
+import { TokenCheck } from "#accounts/token-check.ts";
+import { issueToken, type TokenWish } from "#accounts/tokens.ts";
+import { createApi } from "#api/server.ts";
+import { useCases, type UseCases } from "#apps/use-cases.ts";
+import { platformActor, type By } from "#audit/actor.ts";
+import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import { AppLogs } from "#logs/app-log.ts";
+import { BuildLogs } from "#logs/build-log.ts";
+import type { Db } from "#store/database.ts";
+import { Notifications } from "#store/notify.ts";
+import { testDatabase } from "./database.ts";
+
+export type ApiAnswer = {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Parsed when it is JSON, else the text. */
+  readonly body: any;
+};
+
+export type ApiUnderTest = {
+  readonly db: Db;
+  readonly baseUrl: string;
+  readonly projectId: ProjectId;
+  /** The owner's service account. */
+  readonly token: string;
+  readonly useCases: UseCases;
+  readonly buildLogs: BuildLogs;
+  readonly appLogs: AppLogs;
+  readonly notifications: Notifications;
+  readonly sealer: Sealer;
+  /** A call with the owner's token; `token: null` sends none. */
+  call(method: string, path: string, options?: CallOptions): Promise<ApiAnswer>;
+  /** Another token of the project, or of another one. */
+  issue(wish: { kind: TokenKind; role?: Role; projectId?: ProjectId; name?: string }): Promise<string>;
+  /** Another project with an owner. */
+  addProject(name: string): Promise<ProjectId>;
+};
+
+export type CallOptions = {
+  readonly body?: unknown;
+  /** Sent as it is, instead of `body` as JSON. */
+  readonly text?: string;
+  readonly token?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+export const testBy: By = { actor: platformActor };
+
+/** Starts it on a free port; everything is closed after the test. */
+export async function startManagementApi(
+  t: TestContext,
+  options: { readonly deploysPerMinute?: number; readonly clock?: Clock } = {},
+): Promise<ApiUnderTest> {
+  const clock = options.clock ?? systemClock;
+  const { db, url } = await testDatabase(t);
+  const sealer = new Sealer([randomBytes(32).toString("hex")]);
+  const notifications = new Notifications({ url, log: silentLog });
+  await notifications.start();
+  t.after(() => notifications.stop());
+  const keys = new SigningKeys({ sealer, clock });
+  await keys.rotate(db, testBy);
+  await keys.load(db);
+  const tokens = new TokenCheck({ db, keys, notifications, clock });
+  t.after(() => tokens.close());
+  const buildLogs = new BuildLogs({ db, notifications, clock, log: silentLog });
+  const appLogs = new AppLogs({ db, notifications, clock });
+  const cases = useCases({ db, sealer, desk: { receiveBuild, rebuild, requestCancel }, providers: ["aws", "local"] });
+  let baseUrl = "";
+  const api = createApi({
+    useCases: cases,
+    tokens,
+    keys,
+    buildLogs,
+    appLogs,
+    urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
+    deploysPerMinute: options.deploysPerMinute ?? 1000,
+    log: silentLog,
+    clock,
+  });
+  await api.ready();
+  const server = createServer((request, response) => api.routing(request, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(async () => {
+    await api.close();
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  });
+  const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
+    const project = projectId ?? ownProject;
+    const wish: TokenWish =
+      kind === "operator"
+        ? { kind, expiresAt: null }
+        : kind === "inference"
+          ? { kind, projectId: project }
+          : { kind, projectId: project, role, expiresAt: null };
+    const { token } = await issueToken(db, { wish, name, key: keys.current(), nowMs: clock.now(), by: testBy });
+    return token.reveal();
+  };
+  const addProject: ApiUnderTest["addProject"] = async (name) => {
+    const password = new Secret(randomUUID());
+    const ownerId = await createPerson(db, { email: `${randomUUID()}@example.org`, name: "Owner", password });
+    return await createProject(db, { name, ownerId, by: testBy });
+  };
+  const ownProject = await addProject("first");
+  const token = await issue({ kind: "service_account", name: "owner" });
+  return {
+    ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs, notifications, sealer },
+    ...{ issue, addProject },
+    call: (method, path, given = {}) =>
+      call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
+  };
+}
+
+async function call(given: CallOptions & { method: string; url: string; token: string | null }): Promise<ApiAnswer> {
+  const { method, url, token, body, text } = given;
+  const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const headers = {
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+    ...(sent === undefined ? {} : { "content-type": "application/json" }),
+    ...given.headers,
+  };
+  const response = await fetch(url, {
+    method,
+    headers,
+    redirect: "manual",
+    ...(sent === undefined ? {} : { body: sent }),
+  });
+  const answered = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") && answered !== "";
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(answered) : answered };
+}
