@@ -1,17 +1,9 @@
 // Runs git on repositories that nobody vouches for: one protocol, no hooks, no submodules, no redirects, no LFS, no
 // configuration but this, credentials by environment only. `deploy/source.ts` is its only caller.
 import { join } from "node:path";
+import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
-import type { Secret } from "#lib/secret.ts";
 import type { SourceUrl } from "./source-url.ts";
-
-/** What opens a private repository: a token for http and https, a private key for ssh. */
-export type GitCredential = {
-  readonly kind: "token" | "ssh_key";
-  /** Null: the name that hosts take for tokens. */
-  readonly username: string | null;
-  readonly secret: Secret;
-};
 
 /** Files that ssh needs; made by the caller. */
 export type SshFiles = { readonly keyFile: string | null; readonly knownHostsFile: string };
@@ -39,6 +31,8 @@ export type GitResult = {
 
 /** The username that git hosts take together with a token when none is named. */
 const tokenUsername = "x-access-token";
+/** The user that git hosts have for ssh. */
+const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
 
 /** Settings that hold for every run, whatever the machine is configured to. */
@@ -130,7 +124,7 @@ export class Git {
       GIT_LFS_SKIP_SMUDGE: "1",
       // An empty list allows none at all.
       GIT_ALLOW_PROTOCOL: protocol ?? "",
-      ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote.ssh), GIT_SSH_VARIANT: "ssh" } : {}),
+      ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote), GIT_SSH_VARIANT: "ssh" } : {}),
       ...configVariables(config),
     };
   }
@@ -157,7 +151,8 @@ function configVariables(config: readonly (readonly [string, string])[]): Record
  * ssh without the machine's own configuration, agent and keys. The first key that a host shows is kept per project, and
  * another one is refused later (see docs/decisions/ssh-host-keys.md). git gives this text to a shell, hence the quotes.
  */
-function sshCommand({ keyFile, knownHostsFile }: SshFiles): string {
+function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): string {
+  const { keyFile, knownHostsFile } = ssh;
   const options = [
     "BatchMode=yes",
     "IdentitiesOnly=yes",
@@ -173,6 +168,8 @@ function sshCommand({ keyFile, knownHostsFile }: SshFiles): string {
     "PermitLocalCommand=no",
     "ProxyCommand=none",
   ];
+  // A user in the address wins.
+  if (!/^ssh:\/\/[^/]*@/.test(url.url)) options.push(`User=${credential?.username ?? sshUsername}`);
   const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
   return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])]
     .map(shellQuoted)

@@ -2,12 +2,13 @@
 // without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
 import { lstat, mkdir, readFile, readlink, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
+import type { GitCredential } from "#apps/credentials.ts";
 import { BuildFailed, type BuildLog } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { folderBytes } from "./folder-size.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
-import type { Git, GitCredential, GitResult, GitRun } from "./git.ts";
+import type { Git, GitResult, GitRun } from "./git.ts";
 import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl, type Checked } from "./source-url.ts";
 import { TreeReader, type TreeListing } from "./source-tree.ts";
 

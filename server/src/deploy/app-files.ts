@@ -1,0 +1,34 @@
+// Reads small text files of an app's folder without ever leaving it.
+import { lstatSync, readFileSync, realpathSync } from "node:fs";
+import { join, sep } from "node:path";
+import type { ReadText } from "./requirements.ts";
+
+/** Lists of packages and settings are far smaller. */
+const textBytesMax = 1_000_000;
+
+/** Names of the file that holds an app's settings; the first one that is there counts. */
+const tomlNames = ["slipway.toml", "cerebrium.toml"] as const;
+
+/** A reader for one folder. Gives null for what is not there, is no regular file, is larger than 1 MB, is not UTF-8 or lies outside. */
+export function textReader(appDir: string): ReadText {
+  const root = realpathSync(appDir);
+  return (path) => {
+    try {
+      const real = realpathSync(join(root, path));
+      const stats = lstatSync(real);
+      if (!real.startsWith(root + sep) || !stats.isFile() || stats.size > textBytesMax) return null;
+      return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(real));
+    } catch {
+      return null;
+    }
+  };
+}
+
+/** The settings file of the repository; null when it has none. */
+export function readAppToml(readText: ReadText): { readonly name: string; readonly text: string } | null {
+  for (const name of tomlNames) {
+    const text = readText(name);
+    if (text !== null) return { name, text };
+  }
+  return null;
+}

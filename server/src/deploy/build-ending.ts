@@ -1,0 +1,56 @@
+// What becomes of a build that did not succeed: from the error that ended its work to its state and reason. Pure.
+import { BuildFailed } from "#drivers/builder.ts";
+import { Fault } from "#lib/fault.ts";
+import type { BuildEnd } from "./build-states.ts";
+import { StartFailed } from "./trial.ts";
+
+/** Why the platform itself ended the work on a build; carried by the signal of the work. */
+export class BuildStopped extends Error {
+  override readonly name = "BuildStopped";
+  readonly why: "cancelled" | "timeout" | "lease_lost" | "stopping";
+
+  constructor(why: BuildStopped["why"]) {
+    super(`the work on the build was ended: ${why}`);
+    this.why = why;
+  }
+}
+
+export type Ending =
+  | {
+      readonly kind: "end";
+      readonly to: Exclude<BuildEnd, "success">;
+      readonly reason: string;
+      readonly isUnexpected: boolean;
+    }
+  /** Somebody else has it; nothing is to be written. */
+  | { readonly kind: "leave" }
+  /** The platform stops; the build goes back into the queue. */
+  | { readonly kind: "put_back" };
+
+/** Decides by the error. `timeoutMs` is what the build was allowed. */
+export function endingOf(error: unknown, timeoutMs: number): Ending {
+  if (error instanceof BuildStopped) {
+    if (error.why === "lease_lost") return { kind: "leave" };
+    if (error.why === "stopping") return { kind: "put_back" };
+    if (error.why === "cancelled") return end("cancelled", "Cancelled.");
+    return end(
+      "build_failure",
+      `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines say what took so long; make it shorter and deploy again.`,
+    );
+  }
+  if (error instanceof StartFailed) return end(error.end, error.message);
+  if (error instanceof BuildFailed || (error instanceof Fault && error.code === "invalid")) {
+    return end("build_failure", error.message);
+  }
+  return {
+    ...end(
+      "build_failure",
+      "The platform itself failed while it worked on the build. Try a rebuild; if it happens again, let the operator look for the build's id in the platform's log.",
+    ),
+    isUnexpected: true,
+  };
+}
+
+function end(to: Exclude<BuildEnd, "success">, reason: string): Ending & { readonly kind: "end" } {
+  return { kind: "end", to, reason, isUnexpected: false };
+}

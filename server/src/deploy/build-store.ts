@@ -1,0 +1,199 @@
+// Queries of the build queue. Every change by a worker holds its lease in the condition, names the states it leaves, and
+// notifies; the count tells whether it still was the worker's to make.
+import { sql, type RawBuilder } from "kysely";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { notify } from "#store/notify.ts";
+import { isEnd, statesBefore, takesMax, type BuildState } from "./build-states.ts";
+
+/** What a worker must know of a build. */
+export type BuildRecord = {
+  readonly buildId: BuildId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly appName: string;
+  readonly number: number;
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly configToml: string | null;
+  /** Known from an earlier try or, for a rebuild, from the earlier build. */
+  readonly commit: string | null;
+  readonly settings: AppSettings | null;
+};
+
+/** Unfinished builds that may be begun: neither cancelled nor given up on, and no older one of the same app unfinished. For `Leases.claim`. */
+export const claimable = {
+  where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax} and not exists (
+    select from builds older
+    where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)`,
+  order: sql`created_at, number`,
+};
+
+/** The build; undefined when there is none. */
+export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {
+  const row = await db
+    .selectFrom("builds")
+    .innerJoin("apps", "apps.id", "builds.app_id")
+    .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.request"])
+    .select(["builds.config_toml", "builds.commit_sha", "builds.settings"])
+    .where("builds.id", "=", buildId)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  return {
+    buildId: row.id,
+    projectId: row.project_id,
+    appId: row.app_id,
+    appName: row.name,
+    number: row.number,
+    request: row.request as Readonly<Record<string, unknown>>,
+    configToml: row.config_toml,
+    commit: row.commit_sha,
+    settings: row.settings as AppSettings | null,
+  };
+}
+
+/**
+ * Moves a build, within `tx`; false when the lease is lost, the state does not allow it, or it should go on but was
+ * cancelled meanwhile. An end and `pending` let go of the lease.
+ */
+export async function moveBuild(
+  tx: Tx,
+  move: {
+    readonly buildId: BuildId;
+    readonly held: RawBuilder<boolean>;
+    readonly to: BuildState;
+    readonly reason: string | null;
+    readonly artifact?: Artifact;
+  },
+): Promise<boolean> {
+  const { to } = move;
+  const letsGo = isEnd(to) || to === "pending";
+  let update = tx
+    .updateTable("builds")
+    .set({ status: to, reason: move.reason, updated_at: sql<Date>`clock_timestamp()` })
+    .where(move.held)
+    .where("status", "in", statesBefore(to));
+  if (to === "building") update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
+  if (isEnd(to)) update = update.set({ ended_at: sql<Date>`clock_timestamp()` });
+  if (letsGo) update = update.set({ lease_holder: null, lease_until: null });
+  if (move.artifact !== undefined) update = update.set({ artifact: toJson(move.artifact) });
+  // A build that shall end must not go on; putting it back keeps the wish.
+  if (to === "building" || to === "initializing" || to === "success")
+    update = update.where("cancel_requested_at", "is", null);
+  const moved = await update.returning("id").executeTakeFirst();
+  if (moved === undefined) return false;
+  await notify(tx, "builds", move.buildId);
+  return true;
+}
+
+/** Keeps what was found out on the way; false when the lease is lost. */
+export async function recordProgress(
+  db: Db,
+  held: RawBuilder<boolean>,
+  found: { readonly commit?: string; readonly settings?: AppSettings; readonly reason?: string },
+): Promise<boolean> {
+  const updated = await db
+    .updateTable("builds")
+    .set({
+      updated_at: sql<Date>`clock_timestamp()`,
+      ...(found.commit === undefined ? {} : { commit_sha: found.commit }),
+      ...(found.settings === undefined ? {} : { settings: toJson(found.settings) }),
+      ...(found.reason === undefined ? {} : { reason: found.reason }),
+    })
+    .where(held)
+    .returning("id")
+    .executeTakeFirst();
+  return updated !== undefined;
+}
+
+/** Those of the builds that somebody asked to end. */
+export async function readCancelled(db: Db, buildIds: readonly BuildId[]): Promise<BuildId[]> {
+  const rows = await db
+    .selectFrom("builds")
+    .select("id")
+    .where("id", "in", buildIds)
+    .where("cancel_requested_at", "is not", null)
+    .execute();
+  return rows.map((row) => row.id);
+}
+
+/** Ends builds that nobody works on and that will not be begun again: cancelled ones, and those begun too often. */
+export async function endAbandoned(db: Db): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ id: BuildId }>`
+      update builds set
+        status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
+        reason = case when cancel_requested_at is null
+          then ${`The platform was stopped ${takesMax} times while it worked on this build, so it is not begun again. Deploy again; if it happens once more, let the operator look into the platform's log.`}
+          else 'Cancelled.' end,
+        ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
+      where id in (
+        select id from builds
+        where ended_at is null and (lease_until is null or lease_until < clock_timestamp())
+          and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
+        for update skip locked)
+      returning id`.execute(tx);
+    for (const { id } of rows) await notify(tx, "builds", id);
+  });
+}
+
+/** Makes the release of a build, or gives the one that an earlier try made the new artifact. */
+export async function putRelease(
+  tx: Tx,
+  release: {
+    readonly releaseId: ReleaseId;
+    readonly projectId: ProjectId;
+    readonly appId: AppId;
+    readonly buildId: BuildId;
+    readonly settings: AppSettings;
+    readonly artifact: Artifact;
+  },
+): Promise<ReleaseId> {
+  const content = { settings: toJson(release.settings), artifact: toJson(release.artifact) };
+  const row = await tx
+    .insertInto("releases")
+    .values({
+      id: release.releaseId,
+      project_id: release.projectId,
+      app_id: release.appId,
+      build_id: release.buildId,
+      ...content,
+    })
+    .onConflict((conflict) => conflict.column("build_id").doUpdateSet(content))
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return row.id;
+}
+
+/** Makes a release the one that takes the app's traffic. Locks the app's row. */
+export async function makeLive(tx: Tx, appId: AppId, releaseId: ReleaseId): Promise<void> {
+  await tx
+    .updateTable("releases")
+    .set({ promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())` })
+    .where("id", "=", releaseId)
+    .execute();
+  await tx
+    .updateTable("apps")
+    .set({ live_release_id: releaseId, updated_at: sql<Date>`clock_timestamp()` })
+    .where("id", "=", appId)
+    .execute();
+  await notify(tx, "apps", appId);
+}
+
+/** Artifacts that must stay: of live releases, of releases with replicas, of each app's last `keptMax` releases that were live; and the builds that are not finished. */
+export async function readUsed(
+  db: Db,
+  keptMax: number,
+): Promise<{ readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }> {
+  const { rows } = await sql<{ artifact: Artifact }>`
+    select artifact from (
+      select r.artifact, r.promoted_at is not null as was_live, a.live_release_id = r.id as is_live,
+        exists (select from replicas p where p.release_id = r.id and p.stopped_at is null) as has_replicas,
+        rank() over (partition by r.app_id order by r.promoted_at desc nulls last) as place
+      from releases r join apps a on a.id = r.app_id) as release
+    where is_live or has_replicas or (was_live and place <= ${keptMax})`.execute(db);
+  const unfinished = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
+  return { artifacts: rows.map((row) => row.artifact), building: unfinished.map((row) => row.id) };
+}

@@ -1,0 +1,218 @@
+// The work on one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. Begins
+// anew when it is begun again; every write holds the lease, and every way out ends in a state with a reason.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Builder } from "#drivers/builder.ts";
+import { BuildFailed } from "#drivers/builder.ts";
+import type { Artifact, Driver } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import { newReleaseId, type AppId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import type { Lease, Leases } from "#store/lease.ts";
+import { readAppToml, textReader } from "./app-files.ts";
+import { BuildStopped, endingOf } from "./build-ending.ts";
+import { BuildOutput, type BuildLogSink } from "./build-output.ts";
+import { planBuild } from "./build-plan.ts";
+import { buildSettings, sourceSettings } from "./build-settings.ts";
+import { takesMax, type BuildState } from "./build-states.ts";
+import { moveBuild, putRelease, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
+import { promote } from "./promote.ts";
+import type { Source } from "./source.ts";
+import { runTrial, type CandidateRelease, type TrialStarter } from "./trial.ts";
+
+export type BuildParts = {
+  readonly db: Db;
+  readonly leases: Leases<"builds">;
+  readonly logs: BuildLogSink;
+  readonly source: Source;
+  readonly builder: Builder;
+  readonly driver: Pick<Driver, "name" | "capabilities">;
+  readonly trial: TrialStarter;
+  /** Resolves when the proxy of this process knows the app's live release. */
+  readonly refreshRoute: (appId: AppId) => Promise<void>;
+  /** What the field provider may name. */
+  readonly providers: readonly string[];
+  /** From the start of the work until the trial start. */
+  readonly buildTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Works on the claimed build until it has ended, is put back, or is somebody else's. `stop` is aborted with `BuildStopped`. Never rejects. */
+export async function workOnBuild(parts: BuildParts, lease: Lease<"builds">, stop: AbortSignal): Promise<void> {
+  const { log } = parts;
+  try {
+    const record = await readBuild(parts.db, lease.id);
+    if (record === undefined) return;
+    const work = new BuildWork(parts, { lease, record, stop });
+    await work.run();
+  } catch (error) {
+    // The database did not take the end: the lease runs out, and the build is begun again.
+    log.error({ err: error, buildId: lease.id }, "the work on a build broke off");
+  }
+}
+
+class BuildWork {
+  readonly #parts: BuildParts;
+  readonly #lease: Lease<"builds">;
+  readonly #record: BuildRecord;
+  readonly #stop: AbortSignal;
+  readonly #output: BuildOutput;
+
+  constructor(parts: BuildParts, given: { lease: Lease<"builds">; record: BuildRecord; stop: AbortSignal }) {
+    this.#parts = parts;
+    this.#lease = given.lease;
+    this.#record = given.record;
+    this.#stop = given.stop;
+    this.#output = new BuildOutput({ sink: parts.logs, buildId: given.record.buildId, clock: parts.clock });
+  }
+
+  async run(): Promise<void> {
+    const { appName, number, buildId } = this.#record;
+    if (!(await this.#move("building", null))) {
+      // Cancelled since it was claimed, or claimed by somebody else already: only the first can be written.
+      await this.#move("cancelled", "Cancelled.");
+      return;
+    }
+    const { epoch, isTakenOver } = this.#lease;
+    this.#output.say("source", `Build ${number} of ${appName}.`);
+    if (isTakenOver) {
+      this.#output.say(
+        "source",
+        `The platform was stopped during this build; it begins again (${epoch} of ${takesMax}).`,
+      );
+    }
+    try {
+      const release = await this.#makeRelease();
+      await this.#start(release);
+    } catch (error) {
+      await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);
+    } finally {
+      await this.#parts.source.remove(buildId);
+    }
+  }
+
+  /** Everything up to the release, within the build's time. */
+  async #makeRelease(): Promise<CandidateRelease> {
+    const { clock, buildTimeoutMs, log } = this.#parts;
+    const timeout = new AbortController();
+    const cancelTimeout = clock.after(buildTimeoutMs, () => timeout.abort(new BuildStopped("timeout")));
+    const signal = AbortSignal.any([this.#stop, timeout.signal]);
+    const startMs = clock.monotonicMs();
+    try {
+      const { settings, artifact } = await this.#makeArtifact(signal);
+      this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}.`);
+      return await this.#release(settings, artifact);
+    } catch (error) {
+      if (timeout.signal.aborted && !this.#stop.aborted) {
+        log.debug({ err: error, buildId: this.#record.buildId }, "a build ran out of time");
+        throw timeout.signal.reason;
+      }
+      throw error;
+    } finally {
+      cancelTimeout();
+    }
+  }
+
+  async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
+    const { source, builder, providers, driver } = this.#parts;
+    const { buildId, projectId, appId, commit } = this.#record;
+    const { gitRepo, gitBranch, gitPath } = sourceSettings(this.#record, providers);
+    const { log } = this.#output;
+    const fetched = await source.fetch({ projectId, buildId, gitRepo, gitBranch, gitPath, commit, log, signal });
+    await this.#keep({ commit: fetched.commit });
+    const readText = textReader(fetched.appDir);
+    const decided = buildSettings(this.#record, readAppToml(readText), providers);
+    await this.#keep({ settings: decided.settings });
+    const planned = planBuild({
+      ...{ buildId, projectId, appId, readText },
+      ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven },
+      ...{ capabilities: driver.capabilities, driver: driver.name },
+    });
+    if (!planned.ok) throw new BuildFailed(planned.reason);
+    const { plan, notes, warnings } = planned.value;
+    for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
+    for (const note of notes) this.#output.say("plan", note);
+    signal.throwIfAborted();
+    const artifact = await builder.build(plan, { sourceDir: fetched.appDir, log, signal });
+    signal.throwIfAborted();
+    return { settings: decided.settings, artifact };
+  }
+
+  /** The release and the step to `initializing`, in one transaction. */
+  async #release(settings: AppSettings, artifact: Artifact): Promise<CandidateRelease> {
+    const { db, leases } = this.#parts;
+    const { buildId, projectId, appId } = this.#record;
+    const candidate = { releaseId: newReleaseId(), projectId, appId, buildId, settings, artifact };
+    const releaseId = await db.transaction().execute(async (tx) => {
+      const held = leases.held(this.#lease);
+      const isMoved = await moveBuild(tx, { buildId, held, to: "initializing", reason: null, artifact });
+      return isMoved ? await putRelease(tx, candidate) : null;
+    });
+    if (releaseId === null) throw await this.#whyNotMine();
+    this.#output.say("start", "App created. Checking that it starts correctly...");
+    return { ...candidate, releaseId };
+  }
+
+  async #start(release: CandidateRelease): Promise<void> {
+    const { db, leases, trial, clock, refreshRoute } = this.#parts;
+    const tookMs = await runTrial({
+      ...{ starter: trial, release, clock, signal: this.#stop },
+      onLine: ({ stream, text }) => this.#output.log("start", stream, text),
+      onWait: async (reason) => {
+        this.#output.say("start", `Waiting: ${reason}`);
+        await this.#keep({ reason });
+      },
+    });
+    this.#output.say("start", `App initialized in ${secondsText(tookMs)}.`);
+    this.#output.say("release", "App started successfully!");
+    await this.#output.flush();
+    const isPromoted = await promote({ db, refreshRoute }, { release, held: leases.held(this.#lease) });
+    if (!isPromoted) throw await this.#whyNotMine();
+  }
+
+  async #endBy(error: unknown): Promise<void> {
+    const { log, buildTimeoutMs } = this.#parts;
+    const ending = endingOf(error, buildTimeoutMs);
+    const { buildId } = this.#record;
+    if (ending.kind === "leave") return log.warn({ buildId }, "a build was left to whoever has it now");
+    if (ending.kind === "put_back") {
+      this.#output.say("release", "The platform stops; the build goes on when it is back.");
+      await this.#output.flush();
+      await this.#move("pending", null);
+      return;
+    }
+    if (ending.isUnexpected) log.error({ err: error, buildId }, "a build failed unexpectedly");
+    this.#output.say("release", ending.to === "cancelled" ? ending.reason : `Error: ${ending.reason}`);
+    if (ending.to !== "cancelled") this.#output.say("release", endLines[ending.to]);
+    await this.#output.flush();
+    await this.#move(ending.to, ending.reason);
+  }
+
+  async #move(to: BuildState, reason: string | null): Promise<boolean> {
+    const { db, leases } = this.#parts;
+    const held = leases.held(this.#lease);
+    return await db.transaction().execute((tx) => moveBuild(tx, { buildId: this.#record.buildId, held, to, reason }));
+  }
+
+  async #keep(found: Parameters<typeof recordProgress>[2]): Promise<void> {
+    const { db, leases } = this.#parts;
+    if (!(await recordProgress(db, leases.held(this.#lease), found))) throw new BuildStopped("lease_lost");
+  }
+
+  /** A step was not taken: the build was cancelled a moment ago, or the lease is lost. */
+  async #whyNotMine(): Promise<BuildStopped> {
+    const isHeld = await recordProgress(this.#parts.db, this.#parts.leases.held(this.#lease), {});
+    return new BuildStopped(isHeld ? "cancelled" : "lease_lost");
+  }
+}
+
+const endLines = {
+  build_failure: "Error: App build failed",
+  init_failure: "Error: App failed to start",
+  init_timeout: "Error: App did not become ready in time",
+} as const;
+
+function secondsText(ms: number): string {
+  return ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : `${Math.round(ms / 1000)}s`;
+}

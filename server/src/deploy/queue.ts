@@ -1,0 +1,108 @@
+// Works on builds: claims what is waiting, as many at once as allowed and one per app, ends what is cancelled, takes back
+// what a killed platform left. The rows are the queue; several platforms may work on one database.
+import { randomUUID } from "node:crypto";
+import type { BuildId } from "#lib/ids.ts";
+import { Loop } from "#lib/loop.ts";
+import { Leases, type Lease } from "#store/lease.ts";
+import type { Notifications } from "#store/notify.ts";
+import { BuildStopped } from "./build-ending.ts";
+import { claimable, endAbandoned, readCancelled, readUsed } from "./build-store.ts";
+import { workOnBuild, type BuildParts } from "./build.ts";
+import type { Git } from "./git.ts";
+
+export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
+  readonly git: Git;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly buildsAtOnce: number;
+  /** How long a killed platform's builds wait before they are taken back. */
+  readonly leaseMs?: number;
+};
+
+type RunningBuild = { readonly control: AbortController; readonly done: Promise<void> };
+
+const leaseMsDefault = 15_000;
+/** Nudges come by NOTIFY; this is for leases that run out and for a broken connection. */
+const intervalMs = 2000;
+/** Artifacts of so many earlier releases of an app are kept. */
+const releasesKeptMax = 3;
+const gitLeast = [2, 31] as const;
+
+/** The builds of one platform. `start()` once; `stop()` puts what runs back into the queue. */
+export class BuildQueue {
+  readonly #options: BuildQueueOptions;
+  readonly #leases: Leases<"builds">;
+  readonly #loop: Loop;
+  readonly #running = new Map<BuildId, RunningBuild>();
+  #unlisten: (() => void) | undefined;
+  /** There may be artifacts that nothing needs. */
+  #isUntidy = true;
+
+  constructor(options: BuildQueueOptions) {
+    const { db, log, clock } = options;
+    this.#options = options;
+    this.#leases = new Leases({
+      ...{ db, log, clock, table: "builds" },
+      holder: `builds-${randomUUID()}`,
+      leaseMs: options.leaseMs ?? leaseMsDefault,
+    });
+    this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
+  }
+
+  /** Looks at git, and begins to work. */
+  async start(): Promise<void> {
+    const { git, log, notifications } = this.#options;
+    const version = await git.version(AbortSignal.timeout(10_000));
+    const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
+    if (version === null) log.warn("git is not installed: no app can be deployed");
+    else if (major < gitLeast[0] || (major === gitLeast[0] && minor < gitLeast[1])) {
+      log.warn({ git: version }, `git is too old to fetch safely: ${gitLeast.join(".")} or newer is needed`);
+    } else log.info({ git: version }, "git is there");
+    this.#unlisten = notifications.listen("builds", () => this.#loop.nudge());
+    this.#loop.start();
+  }
+
+  /** Resolves when no build is worked on any more. */
+  async stop(): Promise<void> {
+    this.#unlisten?.();
+    await this.#loop.stop();
+    const running = [...this.#running.values()];
+    for (const { control } of running) control.abort(new BuildStopped("stopping"));
+    await Promise.all(running.map(({ done }) => done));
+  }
+
+  async #turn(): Promise<void> {
+    const { db, buildsAtOnce } = this.#options;
+    await endAbandoned(db);
+    const ids = [...this.#running.keys()];
+    const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
+    for (const id of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled"));
+    const room = buildsAtOnce - this.#running.size;
+    const leases = room <= 0 ? [] : await this.#leases.claim({ ...claimable, limit: room });
+    for (const lease of leases) this.#begin(lease);
+    if (this.#running.size === 0 && this.#isUntidy) await this.#tidy();
+  }
+
+  #begin(lease: Lease<"builds">): void {
+    const control = new AbortController();
+    const kept = this.#leases.keep(lease);
+    kept.signal.addEventListener("abort", () => control.abort(new BuildStopped("lease_lost")), { once: true });
+    const work = async (): Promise<void> => {
+      try {
+        await workOnBuild({ ...this.#options, leases: this.#leases }, lease, control.signal);
+      } finally {
+        await kept.stop();
+        this.#running.delete(lease.id);
+        this.#isUntidy = true;
+        this.#loop.nudge();
+      }
+    };
+    this.#running.set(lease.id, { control, done: work() });
+  }
+
+  /** While nothing is built here, so that nothing is dropped that a build is about to use. */
+  async #tidy(): Promise<void> {
+    const { db, builder } = this.#options;
+    await builder.collect(await readUsed(db, releasesKeptMax));
+    this.#isUntidy = false;
+  }
+}

@@ -1,0 +1,309 @@
+// From a requested build to a release that takes traffic, and every way in which that can fail or be ended.
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { rebuild, requestCancel } from "#deploy/receive.ts";
+import type { TrialStarter } from "#deploy/trial.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import { processArtifact } from "#drivers/process/artifact.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId } from "#lib/ids.ts";
+import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import { testDatabase } from "#test/support/database.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
+import { until } from "#test/support/until.ts";
+
+const good = { ok: true } as const;
+
+async function open(
+  t: TestContext,
+  given: { trial?: TrialStarter; git?: GitServerOptions; buildsAtOnce?: number; buildTimeoutMs?: number } = {},
+) {
+  const database = await testDatabase(t);
+  const folder = temporaryFolder(t, "deploy");
+  const server = await startGitServer(t, given.git);
+  const refreshed: AppId[] = [];
+  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed };
+  const start = (
+    trial: TrialStarter = given.trial ?? playedTrial(() => good),
+    buildsAtOnce = given.buildsAtOnce ?? 2,
+  ) => startQueue(t, { ...parts, trial, buildsAtOnce, buildTimeoutMs: given.buildTimeoutMs ?? 60_000 });
+  return { ...database, folder, server, refreshed, parts, start };
+}
+
+async function leftovers(folder: string): Promise<string[]> {
+  const sources = await readdir(join(folder, "sources")).catch(() => []);
+  const builds = await readdir(join(folder, "builds")).catch(() => []);
+  return [...sources, ...builds].filter((name) => name !== "known-hosts" && name !== "cache");
+}
+
+test("a build goes from the branch's head to a live release, and says each step", async (t) => {
+  const trial = playedTrial(([release, { onLine }]) => {
+    onLine({
+      replicaId: "r" as never,
+      at: 0,
+      stream: "stdout",
+      runId: null,
+      text: `hello from ${release.settings.name}`,
+    });
+    return good;
+  });
+  const { db, server, start, refreshed } = await open(t, { trial });
+  const commit = await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
+  const app = await createApp(db);
+  const { buildId, number, status } = await requestBuild(db, app);
+  assert.deepEqual([number, status], [1, "pending"]);
+  await start();
+  const { row, log } = await buildInState(db, buildId, ["success"]);
+  assert.equal(row.commit_sha, commit);
+  assert.equal(row.reason, null);
+  assert.ok(row.started_at !== null && row.ended_at !== null && row.lease_holder === null);
+  assert.equal((row.settings as { gitRepo: string }).gitRepo, "acme/app");
+  const release = await db.selectFrom("releases").selectAll().where("build_id", "=", buildId).executeTakeFirstOrThrow();
+  assert.ok(release.promoted_at !== null);
+  const { live_release_id } = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
+  assert.equal(live_release_id, release.id);
+  assert.deepEqual(refreshed, [app.appId]);
+  const artifact = processArtifact(release.artifact as Artifact);
+  assert.equal(await readFile(join(artifact.appDir, "main.py"), "utf8"), "def run(): return 1\n");
+  const audit = await db.selectFrom("audit_log").select(["action", "actor_type", "resource_id"]).execute();
+  assert.deepEqual(audit, [{ action: "app.promote", actor_type: "platform", resource_id: app.appId }]);
+  assert.match(
+    log.join("\n"),
+    /Build 1 of app\.\n.*Fetching branch main[^]*App built in [^]*hello from app[^]*App initialized in [^]*App started successfully!$/,
+  );
+});
+
+test("what cannot be built ends as build_failure, with the reason and what to do as its last lines", async (t) => {
+  const { db, server, start, folder } = await open(t);
+  await server.createRepo("acme", "app", { "README.md": "" });
+  await server.createRepo("acme", "bad", { "main.py": "", "cerebrium.toml": "[cerebrium.hardware]\ncpu = 9999\n" });
+  await server.createRepo("acme", "cmd", {
+    "main.py": "",
+    "cerebrium.toml": '[cerebrium.deployment]\nshell_commands = ["exit 7"]\n',
+  });
+  await start();
+  const cases: [Record<string, unknown>, RegExp][] = [
+    [{}, /^There is no main\.py in the repository's root/],
+    [{ gitBranch: "nope" }, /^The branch "nope" does not exist in acme\/app; it has: main\./],
+    [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
+    [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],
+    [{ gitRepo: "acme/cmd" }, /^Command 1 of shell_commands ended with exit code 7: exit 7\./],
+    [{ runtime: "custom", dockerfilePath: "README.md" }, /process driver cannot do; the docker driver can/],
+  ];
+  for (const [index, [request, expected]] of cases.entries()) {
+    const app = await createApp(db, { name: `app-${index}`, request });
+    const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["build_failure"]);
+    assert.match(row.reason ?? "", expected);
+    assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App build failed"]);
+    assert.equal((await db.selectFrom("releases").select("id").where("app_id", "=", app.appId).execute()).length, 0);
+  }
+  await until("nothing is left", async () => (await leftovers(folder)).length === 0);
+});
+
+test("an app that does not start ends as init_failure with its own words in the log; the live release stays", async (t) => {
+  let outcome: Awaited<ReturnType<TrialStarter["tryRelease"]>> = good;
+  const trial = playedTrial(([, { onLine }]) => {
+    if (!outcome.ok)
+      onLine({ replicaId: "r" as never, at: 0, stream: "stderr", runId: null, text: "ImportError: no module named x" });
+    return outcome;
+  });
+  const { db, server, start } = await open(t, { trial });
+  await server.createRepo("acme", "app", { "main.py": "" });
+  await start();
+  const app = await createApp(db);
+  await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
+  const { live_release_id: live } = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
+  for (const [kind, status] of [
+    ["failed", "init_failure"],
+    ["timeout", "init_timeout"],
+  ] as const) {
+    outcome = { ok: false, kind, reason: "The replica ended with exit code 1." };
+    const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, [status]);
+    assert.match(row.reason ?? "", /^The replica ended with exit code 1\. .*deploy again\.$/);
+    assert.ok(log.includes("ImportError: no module named x"));
+    const now = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
+    assert.equal(now.live_release_id, live);
+  }
+});
+
+test("while there is no room for the compute type, the build waits in initializing with that reason shown", async (t) => {
+  const reason = "No machine here has HOPPER_H100.";
+  const trial = playedTrial(() => ({ ok: false, kind: "no_capacity", reason }));
+  const { db, server, start } = await open(t, { trial });
+  await server.createRepo("acme", "app", { "main.py": "" });
+  await start();
+  const app = await createApp(db, { request: { compute: ["HOPPER_H100"] } });
+  const { buildId } = await requestBuild(db, app);
+  await until(
+    "the reason is shown",
+    async () => (await buildInState(db, buildId, ["initializing"])).row.reason === reason,
+  );
+  const log = await buildLog(db, buildId);
+  assert.ok(log.some((line) => line.startsWith("Warning: compute is HOPPER_H100, but this machine has CPU")));
+  await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
+  await buildInState(db, buildId, ["cancelled"]);
+});
+
+test("a build can be cancelled in every stage, within about a second, and leaves nothing", async (t) => {
+  const isHanging = { source: false };
+  const asked = { source: Promise.withResolvers<void>() };
+  const intercept = (): boolean => (isHanging.source ? (asked.source.resolve(), true) : false);
+  const trial = playedTrial(() => new Promise(() => undefined));
+  const { db, server, start, folder } = await open(t, { trial, git: { intercept } });
+  const mark = join(folder, "mark");
+  const toml = (command: string): string => `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
+  await server.createRepo("acme", "app", { "main.py": "" });
+  await server.createRepo("acme", "slow", { "main.py": "", "cerebrium.toml": toml(`echo $$ > ${mark}; sleep 600`) });
+  const cancel = async (
+    app: Awaited<ReturnType<typeof createApp>>,
+    buildId: Awaited<ReturnType<typeof requestBuild>>["buildId"],
+  ) => {
+    const startMs = performance.now();
+    await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
+    const { row } = await buildInState(db, buildId, ["cancelled"]);
+    assert.ok(performance.now() - startMs < 1500, `it took ${Math.round(performance.now() - startMs)} ms`);
+    assert.equal(row.lease_holder, null);
+    return row.reason;
+  };
+  const app = await createApp(db);
+  assert.equal(await cancel(app, (await requestBuild(db, app)).buildId), "Cancelled before it began.");
+  await start();
+
+  isHanging.source = true;
+  const fetching = await requestBuild(db, app);
+  await asked.source.promise;
+  assert.equal(await cancel(app, fetching.buildId), "Cancelled.");
+  isHanging.source = false;
+
+  const slow = await createApp(db, { name: "slow", projectId: app.projectId, request: { gitRepo: "acme/slow" } });
+  const running = await requestBuild(db, slow);
+  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 30_000 }));
+  await cancel(slow, running.buildId);
+  await until("the command is gone", () => !isAlive(pid));
+
+  const starting = await requestBuild(db, app);
+  await until("the trial runs", () => trial.calls.length === 1, { deadlineMs: 30_000 });
+  await cancel(app, starting.buildId);
+  assert.ok(trial.calls[0]?.[1].signal.aborted);
+  await until("nothing is left", async () => (await leftovers(folder)).length === 0);
+
+  await assert.rejects(
+    db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId: starting.buildId })),
+    (error: unknown) => error instanceof Fault && error.code === "conflict",
+  );
+});
+
+test("a build that takes too long ends as build_failure with the setting's name", async (t) => {
+  const { db, start } = await open(t, { git: { intercept: () => true }, buildTimeoutMs: 700 });
+  await start();
+  const app = await createApp(db);
+  const { row } = await buildInState(db, (await requestBuild(db, app)).buildId, ["build_failure"]);
+  assert.match(row.reason ?? "", /took longer than 1 s \(SLIPWAY_BUILD_TIMEOUT_SECONDS\)/);
+});
+
+test("builds of one app run one after the other in their order; other apps do not wait for them", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const order: number[] = [];
+  const trial = playedTrial(async ([release]) => {
+    if (release.settings.name !== "first") return good;
+    await gate.promise;
+    order.push(1);
+    return good;
+  });
+  const { db, server, start } = await open(t, { trial, buildsAtOnce: 4 });
+  await server.createRepo("acme", "app", { "main.py": "" });
+  const first = await createApp(db, { name: "first" });
+  const builds = [await requestBuild(db, first), await requestBuild(db, first), await requestBuild(db, first)];
+  await start();
+  const other = await createApp(db, { name: "other" });
+  await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
+  const states = await db
+    .selectFrom("builds")
+    .select("status")
+    .where("app_id", "=", first.appId)
+    .orderBy("number")
+    .execute();
+  assert.deepEqual(
+    states.slice(1).map(({ status }) => status),
+    ["pending", "pending"],
+  );
+  gate.resolve();
+  const ended = [];
+  for (const { buildId } of builds) ended.push((await buildInState(db, buildId, ["success"])).row);
+  const times = ended.map((row) => [row.started_at?.getTime() ?? 0, row.ended_at?.getTime() ?? 0]).flat();
+  assert.deepEqual(
+    times,
+    times.toSorted((a, b) => a - b),
+  );
+  const { live_release_id } = await db
+    .selectFrom("apps")
+    .select("live_release_id")
+    .where("id", "=", first.appId)
+    .executeTakeFirstOrThrow();
+  const { build_id } = await db
+    .selectFrom("releases")
+    .select("build_id")
+    .where("id", "=", live_release_id)
+    .executeTakeFirstOrThrow();
+  assert.equal(build_id, builds[2]?.buildId);
+});
+
+test("a rebuild takes the recorded commit and settings, whatever the branch holds now", async (t) => {
+  const { db, server, start } = await open(t);
+  const commit = await server.createRepo("acme", "app", {
+    "main.py": "old",
+    "cerebrium.toml": "[cerebrium.hardware]\nmemory = 1.5\n",
+  });
+  await start();
+  const app = await createApp(db);
+  const first = await requestBuild(db, app);
+  await buildInState(db, first.buildId, ["success"]);
+  await server.push("acme", "app", { "main.py": "new", "cerebrium.toml": "[cerebrium.hardware]\nmemory = 3\n" });
+  const again = await db.transaction().execute((tx) => rebuild(tx, { ...app, buildId: first.buildId }));
+  const { row } = await buildInState(db, again.buildId, ["success"]);
+  assert.deepEqual([row.number, row.cause, row.commit_sha], [2, "rebuild", commit]);
+  assert.equal((row.settings as { memory: number }).memory, 1.5);
+  const { appDir } = processArtifact(row.artifact as Artifact);
+  assert.equal(await readFile(join(appDir, "main.py"), "utf8"), "old");
+});
+
+test("too many unfinished builds of one app are refused", async (t) => {
+  const { db } = await open(t);
+  const app = await createApp(db);
+  for (let index = 0; index < 50; index++) await requestBuild(db, app);
+  await assert.rejects(
+    requestBuild(db, app),
+    (error: unknown) => error instanceof Fault && error.code === "rate_limited",
+  );
+});
+
+test("artifacts of the live and the last releases stay, older ones and failed ones go", async (t) => {
+  const outcomes = [true, true, true, true, true, false];
+  const trial = playedTrial(() =>
+    outcomes.shift() === true ? good : { ok: false, kind: "failed", reason: "It ended." },
+  );
+  const { db, server, start, folder } = await open(t, { trial });
+  await server.createRepo("acme", "app", { "main.py": "" });
+  await start();
+  const app = await createApp(db);
+  const ids: string[] = [];
+  for (let index = 0; index < 6; index++) {
+    const { buildId } = await requestBuild(db, app);
+    await buildInState(db, buildId);
+    ids.push(buildId);
+  }
+  await until("three are left", async () => (await leftovers(folder)).length === 3);
+  assert.deepEqual((await leftovers(folder)).sort(), ids.slice(2, 5).sort());
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

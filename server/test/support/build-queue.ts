@@ -1,0 +1,187 @@
+// A build queue on real parts for tests: database, git server, the process driver's builder. Only the trial start is
+// played, since the scheduler's own tests cover it.
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { BuildQueue } from "#deploy/queue.ts";
+import { Git } from "#deploy/git.ts";
+import { receiveBuild, type ReceivedBuild } from "#deploy/receive.ts";
+import { Source } from "#deploy/source.ts";
+import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
+import type { Capabilities } from "#drivers/driver.ts";
+import { ProcessBuilder } from "#drivers/process/build.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
+import { systemClock } from "#lib/clock.ts";
+import { appIdOf, newProjectId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import { BuildLogs } from "#logs/build-log.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { Notifications } from "#store/notify.ts";
+import { until } from "./until.ts";
+
+export const processCapabilities: Capabilities = {
+  dockerfile: false,
+  baseImage: false,
+  aptPackages: false,
+  condaPackages: false,
+  memoryLimit: true,
+  cpuLimit: true,
+  fileIsolation: false,
+  networkIsolation: false,
+  compute: ["CPU"],
+};
+
+export type QueueGiven = {
+  readonly db: Db;
+  readonly url: Secret;
+  readonly urlTemplate: string;
+  readonly folder: string;
+  readonly trial: TrialStarter;
+  readonly buildsAtOnce?: number;
+  readonly leaseMs?: number;
+  readonly buildTimeoutMs?: number;
+  readonly refreshed?: AppId[];
+};
+
+/** What programs of a build may see of this process's environment. */
+export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(process.env).flatMap(([name, value]) =>
+    value !== undefined && /^(PATH|PYENV_ROOT|(PIP|UV)_.*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE)$|_proxy$/i.test(name)
+      ? [[name, value]]
+      : [],
+  ),
+);
+
+/** Starts a queue; `stop` ends it with all that belongs to it. */
+export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
+  const { db, folder } = given;
+  const notifications = new Notifications({ url: given.url, log: silentLog });
+  await notifications.start();
+  const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
+  const git = new Git({ toolEnvironment });
+  const queue = new BuildQueue({
+    ...{ db, notifications, logs, git, clock: systemClock, log: silentLog },
+    source: new Source({
+      ...{ git, urlTemplate: given.urlTemplate, clock: systemClock },
+      timeoutMs: 30_000,
+      bytesMax: 50_000_000,
+      sourcesDir: join(folder, "sources"),
+      findCredential: () => Promise.resolve(null),
+    }),
+    builder: new ProcessBuilder({
+      buildsDir: join(folder, "builds"),
+      pythons: new PythonFinder({ environment: toolEnvironment }),
+      toolEnvironment,
+      commandTimeoutMs: 60_000,
+      runtimeDir: null,
+      sandbox: { kind: "none", reason: "not what is tested" },
+      hidden: [folder],
+      clock: systemClock,
+    }),
+    driver: { name: "process", capabilities: processCapabilities },
+    trial: given.trial,
+    refreshRoute: (appId) => {
+      given.refreshed?.push(appId);
+      return Promise.resolve();
+    },
+    providers: ["local"],
+    buildTimeoutMs: given.buildTimeoutMs ?? 60_000,
+    buildsAtOnce: given.buildsAtOnce ?? 2,
+    leaseMs: given.leaseMs ?? 15_000,
+  });
+  await queue.start();
+  const stop = async (): Promise<void> => {
+    await queue.stop();
+    await logs.flush();
+    await notifications.stop();
+  };
+  return { queue, stop };
+}
+
+/** As `openQueue`, stopped after the test. */
+export async function startQueue(t: TestContext, given: QueueGiven): Promise<{ stop(): Promise<void> }> {
+  const { stop } = await openQueue(given);
+  let stopped: Promise<void> | undefined;
+  const once = (): Promise<void> => (stopped ??= stop());
+  t.after(once);
+  return { stop: once };
+}
+
+/** A trial whose outcome the test decides; it ends as cancelled when its signal is aborted. */
+export function playedTrial(
+  play: (call: Parameters<TrialStarter["tryRelease"]>) => TrialOutcome | Promise<TrialOutcome>,
+): TrialStarter & { readonly calls: Parameters<TrialStarter["tryRelease"]>[] } {
+  const calls: Parameters<TrialStarter["tryRelease"]>[] = [];
+  return {
+    calls,
+    async tryRelease(...call) {
+      calls.push(call);
+      const aborted = new Promise<TrialOutcome>((resolve) => {
+        call[1].signal.addEventListener("abort", () => resolve({ ok: false, kind: "failed", reason: "cancelled" }), {
+          once: true,
+        });
+      });
+      return await Promise.race([play(call), aborted]);
+    },
+  };
+}
+
+/** A project with an app. */
+export async function createApp(
+  db: Db,
+  given: { name?: string; projectId?: ProjectId; request?: Record<string, unknown> } = {},
+): Promise<{ projectId: ProjectId; appId: AppId; request: Record<string, unknown> }> {
+  const projectId = given.projectId ?? newProjectId();
+  const name = given.name ?? "app";
+  const appId = appIdOf(projectId, name);
+  const request = { name, gitRepo: "acme/app", ...given.request };
+  if (given.projectId === undefined) await db.insertInto("projects").values({ id: projectId, name: "Test" }).execute();
+  await db
+    .insertInto("apps")
+    .values({
+      id: appId,
+      project_id: projectId,
+      name,
+      request: toJson(request),
+      config_toml: null,
+      docker_auth_sealed: null,
+      live_release_id: null,
+    })
+    .execute();
+  return { projectId, appId, request };
+}
+
+/** Requests a build as the API does. */
+export async function requestBuild(
+  db: Db,
+  app: { projectId: ProjectId; appId: AppId; request: Record<string, unknown> },
+): Promise<ReceivedBuild> {
+  return await db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "create", configToml: null }));
+}
+
+/** The build's row and log once it has one of the states; by default any that ends it. */
+export async function buildInState(db: Db, buildId: BuildId, states?: readonly string[], deadlineMs = 30_000) {
+  const row = await until(
+    `build is ${states?.join(" or ") ?? "ended"}`,
+    async () => {
+      const found = await db.selectFrom("builds").selectAll().where("id", "=", buildId).executeTakeFirstOrThrow();
+      if (states === undefined ? found.ended_at !== null : states.includes(found.status)) return found;
+      if (found.ended_at !== null) throw new Error(`it ended as ${found.status}: ${found.reason}`);
+      return null;
+    },
+    { deadlineMs },
+  );
+  return { row, log: await buildLog(db, buildId) };
+}
+
+/** The lines of a build, in order. */
+export async function buildLog(db: Db, buildId: BuildId): Promise<string[]> {
+  const lines = await db
+    .selectFrom("build_logs")
+    .select("line")
+    .where("build_id", "=", buildId)
+    .orderBy("line_number")
+    .execute();
+  return lines.map(({ line }) => line);
+}
