@@ -1,6 +1,6 @@
 // Reads query parameters and JSON bodies by rows of the contract's tables, with the same sentences for every refusal.
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
-import { refused, shown, suggestion } from "#apps/refusal.ts";
+import { kindOf, refused, shown, suggestion } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
 
 type Fields = Readonly<Record<string, Field>>;
@@ -23,7 +23,7 @@ export function readBody(
   body: unknown,
 ): Record<string, Value> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Fault("malformed", `The body is ${shown(body)}, but must be a JSON object.`);
+    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object.`);
   }
   const given = new Map<string, unknown>(Object.entries(body).filter(([, value]) => value !== null));
   for (const name of given.keys()) {

@@ -3,7 +3,7 @@ import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { refused, shown, suggestion } from "./refusal.ts";
+import { kindOf, refused, shown, suggestion } from "./refusal.ts";
 
 export type CreateRequest = {
   /** The fields as sent, without dockerAuth and config_toml and without those that were null. Checked by `resolveSettings`. */
@@ -25,7 +25,7 @@ const otherNames: Readonly<Record<string, string>> = {
 /** Throws `Fault("malformed")` when it is not an object, `Fault("invalid")` for an unknown field. */
 export function readCreateRequest(body: unknown): CreateRequest {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Fault("malformed", `The body is ${shown(body)}, but must be a JSON object with the fields of an app.`);
+    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`);
   }
   const given = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
   for (const [name] of given) {

@@ -23,6 +23,13 @@ function shownList(values: readonly unknown[]): string {
   return text.length > 3 * shownMost ? `a list of ${values.length}` : text;
 }
 
+/** What kind of thing a body is, for the refusal of a whole body: its content may hold secrets. */
+export function kindOf(body: unknown): string {
+  if (body === undefined) return "empty";
+  if (body === null) return "null";
+  return Array.isArray(body) ? "a list" : `a ${typeof body}`;
+}
+
 /** The refusal of a value: names the field, what was given and what is allowed. */
 export function refused(what: { field: string; given: unknown; allowed: string; isSecret?: boolean }): Fault {
   const given = what.isSecret ? "not shown here" : shown(what.given);

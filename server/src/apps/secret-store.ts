@@ -18,6 +18,22 @@ export async function readSealed(db: Db, place: SecretPlace): Promise<SealedSecr
     .execute();
 }
 
+/** The secrets of an app and of its project, the project's first. No locks. */
+export async function readSealedForApp(
+  db: Db,
+  appId: AppId,
+): Promise<(SealedSecret & { readonly project_id: ProjectId; readonly app_id: AppId | null })[]> {
+  return await db
+    .selectFrom("secrets")
+    .innerJoin("apps", "apps.project_id", "secrets.project_id")
+    .select(["secrets.name", "secrets.value_sealed", "secrets.project_id", "secrets.app_id"])
+    .where("apps.id", "=", appId)
+    .where((where) => where.or([where("secrets.app_id", "is", null), where("secrets.app_id", "=", appId)]))
+    .orderBy("secrets.app_id", (order) => order.asc().nullsFirst())
+    .orderBy("secrets.name")
+    .execute();
+}
+
 /** Lets only one transaction at a time replace the secrets of a project. Locks the project's row until it ends. */
 export async function lockProject(tx: Tx, projectId: ProjectId): Promise<void> {
   await tx.selectFrom("projects").select("id").where("id", "=", projectId).forNoKeyUpdate().executeTakeFirst();

@@ -2,17 +2,18 @@
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { AppId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp } from "./app-store.ts";
-import { shown } from "./refusal.ts";
+import { kindOf, shown } from "./refusal.ts";
 import {
   dropSecrets,
   lockProject,
   putSealed,
   readSealed,
+  readSealedForApp,
   type SealedSecret,
   type SecretPlace,
 } from "./secret-store.ts";
@@ -30,7 +31,7 @@ export type SecretMap = ReadonlyMap<string, Secret>;
 export function readSecretMap(body: unknown): SecretMap {
   if (body === undefined || body === null) return new Map();
   if (typeof body !== "object" || Array.isArray(body)) {
-    throw new Fault("malformed", `The body is ${shown(body)}, but must be a JSON object of names and values.`);
+    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object of names and values.`);
   }
   const entries = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
   if (entries.length > secretsMost) {
@@ -103,12 +104,13 @@ export class Secrets {
     });
   }
 
-  /** What a replica of the app gets as environment variables: the project's secrets, and over them the app's own. */
-  async forReplica(projectId: ProjectId, appId: AppId): Promise<Record<string, Secret>> {
-    const ofProject = { projectId, appId: null };
-    const ofApp = { projectId, appId };
-    const [common, own] = await Promise.all([readSealed(this.#db, ofProject), readSealed(this.#db, ofApp)]);
-    return Object.fromEntries([...this.#open(ofProject, common), ...this.#open(ofApp, own)]);
+  /** What a replica of the app gets as environment variables: the project's secrets, and over them the app's own. Not recorded. */
+  async environmentOf(appId: AppId): Promise<Record<string, Secret>> {
+    const rows = await readSealedForApp(this.#db, appId);
+    const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
+      this.#open({ projectId, appId: app_id }, [row]),
+    );
+    return Object.fromEntries(opened.flatMap((secrets) => [...secrets]));
   }
 
   #open(place: SecretPlace, rows: readonly SealedSecret[]): SecretMap {
