@@ -37,8 +37,15 @@ export type ReplicaSpec = {
 
 /** What happens to a replica. Times are milliseconds since the epoch. Per replica: at most one `started`, then at most one `ready`, then exactly one `exited`. */
 export type ReplicaEvent =
-  /** It runs and may be probed at `address`. */
-  | { readonly kind: "started"; readonly replicaId: ReplicaId; readonly at: number; readonly address: Address }
+  /** It runs and may be probed at `address` (cortex apps choose their port, so for them it comes together with `ready`). */
+  | {
+      readonly kind: "started";
+      readonly replicaId: ReplicaId;
+      readonly at: number;
+      readonly address: Address;
+      /** A sentence for the app's owner that explains why it may never take calls there; null when nothing is odd. */
+      readonly hint: string | null;
+    }
   /** It says by itself that it takes calls (the cortex runtime does; custom apps are probed by the scheduler). */
   | { readonly kind: "ready"; readonly replicaId: ReplicaId; readonly at: number; readonly address: Address }
   /** It is gone, and all its log lines were handed over before. `reason` is a sentence for the app's owner. */
@@ -100,14 +107,21 @@ export type Capabilities = {
 export interface Driver {
   readonly name: "process" | "docker" | "kubernetes" | "fake";
   readonly capabilities: Capabilities;
-  /** Begins to watch, also what an earlier process started: `list` is true after it, and events and lines of adopted replicas flow. */
+  /**
+   * Begins to watch, also what an earlier process started: `list` is true after it, and lines of adopted replicas flow.
+   * What `list` says then is not told again as an event; a replica that ended unseen is listed as running until its
+   * lines are handed over and `exited` is told.
+   */
   open(sink: ReplicaSink): Promise<void>;
-  /** Resolves when the replica exists (before it is ready). Rejects with `StartRefused` and leaves nothing behind. */
+  /**
+   * Resolves when the replica exists (before it is ready). Rejects with `StartRefused` and leaves nothing behind, also
+   * when it is aborted or stopped meanwhile; no `exited` is told then. An id that exists already is left as it is.
+   */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
   /** Asks it to end, ends it by force after `graceMs`; resolves when it is gone. An unknown id resolves at once. */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
   list(): Promise<readonly OwnedReplica[]>;
-  /** Drops what is left of an exited replica: its record and files. */
+  /** Drops what is left of an exited replica: its record and files. One that runs is left alone; an unknown id is fine. */
   forget(replicaId: ReplicaId): Promise<void>;
   /** Stops watching. Replicas go on running. */
   close(): Promise<void>;

@@ -13,6 +13,8 @@ export type SandboxView = {
   readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
   /** Folders seen at another place, writable. */
   readonly placed?: readonly { readonly from: string; readonly at: string }[];
+  /** Other names for folders of the view. */
+  readonly aliases?: readonly { readonly of: string; readonly at: string }[];
   /** Folders that are hidden even when they lie in a system folder (the data folder in /opt, for example). */
   readonly hidden: readonly string[];
 };
@@ -53,6 +55,7 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     bind(view.temporaryDir, `${root}/tmp`, "").text,
     bind(view.temporaryDir, `${root}/var/tmp`, "").text,
     ...shown.map(({ text }) => text),
+    ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at, "").text),
   ].join("");
 }
 

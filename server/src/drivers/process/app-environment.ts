@@ -1,0 +1,54 @@
+// The environment of an app: a small clean base, what the platform tells every app, then the app's own variables and
+// secrets. Nothing of the platform's own environment. Pure.
+import type { ReplicaSpec } from "#drivers/driver.ts";
+import { Secret } from "#lib/secret.ts";
+
+export type AppPlaces = {
+  readonly homeDir: string;
+  readonly temporaryDir: string;
+  /** The project's persistent storage, as the app sees it. */
+  readonly storageDir: string;
+  readonly venvDir: string | null;
+  readonly python: string;
+};
+
+/** `port`: where a custom app must listen. The secrets are revealed here; the result must only be handed to the process. */
+export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, port: number | null): Record<string, string> {
+  const binary = places.python.slice(0, places.python.lastIndexOf("/"));
+  const first = places.venvDir === null ? binary : `${places.venvDir}/bin`;
+  const environment: Record<string, string> = {
+    PATH: `${first}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+    HOME: places.homeDir,
+    USER: "app",
+    LOGNAME: "app",
+    LANG: "C.UTF-8",
+    TMPDIR: places.temporaryDir,
+    HF_HOME: `${places.storageDir}/.cache/huggingface`,
+    APP_NAME: spec.appName,
+    PROJECT_ID: spec.projectId,
+    BUILD_ID: spec.buildId,
+  };
+  if (places.venvDir !== null) environment["VIRTUAL_ENV"] = places.venvDir;
+  if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
+  for (const [name, value] of Object.entries(spec.environment)) {
+    environment[name] = value instanceof Secret ? value.reveal() : value;
+  }
+  return { ...environment, ...told(spec, port) };
+}
+
+/** What must be true for calls to reach the app, so no setting of the app stands above it. */
+function told(spec: ReplicaSpec, port: number | null): Record<string, string> {
+  const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
+  if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };
+  return {
+    ...marker,
+    SLIPWAY_LISTEN: "127.0.0.1:0",
+    SLIPWAY_READY_FD: String(readyFd),
+    SLIPWAY_CONCURRENCY: String(spec.concurrency),
+    SLIPWAY_GRACE_SECONDS: String(spec.graceSeconds),
+    SLIPWAY_LOG_FRAMES: "1",
+  };
+}
+
+/** The first descriptor after the standard streams. */
+export const readyFd = 3;

@@ -1,0 +1,61 @@
+// Says in a sentence for the app's owner how a replica ended. Pure.
+import { constants } from "node:os";
+
+export type ExitFacts = {
+  /** As a shell says it: 128 + n after signal n; null when it did not live to say it. */
+  readonly exitCode: number | null;
+  /** What the runtime said instead of being ready. */
+  readonly startError: string | null;
+  /** The last line of standard error. */
+  readonly lastErrorLine: string | null;
+  /** What the platform did to it. */
+  readonly asked: "not" | "stopped" | "killed";
+  /** True when the kernel has killed some process for want of memory meanwhile. */
+  readonly memoryRanOut: boolean;
+  /** The program of the start command. */
+  readonly program: string;
+};
+
+export type ExitSummary = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+
+/** Exit code, signal and sentence. */
+export function exitSummary(facts: ExitFacts): ExitSummary {
+  const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
+  if (facts.asked === "killed") return { exitCode: null, signal: "SIGKILL", reason: "The replica did not end in time when it was asked to, and was ended by force." };
+  if (facts.exitCode === null) return { exitCode: null, signal: null, reason: "The replica was ended by force from outside the platform, or with the machine." };
+  if (signal !== null) return { exitCode: null, signal, reason: signalReason(facts, signal) };
+  return { exitCode: facts.exitCode, signal: null, reason: codeReason(facts, facts.exitCode) };
+}
+
+function signalReason(facts: ExitFacts, signal: string): string {
+  if (facts.asked === "stopped") return "The replica was stopped.";
+  if (signal !== "SIGKILL") return `The app was ended by ${signal}${detail(facts)}.`;
+  if (facts.memoryRanOut) return "The app was killed by the kernel because the machine ran out of memory.";
+  return "The app was killed (SIGKILL), but not by the platform.";
+}
+
+function codeReason(facts: ExitFacts, exitCode: number): string {
+  if (facts.startError !== null) return `The app ended with exit code ${exitCode}${detail(facts)}.`;
+  if (facts.asked === "stopped") return exitCode === 0 ? "The replica was stopped." : `The replica was stopped; it ended with exit code ${exitCode}.`;
+  if (exitCode === 127) return `The start command was not found: ${facts.program}.`;
+  if (exitCode === 126) return `The start command cannot be executed: ${facts.program}.`;
+  if (exitCode === 0) return "The app ended by itself (exit code 0).";
+  return `The app ended with exit code ${exitCode}${detail(facts)}.`;
+}
+
+/** The error that ended it, where the app said one: `: ImportError: No module named x`. */
+function detail(facts: ExitFacts): string {
+  const line = facts.startError ?? errorLine(facts.lastErrorLine ?? "");
+  const text = (line ?? "").trim().replace(/\.$/, "");
+  return text === "" ? "" : `: ${text}`;
+}
+
+/** Only what looks like the end of a traceback; other last words could be anything. */
+function errorLine(line: string): string | null {
+  return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line) ? line.slice(0, 500) : null;
+}
+
+function signalName(number: number): string {
+  const found = Object.entries(constants.signals).find(([, value]) => value === number);
+  return found?.[0] ?? `signal ${number}`;
+}

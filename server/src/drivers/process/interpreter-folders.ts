@@ -1,0 +1,32 @@
+// Finds the folders that a Python interpreter needs to see of itself, so that a sandbox can show them and nothing more.
+import { existsSync, readlinkSync, realpathSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { isWithin } from "./sandbox-view.ts";
+
+const linksMax = 20;
+
+/**
+ * The prefix of every interpreter that `python` leads to, link by link: `~/.pyenv/versions/3.11.7`, for example. Where a
+ * prefix holds one of `guarded` (a home, the data folder), only the parts of it that belong to Python.
+ */
+export function interpreterFolders(python: string, guarded: readonly string[]): string[] {
+  const programs = new Set([...followed(python), realpathSync(python)]);
+  const prefixes = new Set([...programs].map((program) => dirname(dirname(program))));
+  return [...prefixes].flatMap((prefix) => {
+    if (!guarded.some((folder) => isWithin(folder, prefix))) return [prefix];
+    return ["bin", "lib", "lib64", "include"].map((name) => join(prefix, name)).filter((path) => existsSync(path));
+  });
+}
+
+function followed(python: string): string[] {
+  const found = [];
+  for (let path = python, links = 0; links < linksMax; links++) {
+    found.push(path);
+    try {
+      path = resolve(dirname(path), readlinkSync(path));
+    } catch {
+      break; // The end of the chain: not a link.
+    }
+  }
+  return found;
+}

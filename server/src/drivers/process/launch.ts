@@ -1,0 +1,226 @@
+// Makes a replica's folder, writes down what is about to happen, and spawns the app: in its sandbox, detached from the
+// platform, its output going to files. Whatever fails on the way leaves nothing behind.
+import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
+import { appEnvironment } from "./app-environment.ts";
+import { processArtifact, type ProcessArtifact } from "./artifact.ts";
+import { replacePort } from "./entrypoint-port.ts";
+import { interpreterFolders } from "./interpreter-folders.ts";
+import type { PortPool } from "./port-pool.ts";
+import { bootId } from "./process-table.ts";
+import { replicaPaths, removeFolder, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
+import { canOverlay, type SandboxView } from "./sandbox-view.ts";
+
+/** What of the machine a launch uses. All paths are absolute. */
+export type LaunchGround = {
+  /** Hidden from every app. */
+  readonly dataDir: string;
+  readonly replicasDir: string;
+  /** One folder per project, shared by its apps. */
+  readonly storageDir: string;
+  /** The Python files of the cortex runtime. */
+  readonly runtimeDir: string;
+  readonly sandbox: Sandbox;
+  readonly ports: PortPool;
+  /** Ends long copying; once the app is spawned the caller ends it. */
+  readonly signal: AbortSignal;
+};
+
+export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
+
+/** Where a sandboxed app finds its project's storage, and its own folder under the name that many apps expect. */
+const storagePlace = "/persistent-storage";
+const codeAlias = "/cortex";
+const copyTimeoutMs = 120_000;
+const execute = promisify(execFile);
+
+/** Spawns the replica. Rejects with `StartRefused`. */
+export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<Launched> {
+  const artifact = checkedArtifact(spec);
+  refuseVariables(spec);
+  const choice = await choosePort(spec, ground.ports);
+  const paths = replicaPaths(join(ground.replicasDir, spec.replicaId));
+  try {
+    await prepareFolders(spec, artifact, { paths, ground });
+    const record: ReplicaRecord = {
+      version: 1,
+      replicaId: spec.replicaId,
+      appId: spec.appId,
+      releaseId: spec.releaseId,
+      projectId: spec.projectId,
+      runtime: spec.runtime,
+      port: choice.port,
+      hint: choice.hint,
+      program: choice.entrypoint[0] ?? artifact.python,
+      isSandboxed: ground.sandbox.kind === "namespaces",
+      bootId,
+    };
+    writeWhole(paths.record, record);
+    const child = await spawnReplica(spec, artifact, { paths, ground, choice });
+    return { child, paths, record };
+  } catch (error) {
+    if (choice.port !== null) ground.ports.release(choice.port);
+    await removeFolder(paths.dir);
+    throw error;
+  }
+}
+
+function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
+  if (spec.artifact.kind !== "process") {
+    throw new StartRefused(`The release was built by the ${spec.artifact.kind} driver and cannot run as a process; deploy the app again.`);
+  }
+  const artifact = processArtifact(spec.artifact);
+  if (existsSync(artifact.appDir) && existsSync(artifact.python)) return artifact;
+  throw new StartRefused("The files of the build are not on this machine any more; deploy the app again.");
+}
+
+function refuseVariables(spec: ReplicaSpec): void {
+  for (const name of Object.keys(spec.environment)) {
+    const refusal = variableRefusal(name);
+    if (refusal !== null) throw new StartRefused(`The variable ${JSON.stringify(name)} cannot be set: ${refusal}.`);
+  }
+}
+
+type PortChoice = { readonly port: number | null; readonly entrypoint: readonly string[]; readonly hint: string | null };
+
+/** Cortex apps choose their own port and say which. */
+async function choosePort(spec: ReplicaSpec, ports: PortPool): Promise<PortChoice> {
+  if (spec.runtime === "cortex") return { port: null, entrypoint: [], hint: null };
+  if (spec.entrypoint.length === 0) throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
+  if (replacePort(spec.entrypoint, spec.port, 0) !== null) {
+    const port = await ports.take();
+    return { port, entrypoint: replacePort(spec.entrypoint, spec.port, port) ?? spec.entrypoint, hint: null };
+  }
+  const same = await ports.takeExactly(spec.port);
+  if (same !== null) return { port: same, entrypoint: spec.entrypoint, hint: null };
+  const port = await ports.take();
+  const hint = `Port ${spec.port} is in use on the machine, so the app was told to listen on ${port} by the variable PORT; name the port as an argument of the entrypoint or listen on PORT.`;
+  return { port, entrypoint: spec.entrypoint, hint };
+}
+
+type Place = { readonly paths: ReplicaPaths; readonly ground: LaunchGround };
+
+async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): Promise<void> {
+  const user = ownerOf(spec, ground.sandbox);
+  const storage = join(ground.storageDir, spec.projectId);
+  mkdirSync(ground.replicasDir, { recursive: true, mode: 0o700 });
+  mkdirSync(paths.dir, { mode: 0o700 });
+  for (const dir of [paths.staging, paths.overlayWork]) mkdirSync(dir);
+  for (const dir of [paths.home, paths.temporary, paths.code]) makeOwned(dir, user);
+  if (!existsSync(storage)) makeOwned(storage, user);
+  // Made by whoever builds as root; the app is not root and writes beside its code.
+  if (user !== null && statSync(artifact.appDir).uid !== user) {
+    await execute("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], { timeout: copyTimeoutMs, signal: ground.signal });
+  }
+  if (usesOverlay(artifact, ground)) return;
+  const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
+  await execute("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], { timeout: copyTimeoutMs, signal: ground.signal });
+}
+
+function makeOwned(dir: string, user: number | null): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  if (user !== null) chownSync(dir, user, user);
+}
+
+/** Null when apps run as the platform's own user. */
+function ownerOf(spec: ReplicaSpec, sandbox: Sandbox): number | null {
+  return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(spec.projectId) : null;
+}
+
+function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchGround): boolean {
+  return sandbox.kind === "namespaces" && sandbox.hasOverlays && canOverlay(artifact.appDir) && canOverlay(replicasDir);
+}
+
+async function spawnReplica(
+  spec: ReplicaSpec,
+  artifact: ProcessArtifact,
+  { paths, ground, choice }: Place & { readonly choice: PortChoice },
+): Promise<ChildProcess> {
+  const isSandboxed = ground.sandbox.kind === "namespaces";
+  const program = spec.runtime === "cortex" ? [artifact.python, join(ground.runtimeDir, "start.py")] : choice.entrypoint;
+  const places = {
+    homeDir: paths.home,
+    temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
+    storageDir: isSandboxed ? storagePlace : join(ground.storageDir, spec.projectId),
+    venvDir: artifact.venvDir,
+    python: artifact.python,
+  };
+  const { file, args, environment } = sandboxed(ground.sandbox, {
+    command: program as [string, ...string[]],
+    cwd: isSandboxed ? artifact.appDir : paths.code,
+    environment: appEnvironment(spec, places, choice.port),
+    view: viewOf(spec, artifact, { paths, ground }),
+    user: projectUser(spec.projectId),
+    around,
+  });
+  const user = ownerOf(spec, ground.sandbox);
+  const outputs = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
+  try {
+    const child = spawn(file, args, {
+      cwd: paths.dir,
+      env: environment,
+      detached: true,
+      stdio: spec.runtime === "cortex" ? ["ignore", ...outputs] : ["ignore", ...outputs.slice(0, 2)],
+    });
+    child.unref();
+    await once(child, "spawn");
+    return child;
+  } catch (error) {
+    // The message holds the arguments; the code (E2BIG, EAGAIN, …) is what matters.
+    const { code } = error as NodeJS.ErrnoException;
+    const known = code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
+    throw new StartRefused(`The replica could not be started: ${known}.`);
+  } finally {
+    for (const output of outputs) closeSync(output);
+  }
+}
+
+/** The app may open /dev/stdout again, so the files are its user's. */
+function openOutput(path: string, user: number | null): number {
+  const descriptor = openSync(path, "a", 0o600);
+  if (user !== null) chownSync(path, user, user);
+  return descriptor;
+}
+
+function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): SandboxView {
+  const { appDir, python, venvDir } = artifact;
+  const isOverlaid = usesOverlay(artifact, ground);
+  const storage = { from: join(ground.storageDir, spec.projectId), at: storagePlace };
+  return {
+    stagingDir: paths.staging,
+    readOnly: [
+      ...interpreterFolders(python, [homedir(), ground.dataDir]),
+      ...(venvDir === null ? [] : [venvDir]),
+      ...(spec.runtime === "cortex" ? [ground.runtimeDir] : []),
+    ].filter((path, index, all) => all.indexOf(path) === index),
+    writable: [paths.home],
+    temporaryDir: paths.temporary,
+    overlays: isOverlaid ? [{ lower: appDir, upper: paths.code, work: paths.overlayWork }] : [],
+    placed: isOverlaid ? [storage] : [storage, { from: paths.code, at: appDir }],
+    aliases: [{ of: appDir, at: codeAlias }],
+    hidden: [ground.dataDir],
+  };
+}
+
+/**
+ * What the replica's shell does besides: takes its place (see `giveUpStart`), sends complaints of the sandbox to `state`
+ * instead of the app's output, is the first to go when memory runs out, and says when the app runs and how it ended.
+ */
+const around = {
+  before: `exec 4>>state || exit ${sandboxFailedCode}
+{ read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
+set -C
+{ echo "$stat" >pid; } 2>/dev/null || exit ${sandboxFailedCode}
+set +C
+exec 5>&2 2>&4
+{ echo 300 >/proc/self/oom_score_adj; } 2>/dev/null
+trap : TERM`,
+  ready: "echo running >&4",
+  after: 'echo "exit $?" >&4',
+};

@@ -1,0 +1,175 @@
+// Reads one output file of a replica from where it was left, and gives back the room of what was handed over. The file
+// only grows in length; a hole is punched where it was read, so that its room on the disk stays bounded.
+import { execFile } from "node:child_process";
+import { open, type FileHandle } from "node:fs/promises";
+import { cutLines, type CutLine } from "./log-lines.ts";
+
+/** How far a file was handed over; kept on disk. `gap`: a part that was dropped unread because there was too much. */
+export type LogPosition = {
+  readonly offset: number;
+  readonly isCutting: boolean;
+  readonly gap: { readonly from: number; readonly to: number; readonly lines: number } | null;
+};
+
+export const logStart: LogPosition = { offset: 0, isCutting: false, gap: null };
+
+export type LogPiece = {
+  readonly lines: readonly CutLine[];
+  /** Lines that were dropped before these. */
+  readonly dropped: number;
+  /** When the file was last written to; its lines are at most that old. */
+  readonly writtenAt: number;
+  readonly next: { readonly offset: number; readonly isCutting: boolean; readonly endsGap: boolean };
+};
+
+/** Read at once; several times the longest line, so that every read gets on. */
+const pieceBytesMax = 256 * 1024;
+/** More than this unread is dropped, but for the newest part. */
+const backlogBytesMax = 32 * 1024 * 1024;
+const backlogBytesKept = 1024 * 1024;
+/** Room is given back in steps of at least this. */
+const punchBytesMin = 1024 * 1024;
+const blockBytes = 4096;
+
+/** One of the two output files of a replica. */
+export class LogFile {
+  readonly #path: string;
+  readonly #handle: FileHandle;
+  readonly #hasFrames: boolean;
+  #position: LogPosition;
+  /** Up to where a piece was read that is not stored yet. */
+  #frontier: number;
+  #punchedTo = 0;
+  #punchedGapTo = 0;
+  #punching: Promise<void> | null = null;
+  #dropping: Promise<void> | null = null;
+
+  static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
+    return new LogFile(path, await open(path, "r"), options);
+  }
+
+  private constructor(path: string, handle: FileHandle, options: { position: LogPosition; hasFrames: boolean }) {
+    this.#path = path;
+    this.#handle = handle;
+    this.#hasFrames = options.hasFrames;
+    this.#position = options.position;
+    this.#frontier = options.position.offset;
+  }
+
+  get position(): LogPosition {
+    return this.#position;
+  }
+
+  /** The next lines; null when there is none. The same again until `stored` is called. */
+  async read(isEnd: boolean): Promise<LogPiece | null> {
+    await this.#dropping;
+    const { size, mtimeMs } = await this.#handle.stat();
+    // An app may open /dev/stdout for writing, which empties the file.
+    if (size < this.#position.offset) this.#position = logStart;
+    const { offset, isCutting, gap } = this.#position;
+    const endsGap = gap !== null && offset >= gap.from;
+    const from = endsGap ? Math.max(gap.to, offset) : offset;
+    const isBeforeGap = gap !== null && !endsGap;
+    const end = Math.min(isBeforeGap ? gap.from : size, from + pieceBytesMax);
+    if (end <= from && !endsGap) return null;
+    const buffer = Buffer.allocUnsafe(Math.max(0, end - from));
+    const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
+    const cut = cutLines(buffer.subarray(0, bytesRead), {
+      isCutting: endsGap ? false : isCutting,
+      isEnd: (isEnd && end === size) || (isBeforeGap && end === gap.from),
+      hasFrames: this.#hasFrames,
+    });
+    if (cut.bytes === 0 && !endsGap) return null;
+    this.#frontier = from + cut.bytes;
+    return {
+      lines: cut.lines,
+      dropped: endsGap ? gap.lines : 0,
+      writtenAt: mtimeMs,
+      next: { offset: from + cut.bytes, isCutting: cut.isCutting, endsGap },
+    };
+  }
+
+  /** The lines of a piece need not be read again. */
+  stored(piece: LogPiece): void {
+    const { offset, isCutting, endsGap } = piece.next;
+    let { gap } = this.#position;
+    // While a piece was being stored, more may have been dropped behind it.
+    if (endsGap && gap !== null) {
+      gap = gap.to <= offset ? null : { from: offset, to: gap.to, lines: gap.lines - piece.dropped };
+    }
+    this.#position = { offset, isCutting, gap };
+  }
+
+  /** Gives back the room of what need not be read again. Only after `position` was written down: a hole reads as zeros. */
+  giveBack(): void {
+    const { offset, gap } = this.#position;
+    if (this.#punching !== null) return;
+    const upTo = gap !== null && gap.from <= offset ? gap.to : offset;
+    const ranges: [number, number][] = [];
+    if (upTo - this.#punchedTo >= punchBytesMin) {
+      ranges.push([this.#punchedTo, upTo]);
+      this.#punchedTo = upTo - (upTo % blockBytes);
+    }
+    if (gap !== null && gap.from > offset && gap.to > this.#punchedGapTo) {
+      ranges.push([gap.from, gap.to]);
+      this.#punchedGapTo = gap.to;
+    }
+    if (ranges.length === 0) return;
+    this.#punching = Promise.all(ranges.map(([from, to]) => this.#punchRange(from, to))).then(() => {
+      this.#punching = null;
+    });
+  }
+
+  /** Drops what is too much, even while a piece is being stored: an app that writes without end must not fill the disk. */
+  async bound(): Promise<boolean> {
+    if (this.#dropping !== null) return false;
+    const { size } = await this.#handle.stat();
+    const from = this.#position.gap?.to ?? this.#frontier;
+    if (size - Math.max(from, this.#frontier) <= backlogBytesMax) return false;
+    this.#dropping = this.#drop(Math.max(from, this.#frontier), size - backlogBytesKept).finally(() => {
+      this.#dropping = null;
+    });
+    await this.#dropping;
+    return true;
+  }
+
+  async close(): Promise<void> {
+    await this.#dropping;
+    await this.#punching;
+    await this.#handle.close();
+  }
+
+  /** Counts the lines between, up to the last newline before `to`, and makes them a gap. */
+  async #drop(from: number, to: number): Promise<void> {
+    const buffer = Buffer.allocUnsafe(1024 * 1024);
+    let lines = 0;
+    let end = from;
+    for (let at = from; at < to; ) {
+      const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
+      if (bytesRead === 0) break;
+      const read = buffer.subarray(0, bytesRead);
+      for (let index = read.indexOf(0x0a); index >= 0; index = read.indexOf(0x0a, index + 1)) {
+        lines++;
+        end = at + index + 1;
+      }
+      at += bytesRead;
+    }
+    if (lines === 0) [lines, end] = [1, to];
+    const { gap } = this.#position;
+    this.#position = {
+      ...this.#position,
+      gap: gap === null ? { from, to: end, lines } : { from: gap.from, to: end, lines: gap.lines + lines },
+    };
+  }
+
+  /** Where `fallocate` or the file system cannot do it, the file keeps its room until the replica is forgotten. */
+  #punchRange(from: number, to: number): Promise<void> {
+    const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
+    const length = to - (to % blockBytes) - start;
+    if (length <= 0 || process.platform !== "linux") return Promise.resolve();
+    return new Promise((resolve) => {
+      const range = ["--punch-hole", "--offset", String(start), "--length", String(length), this.#path];
+      execFile("fallocate", range, { timeout: 30_000 }, () => resolve());
+    });
+  }
+}

@@ -1,0 +1,58 @@
+// Cuts what an app has written into lines and finds the run that each belongs to. Pure.
+import type { RunId } from "#lib/ids.ts";
+
+/** Longer lines are cut there; the rest of such a line is dropped. */
+export const lineBytesMax = 64 * 1024;
+
+export type CutLine = { readonly runId: RunId | null; readonly text: string };
+
+export type Cut = {
+  readonly lines: readonly CutLine[];
+  /** How many bytes need not be read again; what follows is the beginning of a line that is not finished. */
+  readonly bytes: number;
+  /** The last line was cut: what follows up to the next newline is its rest. */
+  readonly isCutting: boolean;
+};
+
+const newline = 0x0a;
+
+/** `isEnd`: nothing follows, so an unfinished line is a line too. `hasFrames`: the runtime marks the lines of runs. */
+export function cutLines(
+  buffer: Buffer,
+  given: { readonly isCutting: boolean; readonly isEnd: boolean; readonly hasFrames: boolean },
+): Cut {
+  const lines: CutLine[] = [];
+  let { isCutting } = given;
+  let start = 0;
+  const take = (end: number): void => {
+    if (!isCutting) lines.push(lineOf(buffer.subarray(start, end), given.hasFrames));
+  };
+  for (let end = buffer.indexOf(newline); end >= 0; end = buffer.indexOf(newline, start)) {
+    take(end);
+    isCutting = false;
+    start = end + 1;
+  }
+  const rest = buffer.length - start;
+  if (rest > 0 && (isCutting || given.isEnd || rest >= lineBytesMax)) {
+    take(buffer.length);
+    isCutting = !given.isEnd;
+    start = buffer.length;
+  }
+  return { lines, bytes: start, isCutting };
+}
+
+/** RS, run id, US, line: so the runtime writes what is printed inside a run. No id: a line of no run that began with RS. */
+const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
+const carriageReturn = 0x0d;
+
+function lineOf(bytes: Buffer, hasFrames: boolean): CutLine {
+  let end = Math.min(bytes.length, lineBytesMax);
+  // Not in the middle of a character.
+  while (end < bytes.length && end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  if (end === bytes.length && bytes[end - 1] === carriageReturn) end--;
+  // Databases cannot keep NUL in a text.
+  const text = bytes.toString("utf8", 0, end).replaceAll("\0", "\ufffd");
+  const frame = hasFrames ? frameForm.exec(text) : null;
+  if (frame === null) return { runId: null, text };
+  return { runId: frame[1] ? (frame[1] as RunId) : null, text: text.slice(frame[0].length) };
+}

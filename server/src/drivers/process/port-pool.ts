@@ -1,0 +1,54 @@
+// Hands out ports of this machine to custom apps and never one twice while its replica lives.
+import { createServer } from "node:net";
+import { StartRefused } from "#drivers/driver.ts";
+
+/** Below the range from which the kernel takes ports for outgoing connections, which would be in the way. */
+const first = 20_000;
+const last = 29_999;
+const triesMax = 200;
+
+/** The ports that replicas of this platform have. */
+export class PortPool {
+  readonly #taken = new Set<number>();
+  readonly #random: () => number;
+
+  constructor(random: () => number = Math.random) {
+    this.#random = random;
+  }
+
+  /** Marks a port of an adopted replica. */
+  keep(port: number): void {
+    this.#taken.add(port);
+  }
+
+  release(port: number): void {
+    this.#taken.delete(port);
+  }
+
+  /** `port` itself when it is free, else null. */
+  async takeExactly(port: number): Promise<number | null> {
+    if (this.#taken.has(port)) return null;
+    this.#taken.add(port);
+    if (await isFree(port)) return port;
+    this.#taken.delete(port);
+    return null;
+  }
+
+  /** Some free port. Rejects with `StartRefused` when none was found. */
+  async take(): Promise<number> {
+    for (let attempt = 0; attempt < triesMax; attempt++) {
+      const port = first + Math.floor(this.#random() * (last - first + 1));
+      if ((await this.takeExactly(port)) !== null) return port;
+    }
+    throw new StartRefused(`No free port was found between ${first} and ${last} on the machine that runs replicas.`);
+  }
+}
+
+/** True when somebody could listen on it on every address. */
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen({ port, host: "0.0.0.0", exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}

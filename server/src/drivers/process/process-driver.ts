@@ -1,0 +1,196 @@
+// Runs replicas as processes of this machine. They outlive the platform: each has a folder that says all about it, and
+// the next process of the platform finds them there.
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  StartRefused,
+  type Capabilities,
+  type Driver,
+  type OwnedReplica,
+  type ReplicaSink,
+  type ReplicaSpec,
+} from "#drivers/driver.ts";
+import { assert } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { launch, type Launched } from "./launch.ts";
+import { PortPool } from "./port-pool.ts";
+import { giveUpStart, readPid, readRecord, removeFolder, replicaPaths } from "./replica-files.ts";
+import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
+import type { Sandbox } from "./sandbox.ts";
+
+export type ProcessDriverOptions = {
+  /** Hidden from every app. All folders are absolute. */
+  readonly dataDir: string;
+  readonly replicasDir: string;
+  /** Persistent storage: one folder per project. */
+  readonly storageDir: string;
+  /** The Python files of the cortex runtime. */
+  readonly runtimeDir: string;
+  /** From `detectSandbox`. */
+  readonly sandbox: Sandbox;
+  /** What replicas can get: `["CPU"]`, or more when other hardware is only simulated. */
+  readonly compute: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** `{appName}-` and what `newReplicaId` adds; it names a folder. */
+const replicaIdForm = /^[a-z0-9-]{1,60}$/;
+
+/** See `driver.ts` for what each method promises. */
+export class ProcessDriver implements Driver {
+  readonly name = "process";
+  readonly capabilities: Capabilities;
+  readonly #options: ProcessDriverOptions;
+  readonly #ports = new PortPool();
+  readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
+  /** Starts that have not resolved yet. */
+  readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly cancel: AbortController }>();
+  readonly #loop: Loop;
+  #sink: ReplicaSink | null = null;
+
+  constructor(options: ProcessDriverOptions) {
+    this.#options = options;
+    this.capabilities = {
+      dockerfile: false,
+      baseImage: false,
+      aptPackages: false,
+      condaPackages: false,
+      memoryLimit: false,
+      cpuLimit: false,
+      fileIsolation: options.sandbox.kind === "namespaces",
+      networkIsolation: false,
+      compute: options.compute,
+    };
+    this.#loop = new Loop({
+      name: "process driver",
+      intervalMs: lookEveryMs,
+      clock: options.clock,
+      log: options.log,
+      turn: () => {
+        for (const replica of this.#replicas.values()) replica.look();
+        return Promise.resolve();
+      },
+    });
+  }
+
+  async open(sink: ReplicaSink): Promise<void> {
+    const { replicasDir, sandbox, log } = this.#options;
+    assert(this.#sink === null, "a driver is opened once");
+    this.#sink = sink;
+    if (sandbox.kind === "none") {
+      log.warn({ reason: sandbox.reason }, "apps run without a sandbox: they can read whatever the platform's user can read");
+    }
+    await mkdir(replicasDir, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
+    this.#loop.start();
+  }
+
+  async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const { replicaId } = spec;
+    assert(replicaIdForm.test(replicaId), "a replica id has small letters, digits and hyphens");
+    const running = this.#starting.get(replicaId);
+    if (running !== undefined) return running.done;
+    if (this.#replicas.has(replicaId)) return;
+    const cancel = new AbortController();
+    const onAbort = (): void => cancel.abort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) cancel.abort();
+    const done = this.#start(spec, cancel.signal).finally(() => {
+      this.#starting.delete(replicaId);
+      signal.removeEventListener("abort", onAbort);
+    });
+    this.#starting.set(replicaId, { done, cancel });
+    return done;
+  }
+
+  async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
+    const starting = this.#starting.get(replicaId);
+    starting?.cancel.abort();
+    await starting?.done.catch(() => undefined);
+    await this.#replicas.get(replicaId)?.stop(options.graceMs);
+  }
+
+  list(): Promise<readonly OwnedReplica[]> {
+    const established = [...this.#replicas].filter(([replicaId]) => !this.#starting.has(replicaId));
+    return Promise.resolve(established.map(([, replica]) => replica.owned()));
+  }
+
+  async forget(replicaId: ReplicaId): Promise<void> {
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined || !replica.isEnded) return;
+    await removeFolder(this.#pathsOf(replicaId).dir);
+    this.#replicas.delete(replicaId);
+  }
+
+  async close(): Promise<void> {
+    await this.#loop.stop();
+    await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
+    await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
+    this.#replicas.clear();
+  }
+
+  #pathsOf(replicaId: string): ReturnType<typeof replicaPaths> {
+    return replicaPaths(join(this.#options.replicasDir, replicaId));
+  }
+
+  async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) throw cancelled();
+    const launched = await launch(spec, { ...this.#options, ports: this.#ports, signal });
+    const replica = this.#replicaOf(launched);
+    this.#replicas.set(spec.replicaId, replica);
+    const onAbort = (): void => replica.kill();
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      await replica.watch();
+      if (signal.aborted) onAbort();
+      await replica.established;
+    } catch (error) {
+      await replica.stop(0);
+      this.#replicas.delete(spec.replicaId);
+      await removeFolder(launched.paths.dir);
+      if (signal.aborted) throw cancelled();
+      throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  #replicaOf({ child, paths, record }: Omit<Launched, "child"> & { child: Launched["child"] | null }): ReplicaProcess {
+    const { clock, log } = this.#options;
+    assert(this.#sink, "a driver is opened before it is used");
+    return new ReplicaProcess({
+      paths,
+      record,
+      sink: this.#sink,
+      clock,
+      child,
+      onEnded: () => {
+        if (record.port !== null) this.#ports.release(record.port);
+      },
+      onFault: (error) => log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
+    });
+  }
+
+  /** Takes over what an earlier process of the platform has started, and drops what it had not come to start. */
+  async #adopt(name: string, sink: ReplicaSink): Promise<void> {
+    assert(sink === this.#sink, "a driver has one sink");
+    const paths = this.#pathsOf(name);
+    const record = readRecord(paths);
+    if (record === null || record.replicaId !== name || (readPid(paths) === null && giveUpStart(paths))) {
+      await removeFolder(paths.dir);
+      return;
+    }
+    const replica = this.#replicaOf({ child: null, paths, record });
+    this.#replicas.set(record.replicaId, replica);
+    if (record.port !== null && !replica.isEnded) this.#ports.keep(record.port);
+    await replica.watch();
+  }
+}
+
+function cancelled(): StartRefused {
+  return new StartRefused("The start was cancelled.");
+}

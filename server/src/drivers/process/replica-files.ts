@@ -1,0 +1,181 @@
+// The folder of one replica: what the platform writes there before it starts one, and what the replica's shell and
+// runtime write, so that any later process of the platform finds all it must know. No secret is ever written here.
+import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmod, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+
+/** Where the parts of a replica's folder are. */
+export type ReplicaPaths = ReturnType<typeof replicaPaths>;
+
+export function replicaPaths(dir: string) {
+  const at = (name: string): string => join(dir, name);
+  return {
+    dir,
+    /** What the platform knows of it; written before anything is spawned. */
+    record: at("record.json"),
+    /** The shell's line of /proc/self/stat: created by the shell as its first act, or by who gives the start up. */
+    pid: at("pid"),
+    /** What the shell says: complaints of the sandbox, `running`, `exit <code>`. */
+    state: at("state"),
+    /** The runtime's one line of JSON. */
+    ready: at("ready"),
+    stdout: at("stdout"),
+    stderr: at("stderr"),
+    /** How much of the output was handed over. */
+    offsets: at("offsets.json"),
+    /** Written when `exited` is told. */
+    ended: at("ended.json"),
+    /** Where the sandbox puts the app's view together. */
+    staging: at("root"),
+    home: at("home"),
+    temporary: at("tmp"),
+    /** The app's own files: a copy, or what an overlay keeps of changes. */
+    code: at("code"),
+    overlayWork: at("work"),
+  } as const;
+}
+
+/** What the platform knows of a replica before it is spawned. */
+export type ReplicaRecord = {
+  readonly version: 1;
+  readonly replicaId: ReplicaId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly projectId: ProjectId;
+  readonly runtime: "cortex" | "custom";
+  /** The port that a custom app was given; null for cortex, which says its own. */
+  readonly port: number | null;
+  readonly hint: string | null;
+  /** The program of the start command, for sentences. */
+  readonly program: string;
+  readonly isSandboxed: boolean;
+  /** Process ids mean nothing after the machine was started again. */
+  readonly bootId: string;
+};
+
+/** The process that stands for the replica; `startTicks` tells it from a later one of the same id. */
+export type ProcessIdentity = { readonly pid: number; readonly group: number; readonly startTicks: string | null };
+
+/** How it ended, as it was told. */
+export type EndedRecord = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+
+export type StateFile = { readonly isRunning: boolean; readonly exitCode: number | null; readonly complaints: string };
+
+export type ReadyFile = { readonly port: number } | { readonly error: string };
+
+/** Replaces a file in one step, so that a reader never sees half of it. */
+export function writeWhole(path: string, value: unknown): void {
+  writeFileSync(`${path}.new`, JSON.stringify(value), { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** Null when the folder has no whole record: then nothing was spawned either. */
+export function readRecord(paths: ReplicaPaths): ReplicaRecord | null {
+  const value = readJson(paths.record);
+  return value?.["version"] === 1 ? (value as ReplicaRecord) : null;
+}
+
+export function readEnded(paths: ReplicaPaths): EndedRecord | null {
+  return readJson(paths.ended) as EndedRecord | null;
+}
+
+/** What the shell has said so far. */
+export function readState(paths: ReplicaPaths): StateFile {
+  const lines = readText(paths.state).split("\n").slice(0, -1);
+  const exit = lines.map((line) => /^exit (\d+)$/.exec(line)?.[1]).find((code) => code !== undefined);
+  return {
+    isRunning: lines.includes("running"),
+    exitCode: exit === undefined ? null : Number(exit),
+    complaints: lines.filter((line) => !/^(running|exit \d+)$/.test(line)).join(" "),
+  };
+}
+
+/** What the runtime has said; null while it has not. The app could write here too, so nothing is trusted. */
+export function readReady(paths: ReplicaPaths): ReadyFile | null {
+  const text = readText(paths.ready);
+  const end = text.indexOf("\n");
+  if (end < 0) return null;
+  try {
+    const value = JSON.parse(text.slice(0, end)) as { ready?: unknown; port?: unknown; error?: unknown };
+    if (value.ready !== true) return { error: String(value.error ?? "").slice(0, errorCharactersMax) };
+    const port = Number(value.port);
+    return Number.isInteger(port) && port > 0 && port < 65_536 ? { port } : { error: "the runtime named no usable port" };
+  } catch {
+    return { error: "the runtime's ready line cannot be read" };
+  }
+}
+
+const errorCharactersMax = 1000;
+
+/** Null while the shell has not begun. */
+export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
+  const text = readText(paths.pid);
+  if (!text.endsWith("\n")) return null;
+  const identity = parseStat(text);
+  if (identity !== null) return identity;
+  // Without /proc the shell can only say its process id, which is its group too.
+  const pid = Number(text.trim());
+  return Number.isInteger(pid) && pid > 1 ? { pid, group: pid, startTicks: null } : null;
+}
+
+/** A line of /proc/<pid>/stat; the name in parentheses may hold anything. */
+export function parseStat(text: string): (ProcessIdentity & { readonly state: string }) | null {
+  const nameEnd = text.lastIndexOf(")");
+  if (nameEnd < 0) return null;
+  const pid = Number.parseInt(text, 10);
+  const fields = text.slice(nameEnd + 2).trim().split(" ");
+  const [state, , group] = fields;
+  const startTicks = fields[19];
+  if (state === undefined || startTicks === undefined || !(pid > 1)) return null;
+  return { pid, group: Number(group), startTicks, state };
+}
+
+/** Takes the shell's place, so that a start that was begun by a platform now dead can never go on. False: it has begun. */
+export function giveUpStart(paths: ReplicaPaths): boolean {
+  try {
+    closeSync(openSync(paths.pid, "wx", 0o600));
+    return true;
+  } catch (error) {
+    // Created by the shell, or by an earlier giving up, which left it empty.
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return readText(paths.pid) === "";
+    throw error;
+  }
+}
+
+/** Removes a replica's folder; apps may have left folders in it that even their owner cannot enter. */
+export async function removeFolder(dir: string): Promise<void> {
+  try {
+    await rm(dir, { recursive: true, force: true });
+  } catch (error) {
+    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    await openFolders(dir);
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function openFolders(dir: string): Promise<void> {
+  await chmod(dir, 0o700);
+  for (const entry of await readdir(dir, { withFileTypes: true })) {
+    if (entry.isDirectory()) await openFolders(join(dir, entry.name));
+  }
+}
+
+/** Null when the file is not there or not whole. */
+export function readJson(path: string): Record<string, unknown> | null {
+  if (!existsSync(path)) return null;
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
+  } catch {
+    return null;
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
+}

@@ -1,0 +1,296 @@
+// One replica that runs, or ran, on this machine. It is looked at, not listened to: a turn reads what its shell, its
+// runtime and the process table say, hands over output and tells what is new. A change in its folder nudges a turn, so
+// it makes no difference whether this process of the platform has started it.
+import type { ChildProcess } from "node:child_process";
+import { watch, type FSWatcher } from "node:fs";
+import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import { exitSummary } from "./exit-reason.ts";
+import { bootId, firstChild, isAlive, killMarked, memoryKills, signal } from "./process-table.ts";
+import {
+  readEnded,
+  readPid,
+  readReady,
+  readState,
+  writeWhole,
+  type EndedRecord,
+  type ProcessIdentity,
+  type ReplicaPaths,
+  type ReplicaRecord,
+} from "./replica-files.ts";
+import { ReplicaLog } from "./replica-log.ts";
+
+export type ReplicaProcessOptions = {
+  readonly paths: ReplicaPaths;
+  readonly record: ReplicaRecord;
+  readonly sink: ReplicaSink;
+  readonly clock: Clock;
+  /** Only this process's own children have one. */
+  readonly child: ChildProcess | null;
+  /** Called once, when it is gone and all is told. */
+  readonly onEnded: () => void;
+  /** A look went wrong (a full disk, for example); there will be another one. */
+  readonly onFault: (error: unknown) => void;
+};
+
+/** Where things stand when no change of the folder is seen: file systems that do not tell, a shell that was killed. */
+export const lookEveryMs = 1000;
+/** While something is known to be about to happen. */
+const lookSoonMs = 5;
+const closeWaitMs = 10_000;
+const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
+
+/** Watches from `watch()` on. */
+export class ReplicaProcess {
+  readonly #options: ReplicaProcessOptions;
+  readonly #established = Promise.withResolvers<void>();
+  readonly #gone = Promise.withResolvers<void>();
+  readonly #memoryKillsBefore = memoryKills();
+  #log: ReplicaLog | null = null;
+  #watcher: FSWatcher | null = null;
+  #turn: Promise<void> | null = null;
+  #isNudged = false;
+  #isClosed = false;
+  #cancelSoon: (() => void) | undefined;
+  #isChildGone = false;
+  #identity: ProcessIdentity | null = null;
+  #isRunning = false;
+  #address: Address | null = null;
+  #isReady = false;
+  #startError: string | null = null;
+  #failure: string | null = null;
+  #ended: EndedRecord | null;
+  #asked: "not" | "stopped" | "killed" = "not";
+  #isTerminated = false;
+  #cancelKill: (() => void) | undefined;
+  #killAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: ReplicaProcessOptions) {
+    this.#options = options;
+    this.#ended = readEnded(options.paths);
+    this.#established.promise.catch(() => undefined);
+    options.child?.once("exit", () => {
+      this.#isChildGone = true;
+      this.look();
+    });
+  }
+
+  get record(): ReplicaRecord {
+    return this.#options.record;
+  }
+
+  get isEnded(): boolean {
+    return this.#ended !== null;
+  }
+
+  /** Resolves when the app's process runs; rejects with what was wrong when it never will. */
+  get established(): Promise<void> {
+    return this.#established.promise;
+  }
+
+  /** What of it is known without a look. */
+  owned(): OwnedReplica {
+    const { replicaId, appId, releaseId } = this.#options.record;
+    const state = this.#ended === null ? "running" : "exited";
+    const reason = this.#ended?.reason ?? null;
+    return { replicaId, appId, releaseId, state, address: this.#address, isReady: this.#isReady, reason };
+  }
+
+  /** Begins to look. For an adopted one what is so already is taken in without telling it. */
+  async watch(): Promise<void> {
+    if (this.#ended !== null) return this.#gone.resolve();
+    const { paths, record, sink, clock } = this.#options;
+    this.#log = await ReplicaLog.open({
+      replicaId: record.replicaId,
+      paths,
+      hasFrames: record.runtime === "cortex",
+      lines: (lines) => sink.lines(lines),
+      clock,
+    });
+    if (this.#options.child === null) this.#takeIn(() => undefined);
+    try {
+      this.#watcher = watch(paths.dir, (_change, name) => {
+        if (name === null || watchedFiles.has(name)) this.look();
+      });
+      this.#watcher.on("error", () => this.#watcher?.close());
+    } catch {
+      // No room for another watch (fs.inotify.max_user_watches): then it is only looked at now and then.
+    }
+    this.look();
+  }
+
+  /** Look now. Turns never overlap; a nudge during one leads to one more. */
+  look(): void {
+    if (this.#log === null || this.#isClosed || this.#ended !== null) return;
+    this.#isNudged = true;
+    if (this.#turn === null) {
+      this.#turn = this.#turns()
+        .catch((error: unknown) => this.#options.onFault(error))
+        .finally(() => {
+          this.#turn = null;
+        });
+    } else if (this.#log.isStoring) {
+      this.#log.bound().catch((error: unknown) => this.#options.onFault(error));
+    }
+  }
+
+  /** Asks it to end and ends it by force `graceMs` later; resolves when it is gone. */
+  async stop(graceMs: number): Promise<void> {
+    if (this.#ended !== null) return;
+    const { clock } = this.#options;
+    const killAtMs = clock.monotonicMs() + graceMs;
+    if (this.#asked === "not") this.#asked = "stopped";
+    if (killAtMs < this.#killAtMs) {
+      this.#killAtMs = killAtMs;
+      this.#cancelKill?.();
+      this.#cancelKill = clock.after(graceMs, () => this.kill());
+    }
+    this.look();
+    await this.#gone.promise;
+  }
+
+  /** Ends it by force. */
+  kill(): void {
+    if (this.#ended !== null) return;
+    this.#asked = this.#asked === "not" ? "stopped" : "killed";
+    this.#killNow();
+    this.look();
+  }
+
+  /** Stops looking; the replica goes on. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watcher?.close();
+    this.#cancelSoon?.();
+    this.#cancelKill?.();
+    this.#log?.stop();
+    const done = new AbortController();
+    // A sink that never answers must not hold the platform up.
+    const late = this.#options.clock.sleep(closeWaitMs, done.signal).catch(() => undefined);
+    await Promise.race([this.#turn, late]);
+    done.abort();
+    await this.#log?.close();
+    this.#established.reject(new Error("the driver was closed"));
+  }
+
+  async #turns(): Promise<void> {
+    while (this.#isNudged && !this.#isClosed && this.#ended === null) {
+      this.#isNudged = false;
+      await this.#look();
+    }
+  }
+
+  async #look(): Promise<void> {
+    const log = this.#log;
+    if (log === null) return;
+    const isGone = this.#isProcessGone();
+    this.#takeIn((event) => this.#options.sink.event(event));
+    if (isGone && !this.#isRunning) this.#fail();
+    if (this.#asked === "stopped" && !isGone) this.#terminate();
+    if (isGone && !this.#options.record.isSandboxed) this.#killLeftovers();
+    await log.flow(isGone);
+    if (isGone && !this.#isClosed) await this.#end(log);
+  }
+
+  /** Reads what the shell and the runtime have said. */
+  #takeIn(tell: (event: ReplicaEvent) => void): void {
+    const { paths, record, clock } = this.#options;
+    const { replicaId } = record;
+    if (!this.#isRunning && readState(paths).isRunning) {
+      this.#isRunning = true;
+      if (record.port !== null) {
+        this.#address = { host: "127.0.0.1", port: record.port };
+        tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint: record.hint });
+      }
+      this.#established.resolve();
+    }
+    if (this.#isReady || this.#startError !== null || record.runtime !== "cortex") return;
+    const ready = readReady(paths);
+    if (ready === null) return;
+    if ("error" in ready) {
+      this.#startError = ready.error;
+      return;
+    }
+    this.#isReady = true;
+    this.#address = { host: "127.0.0.1", port: ready.port };
+    const at = clock.now();
+    tell({ kind: "started", replicaId, at, address: this.#address, hint: null });
+    tell({ kind: "ready", replicaId, at, address: this.#address });
+  }
+
+  /** True when nothing of it runs any more (but for what an unsandboxed app has left). */
+  #isProcessGone(): boolean {
+    this.#identity ??= readPid(this.#options.paths);
+    if (this.#options.child !== null) return this.#isChildGone;
+    if (this.#options.record.bootId !== bootId) return true;
+    if (this.#identity === null || !isAlive(this.#identity)) return true;
+    if (readState(this.#options.paths).exitCode !== null) this.#lookSoon();
+    return false;
+  }
+
+  /** Once: the signal goes to the app itself, which is its shell's only child. */
+  #terminate(): void {
+    if (this.#isTerminated) return;
+    if (!this.#isRunning || this.#identity === null) {
+      // Nothing of the app runs yet.
+      this.#killNow();
+      return;
+    }
+    const app = firstChild(this.#identity.pid);
+    if (app !== null) this.#isTerminated = signal(app, "SIGTERM");
+    else if (this.#identity.startTicks === null) this.#isTerminated = signal(-this.#identity.group, "SIGTERM");
+    else this.#lookSoon();
+  }
+
+  /** The shell is the first process of its namespace: with it the kernel kills all that is in there. */
+  #killNow(): void {
+    this.#identity ??= readPid(this.#options.paths);
+    const { child } = this.#options;
+    if (this.#identity !== null && isAlive(this.#identity)) {
+      signal(this.#identity.pid, "SIGKILL");
+      signal(-this.#identity.group, "SIGKILL");
+    } else if (child?.pid !== undefined && !this.#isChildGone) {
+      signal(-child.pid, "SIGKILL");
+    }
+  }
+
+  #killLeftovers(): void {
+    const { child, record } = this.#options;
+    if (child?.pid !== undefined) signal(-child.pid, "SIGKILL");
+    killMarked(`SLIPWAY_REPLICA_ID=${record.replicaId}`);
+  }
+
+  #lookSoon(): void {
+    this.#cancelSoon?.();
+    this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.look());
+  }
+
+  /** It ended before the app was begun. */
+  #fail(): void {
+    const { complaints } = readState(this.#options.paths);
+    this.#failure = this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
+    this.#established.reject(new Error(this.#failure));
+  }
+
+  async #end(log: ReplicaLog): Promise<void> {
+    const { paths, record, sink, clock } = this.#options;
+    this.#cancelKill?.();
+    this.#cancelSoon?.();
+    this.#watcher?.close();
+    const summary = exitSummary({
+      exitCode: readState(paths).exitCode,
+      startError: this.#startError,
+      lastErrorLine: log.lastErrorLine,
+      asked: this.#asked,
+      memoryRanOut: memoryKills() > this.#memoryKillsBefore,
+      program: record.program,
+    });
+    await log.close();
+    const isTold = this.#failure === null || this.#options.child === null;
+    this.#ended = this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
+    writeWhole(paths.ended, this.#ended);
+    if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: clock.now(), ...this.#ended });
+    this.#options.onEnded();
+    this.#gone.resolve();
+  }
+}
