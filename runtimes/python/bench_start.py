@@ -29,7 +29,13 @@ def time_command(python, code):
 def time_ready(python, app):
     """Milliseconds from starting the runtime to its ready line."""
     read_end, write_end = os.pipe()
-    environ = dict(os.environ, SLIPWAY_LISTEN="127.0.0.1:0", SLIPWAY_READY_FD=str(write_end), SLIPWAY_LOG_FRAMES="1")
+    environ = dict(
+        os.environ,
+        PYTHONDONTWRITEBYTECODE="",  # A replica has its byte code.
+        SLIPWAY_LISTEN="127.0.0.1:0",
+        SLIPWAY_READY_FD=str(write_end),
+        SLIPWAY_LOG_FRAMES="1",
+    )
     begun = time.perf_counter()
     process = subprocess.Popen([python, os.path.join(HERE, "start.py")], cwd=app, env=environ, pass_fds=(write_end,))
     os.close(write_end)

@@ -22,7 +22,7 @@ from .service import Service
 from .settings import SettingError, Settings, take_ready_fd, take_settings
 from .starting import Starting
 
-LEAVING_SECONDS = 5.0  # For the app's non-daemon threads, then its atexit handlers, when the process ends.
+LEAVING_SECONDS = 5.0  # For the app's non-daemon threads when the process ends.
 CANCEL_SECONDS = 2.0  # For tasks that are still there after the drain.
 
 
@@ -49,12 +49,12 @@ def run(here: str) -> None:
         module = import_app()
     except AppError as error:
         report.failed(error)
-        leave(error.exit_code)
+        leave(error.exit_code, settings)
     if loop.is_closed():
         loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     serve(settings, loop, module, listener, starting, report, descriptors)
-    leave(0)
+    leave(0, settings)
 
 
 def arrange(here: str) -> None:
@@ -133,16 +133,24 @@ def finish_tasks(loop) -> None:
         pass  # It was their last chance; the process ends in any case.
 
 
-def leave(code: int) -> None:
-    """Ends the process as Python does (threads joined, atexit handlers), but within a bound."""
+def leave(code: int, settings: Settings) -> None:
+    """Ends the process as Python does: threads are joined, then atexit handlers run; but within a bound.
+
+    When a thread of the app has not ended after LEAVING_SECONDS, the handlers run beside it. They may take as long
+    as the grace.
+    """
     app_log.end_all()
+    grace_seconds = max(1.0, settings.grace_seconds)
+    handlers_begun = threading.Event()
+    atexit.register(handlers_begun.set)  # The last registered runs first.
 
     def watch() -> None:
-        time.sleep(LEAVING_SECONDS)  # Normally the process is gone by then.
-        # A thread of the app does not end, so its atexit handlers have not had their turn.
-        handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-        handlers.start()
-        handlers.join(LEAVING_SECONDS)
+        if handlers_begun.wait(min(LEAVING_SECONDS, grace_seconds)):
+            time.sleep(grace_seconds)  # Normally the process is gone long before.
+        else:
+            handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+            handlers.start()
+            handlers.join(grace_seconds)
         app_log.end_all()
         os._exit(code)
 

@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
         self._scanned = 0
         self._phase = _HEAD
         self._advancing = False
+        self._served = False
         self._reading = True
         self._head = None
         self._verdict = None
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
             self._close()
             return
         self._phase = _HEAD
+        self._served = True
         self._since = self.service.now()
         self._received = len(self._buffer)
         if not self._reading:
@@ -119,14 +121,15 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def close_if_idle(self) -> None:
-        """Closes the connection when no request is on its way."""
-        if self._phase == _HEAD and not self._buffer:
+        """Closes the connection when it is kept for later; a new one's first request may be on its way."""
+        if self._phase == _HEAD and self._served and not self._buffer:
             self._close()
 
     def close_unanswered(self) -> None:
         """Closes the connection unless a request is being answered; one that is still arriving is refused."""
-        self.close_if_idle()
-        if self._phase in (_HEAD, _LENGTH, _CHUNKS):
+        if self._phase == _HEAD and not self._buffer:
+            self._close()
+        elif self._phase in (_HEAD, _LENGTH, _CHUNKS):
             self._refuse(HttpError(503, "the replica is stopping and takes no new calls"))
 
     def expire(self, now: float) -> None:
@@ -215,7 +218,7 @@ class Connection(asyncio.Protocol):
         self._received = len(self._buffer)
         length = head.length or 0
         most = self.service.settings.body_bytes_max
-        if length > most:
+        if length > most and self._verdict.status is None:
             self._verdict = self.service.refusal(413, body_too_large(most))
         refused = self._verdict.status is not None
         if refused and (length > REFUSED_BODY_BYTES_MAX or (head.expects_continue and (length or head.chunked))):

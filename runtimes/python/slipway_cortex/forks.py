@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 from .app_import import stop_at_once, stop_starting
 
@@ -17,6 +18,15 @@ def let_go_after_fork(sources: list) -> None:
 
     `sources` is read in the child, so the caller may change what is in it.
     """
+
+    masks = threading.local()
+
+    def before_fork() -> None:
+        # A signal that comes to the child before it is reset would be taken for the parent's; it waits instead.
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+
+    def after_fork() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
 
     def after_fork_in_child() -> None:
         signal.set_wakeup_fd(-1)
@@ -30,9 +40,10 @@ def let_go_after_fork(sources: list) -> None:
                 if fd >= 0:
                     os.dup2(nothing, fd, inheritable=False)
         os.close(nothing)
+        after_fork()
 
     def is_servers(handler) -> bool:
         """Whether a handler is the runtime's, or what asyncio installs beside its own; else it is the app's."""
         return handler in (stop_starting, stop_at_once) or getattr(handler, "__name__", "") == "_sighandler_noop"
 
-    os.register_at_fork(after_in_child=after_fork_in_child)
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child)

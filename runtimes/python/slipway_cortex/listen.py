@@ -15,9 +15,9 @@ BACKLOG = 2048
 def listen(host: str, port: int):
     """A listening, non-blocking socket. Raises OSError that names the address."""
     try:
-        family, kind, protocol, _name, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        # As bytes: text would load the tables for international names, which take milliseconds.
+        found = socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _name, address = found[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

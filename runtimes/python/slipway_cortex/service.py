@@ -209,7 +209,7 @@ class Service:
         for connection in list(self.connections):
             connection.close_unanswered()
         if self.connections:
-            self.loop.call_later(CLOSING_SECONDS, self._stop)
+            self.loop.call_later(min(CLOSING_SECONDS, self.settings.grace_seconds), self._stop)
         else:
             self._stop()
 

@@ -1,0 +1,113 @@
+"""The thread pool and the interruption of a plain function."""
+
+import threading
+import time
+import unittest
+
+import support
+from slipway_cortex.workers import Interrupted, Interruptible, Workers
+
+
+class WorkersTest(unittest.TestCase):
+    def test_runs_every_job_in_at_most_so_many_threads(self):
+        workers = Workers(4)
+        lock = threading.Lock()
+        done, names, running, most = [], set(), [0], [0]
+
+        def job(number):
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+                names.add(threading.get_ident())
+            time.sleep(0)
+            with lock:
+                running[0] -= 1
+                done.append(number)
+
+        for number in range(500):
+            workers.submit(lambda number=number: job(number))
+        support.until(lambda: len(done) == 500)
+        self.assertEqual(sorted(done), list(range(500)))
+        self.assertLessEqual(most[0], 4)
+        self.assertLessEqual(len(names), 4)
+
+    def test_reuses_an_idle_thread(self):
+        workers = Workers(10)
+        for _ in range(20):
+            finished = threading.Event()
+            workers.submit(finished.set)
+            self.assertTrue(finished.wait(support.DEADLINE_SECONDS))
+            support.until(lambda: workers._idle == 1)
+        self.assertEqual(workers._threads, 1)
+
+    def test_survives_jobs_that_raise(self):
+        workers = Workers(1)
+        finished = threading.Event()
+
+        def leave():
+            raise SystemExit(1)
+
+        workers.submit(leave)
+        workers.submit(finished.set)
+        self.assertTrue(finished.wait(support.DEADLINE_SECONDS))
+
+
+class InterruptTest(unittest.TestCase):
+    def test_stops_a_function_that_computes(self):
+        mark = Interruptible()
+        began = threading.Event()
+        seen = []
+
+        def work():
+            mark.enter()
+            try:
+                began.set()
+                while True:
+                    try:
+                        sum(range(100))
+                    except Exception:
+                        seen.append("caught")
+            except Interrupted:
+                seen.append("interrupted")
+            finally:
+                mark.leave()
+
+        self.assertFalse(mark.interrupt())
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        self.assertTrue(began.wait(support.DEADLINE_SECONDS))
+        self.assertTrue(mark.interrupt())
+        thread.join(support.DEADLINE_SECONDS)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual(seen, ["interrupted"])
+        self.assertFalse(mark.interrupt())
+
+    def test_never_strikes_after_the_function_has_ended(self):
+        workers = Workers(1)
+        struck = []
+        for _ in range(300):
+            mark = Interruptible()
+            entered, finished = threading.Event(), threading.Event()
+
+            def work(mark=mark, entered=entered, finished=finished):
+                try:
+                    mark.enter()
+                    entered.set()
+                    mark.leave()
+                except Interrupted:
+                    mark.leave()
+                    struck.append("inside")
+                finished.set()
+
+            workers.submit(work)
+            entered.wait(support.DEADLINE_SECONDS)
+            mark.interrupt()
+            self.assertTrue(finished.wait(support.DEADLINE_SECONDS))
+        alive = threading.Event()
+        workers.submit(alive.set)
+        self.assertTrue(alive.wait(support.DEADLINE_SECONDS))
+        self.assertEqual(workers._threads, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
