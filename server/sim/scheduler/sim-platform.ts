@@ -9,7 +9,7 @@ import type { Probe } from "#scheduler/probe.ts";
 import type { ReplicaRows } from "#scheduler/replica-rows.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
-import { SimProxy } from "./sim-proxy.ts";
+import { ModelProxy } from "#test/support/model-proxy.ts";
 
 /** A guard that is broken on purpose, to see that the simulation notices. */
 export type Mutation =
@@ -31,14 +31,14 @@ export type PlatformParts = {
 
 /** Started with `start`, ended with `kill` or `stop`. */
 export class SimPlatform {
-  readonly proxy: SimProxy;
+  readonly proxy: ModelProxy;
   readonly view = new ReplicaView();
   readonly scheduler: Scheduler;
   isAlive = true;
 
   constructor(parts: PlatformParts) {
     const clock = this.#mortalClock(parts.clock);
-    this.proxy = new SimProxy(clock);
+    this.proxy = new ModelProxy(clock);
     const { routes, probe, random, mutation } = parts;
     this.scheduler = new Scheduler({
       driver: this.#mortalDriver(parts.driver),
@@ -122,12 +122,12 @@ export class SimPlatform {
   }
 }
 
-function demandFor(proxy: SimProxy, mutation: Mutation | null): DemandSource {
+function demandFor(proxy: ModelProxy, mutation: Mutation | null): DemandSource {
   if (mutation !== "waiting calls are not seen") return proxy;
   return { demandOf: (appId): Demand => ({ ...proxy.demandOf(appId), running: 0, waiting: 0, lastActiveAtMs: null }) };
 }
 
-function occupancyFor(proxy: SimProxy, mutation: Mutation | null): Occupancy {
+function occupancyFor(proxy: ModelProxy, mutation: Mutation | null): Occupancy {
   if (mutation !== "busy replicas look idle") return proxy;
   return { running: () => 0, retire: (replicaId) => proxy.retire(replicaId) };
 }

@@ -213,7 +213,7 @@ export class World {
 
   #seenRoute(appId: AppId): SchedulerRoute | undefined {
     const route = this.#routes.get(appId);
-    if (this.#mutation !== "one replica above the maximum" || route?.live == null) return route;
+    if (this.#mutation !== "one replica above the maximum" || route === undefined || route.live === null) return route;
     const { settings } = route.live;
     return {
       ...route,

@@ -13,7 +13,7 @@ type Line = { readonly waiting: Waiting[]; receivedTotal: number; running: numbe
 const lineLengthMost = 10;
 
 /** Of one process of the platform. */
-export class SimProxy implements DemandSource, Occupancy {
+export class ModelProxy implements DemandSource, Occupancy {
   readonly outcomes = { served: 0, refused: 0, crashed: 0 };
   #view: ReplicaView | null = null;
   #nudge: (appId: AppId) => void = () => undefined;

@@ -1,0 +1,86 @@
+// Watching a custom app: when it takes calls, when it does not, and when it is given up on.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
+import { watchHealth } from "./health.ts";
+import type { ProbeTarget } from "./probe.ts";
+
+/** A replica whose checks pass or fail as the test says. */
+function watched(options: { isReady?: boolean; failing?: string; endpoints?: { ready: string; health: string } } = {}) {
+  const clock = new VirtualClock();
+  const abort = new AbortController();
+  const { ready, health } = options.endpoints ?? { ready: "/ready", health: "/health" };
+  const failing = new Set(options.failing === undefined ? [] : [options.failing]);
+  const asked: string[] = [];
+  const told: string[] = [];
+  const watching = watchHealth({
+    checks: { address: { host: "127.0.0.1", port: 1 }, readycheckEndpoint: ready, healthcheckEndpoint: health },
+    isReady: options.isReady ?? false,
+    told: {
+      onReady: () => told.push(`ready at ${clock.monotonicMs()}`),
+      onRouted: (isRouted) => told.push(isRouted ? "routed" : "not routed"),
+      onUnhealthy: (reason) => told.push(reason),
+    },
+    probe: ({ endpoint }: ProbeTarget) => {
+      asked.push(endpoint);
+      return Promise.resolve(failing.has(endpoint) ? { ok: false, reason: "GET /health answered 500." } : { ok: true });
+    },
+    clock,
+    signal: abort.signal,
+  });
+  return { clock, abort, failing, asked, told, watching };
+}
+
+test("a server that is up after some milliseconds is found some milliseconds later", async () => {
+  const { clock, failing, told } = watched({ failing: "/ready" });
+  await clock.advance(14);
+  failing.delete("/ready");
+  await clock.advance(100);
+  assert.deepEqual(told, ["ready at 15"]);
+});
+
+test("a slow server is asked about twice a second", async () => {
+  const { clock, asked } = watched({ failing: "/ready" });
+  await clock.advance(60_000);
+  assert.ok(asked.length > 100 && asked.length < 140, `asked ${asked.length} times`);
+});
+
+test("a failing ready check takes it out of service until it passes, without giving up on it", async () => {
+  const { clock, failing, told } = watched({ isReady: true });
+  failing.add("/ready");
+  await clock.advance(60_000);
+  assert.deepEqual(told, ["not routed"]);
+  failing.delete("/ready");
+  await clock.advance(1000);
+  assert.deepEqual(told, ["not routed", "routed"]);
+});
+
+test("a health check that fails five times in a row ends the watch, fewer do not", async () => {
+  const { clock, failing, told, watching } = watched({ isReady: true });
+  await clock.advance(9999);
+  failing.add("/health");
+  await clock.advance(4000);
+  failing.delete("/health");
+  await clock.advance(30_000);
+  assert.deepEqual(told, []);
+  failing.add("/health");
+  await clock.advance(20_000);
+  assert.deepEqual(told, ["Its health check failed 5 times in a row. GET /health answered 500."]);
+  await watching;
+});
+
+test("the same check for both is asked once each time", async () => {
+  const { clock, asked } = watched({ isReady: true, endpoints: { ready: "", health: "" } });
+  await clock.advance(10_000);
+  assert.deepEqual(asked, [""]);
+});
+
+test("an abort ends the watch at any point", async () => {
+  for (const isReady of [true, false]) {
+    const { abort, failing, told, watching } = watched({ isReady });
+    failing.add("/ready");
+    abort.abort();
+    await watching;
+    assert.deepEqual(told, []);
+  }
+});

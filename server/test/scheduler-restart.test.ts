@@ -1,0 +1,86 @@
+// What a new process of the platform makes of the replicas that an earlier one left.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { must } from "#lib/assert.ts";
+import { newReplicaId } from "#lib/ids.ts";
+import { openStage, type Stage } from "./scheduler-stage.ts";
+
+/** A stage on which one replica is ready and the platform is away. */
+async function leaveOneReplica(t: TestContext): Promise<Stage> {
+  const stage = await openStage(t);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10 }));
+  proxy.call(stage.appId, 10);
+  await stage.reach("it is ready", async () => (await stage.states())["ready"] === 1 && proxy.outcomes.served === 1);
+  await stage.closeProcess(scheduler);
+  return stage;
+}
+
+test("a ready replica is taken over, not started again, and kept for one cooldown", async (t) => {
+  const stage = await leaveOneReplica(t);
+  await stage.clock.advance(60_000);
+  const { proxy, view } = await stage.openProcess(t);
+  await stage.reach("it is in the view", () => view.ready(stage.appId).length === 1);
+  proxy.call(stage.appId, 10);
+  await stage.reach("it serves", () => proxy.outcomes.served === 1);
+  assert.equal(stage.driver.started.size, 1);
+  await stage.clock.advance(9000);
+  assert.equal(view.ready(stage.appId).length, 1);
+  await stage.clock.advance(4000);
+  assert.equal(view.ready(stage.appId).length, 0);
+});
+
+test("the end of a replica that ended meanwhile is written with its reason, and another one can start", async (t) => {
+  const stage = await leaveOneReplica(t);
+  stage.driver.crash([...stage.driver.started][0] ?? assert.fail());
+  await stage.clock.advance(60_000);
+  const { proxy } = await stage.openProcess(t);
+  await stage.reach("the end is written", async () => (await stage.states())["stopped"] === 1);
+  assert.equal((await stage.rows())[0]?.reason, "It ended with signal SIGSEGV.");
+  proxy.call(stage.appId, 10);
+  await stage.reach("a call is served", () => proxy.outcomes.served === 1);
+  assert.equal(stage.driver.started.size, 2);
+});
+
+test("a replica that vanished counts until it was last known to live", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const replicaId = [...stage.driver.started][0] ?? assert.fail();
+  stage.driver.crash(replicaId);
+  await stage.driver.forget(replicaId);
+  await stage.clock.advance(3_600_000);
+  await stage.openProcess(t);
+  await stage.reach("the end is written", async () => (await stage.states())["stopped"] === 1);
+  const [row] = await stage.rows();
+  assert.equal(row?.reason, "It ended while the platform was away.");
+  assert.equal(row.stopped_at?.getTime(), row.ready_at?.getTime());
+});
+
+test("a replica that no row tells of is stopped, also when it turns up later", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const { spec } = must(stage.driver.running()[0], "one replica runs");
+  const startStray = async (): Promise<void> => {
+    const starting = stage.driver.start({ ...spec, replicaId: newReplicaId("stray") }, t.signal);
+    await stage.clock.advance(1000);
+    await starting;
+  };
+  await startStray();
+  assert.equal(stage.driver.running().length, 2);
+  const { view } = await stage.openProcess(t);
+  await stage.reach("the stray is gone", () => stage.driver.running().length === 1);
+  assert.equal(view.ready(stage.appId)[0]?.replicaId, spec.replicaId);
+  await startStray();
+  await stage.clock.advance(31_000);
+  assert.ok(!stage.driver.running().some((one) => one.spec.replicaId.startsWith("stray")));
+});
+
+test("a row whose replica was never started gets its end", async (t) => {
+  const stage = await openStage(t);
+  const first = await stage.openProcess(t);
+  stage.scripts = [{ createMs: 3_600_000, isRefused: false, readyMs: 1, exitsEarly: false, isStubborn: false }];
+  stage.promote(await stage.addRelease());
+  first.proxy.call(stage.appId, 10);
+  await stage.reach("the row is there", async () => (await stage.states())["starting"] === 1);
+  await stage.closeProcess(first.scheduler);
+  assert.deepEqual(await stage.states(), { stopped: 1 });
+  assert.equal((await stage.rows())[0]?.reason, "The platform stopped.");
+});

@@ -1,0 +1,181 @@
+// What the tests of the scheduler stand on: rows in a real database, replicas of the scripted driver, a model of the proxy,
+// and a clock that the test moves.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import { systemClock } from "#lib/clock.ts";
+import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
+import type { StoredRelease } from "#scheduler/replica-rows.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
+import { Scheduler, type LineStore } from "#scheduler/scheduler.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { settingsWith } from "#test/support/app-settings.ts";
+import { testDatabase } from "#test/support/database.ts";
+import { ModelProxy } from "#test/support/model-proxy.ts";
+import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
+
+/** In real time. */
+const reachWaitMs = 20_000;
+
+const projectId = "p-0123abcd" as ProjectId;
+
+/** A start without any trouble. */
+export const goodStart: StartScript = {
+  createMs: 5,
+  isRefused: false,
+  readyMs: 100,
+  exitsEarly: false,
+  isStubborn: false,
+};
+
+/** One process of the platform. */
+export type Process = { readonly scheduler: Scheduler; readonly view: ReplicaView; readonly proxy: ModelProxy };
+
+/** A stage with one app and no release yet. */
+export class Stage {
+  readonly clock = new VirtualClock();
+  readonly db: Db;
+  readonly driver: ScriptedDriver;
+  readonly appId: AppId = appIdOf(projectId, "example");
+  readonly lines: Parameters<LineStore["append"]>[0][number][] = [];
+  /** How the next starts go; the last one goes on for ever. */
+  scripts: StartScript[] = [goodStart];
+  #route: SchedulerRoute = { appId: this.appId, projectId, live: null };
+  readonly #listeners = new Set<(appId: AppId) => void>();
+  #releases = 0;
+
+  constructor(db: Db, compute: readonly string[]) {
+    this.db = db;
+    this.driver = new ScriptedDriver({ clock: this.clock, script: () => this.#nextScript(), compute });
+  }
+
+  /** Starts a process of the platform; stopped after the test at the latest. */
+  async openProcess(t: TestContext): Promise<Process> {
+    const { clock, db, driver } = this;
+    const view = new ReplicaView();
+    const proxy = new ModelProxy(clock);
+    const routes: RouteSource = {
+      byAppId: (appId) => (appId === this.appId ? this.#route : undefined),
+      all: () => [this.#route],
+      onChange: (listener) => {
+        this.#listeners.add(listener);
+        return () => this.#listeners.delete(listener);
+      },
+    };
+    const scheduler = new Scheduler({
+      driver,
+      rows: new ReplicaStore(db),
+      routes,
+      demand: proxy,
+      occupancy: proxy,
+      environmentOf: () => Promise.resolve({ GREETING: "hello" }),
+      lines: {
+        append: (lines) => {
+          this.lines.push(...lines);
+          return Promise.resolve();
+        },
+      },
+      view,
+      log: silentLog,
+      clock,
+      random: () => 0.5,
+    });
+    proxy.connect(view, (appId) => scheduler.nudge(appId));
+    driver.busy = (replicaId) => proxy.running(replicaId);
+    driver.onExit = (replica) => proxy.lose(replica.spec.replicaId);
+    t.after(() => this.closeProcess(scheduler));
+    await scheduler.start();
+    return { scheduler, view, proxy };
+  }
+
+  /** Stops a process while its clock runs. */
+  async closeProcess(scheduler: Scheduler): Promise<void> {
+    let isStopped = false;
+    const stopping = scheduler.stop().finally(() => (isStopped = true));
+    await this.reach("the scheduler has stopped", () => isStopped);
+    await stopping;
+  }
+
+  /** A stored release of the app. */
+  async addRelease(changes: Partial<AppSettings> = {}): Promise<StoredRelease> {
+    const { appId, db } = this;
+    const settings = settingsWith(changes);
+    const release = { releaseId: newReleaseId(), projectId, appId, buildId: newBuildId(), settings };
+    const artifact = { kind: "scripted" };
+    const ids = { id: release.buildId, project_id: projectId, app_id: appId };
+    await db
+      .insertInto("builds")
+      .values({
+        ...ids,
+        number: ++this.#releases,
+        cause: "create",
+        status: "success",
+        request: toJson({}),
+        ended_at: new Date(),
+      })
+      .execute();
+    await db
+      .insertInto("releases")
+      .values({
+        ...ids,
+        id: release.releaseId,
+        build_id: release.buildId,
+        settings: toJson(settings),
+        artifact: toJson(artifact),
+      })
+      .execute();
+    return { ...release, artifact };
+  }
+
+  /** Lets a release take the calls. */
+  promote({ releaseId, buildId, settings }: StoredRelease): void {
+    this.#route = { ...this.#route, live: { releaseId, buildId, settings } };
+    for (const listener of this.#listeners) listener(this.appId);
+  }
+
+  /** Moves the clock in small steps until the condition holds; real work such as queries goes on meanwhile. */
+  async reach(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+    const endMs = systemClock.monotonicMs() + reachWaitMs;
+    while (!(await condition())) {
+      assert.ok(systemClock.monotonicMs() < endMs, `within ${reachWaitMs} ms it did not come true: ${what}`);
+      await this.clock.advance(10);
+      // Queries take their time; the clock must not run far ahead of them.
+      await systemClock.sleep(1);
+    }
+  }
+
+  /** Rows of all replicas, oldest first. */
+  rows() {
+    return this.db.selectFrom("replicas").selectAll().orderBy("created_at").orderBy("id").execute();
+  }
+
+  /** How many rows are in each state. */
+  async states(): Promise<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    for (const { state } of await this.rows()) counts[state] = (counts[state] ?? 0) + 1;
+    return counts;
+  }
+
+  #nextScript(): StartScript {
+    const [script = goodStart] = this.scripts;
+    if (this.scripts.length > 1) this.scripts.shift();
+    return script;
+  }
+}
+
+/** A stage in a database of its own. */
+export async function openStage(t: TestContext, compute: readonly string[] = ["CPU"]): Promise<Stage> {
+  const { db } = await testDatabase(t);
+  const stage = new Stage(db, compute);
+  await db.insertInto("projects").values({ id: projectId, name: "Project" }).execute();
+  await db
+    .insertInto("apps")
+    .values({ id: stage.appId, project_id: projectId, name: "example", request: toJson({}) })
+    .execute();
+  return stage;
+}

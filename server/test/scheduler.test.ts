@@ -1,0 +1,191 @@
+// The scheduler from the first call to the last replica's end, with its rows in a real database.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { goodStart, openStage } from "./scheduler-stage.ts";
+
+test("the first call starts a replica, and its row tells its whole life", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10 }));
+  proxy.call(stage.appId, 50);
+  await stage.reach("the call is served", () => proxy.outcomes.served === 1);
+  assert.equal(view.ready(stage.appId).length, 1);
+  await stage.reach("the row is ready", async () => (await stage.states())["ready"] === 1);
+  await stage.clock.advance(9000);
+  assert.equal(view.ready(stage.appId).length, 1);
+  await stage.clock.advance(4000);
+  assert.equal(view.ready(stage.appId).length, 0);
+  await stage.reach("the row is stopped", async () => (await stage.states())["stopped"] === 1);
+  const [row] = await stage.rows();
+  assert.equal(row?.reason, "It was not needed any more.");
+  assert.equal(row.compute, "CPU");
+  const times = [row.created_at, row.started_at, row.ready_at, row.draining_at, row.stopped_at].map((at) =>
+    at?.getTime(),
+  );
+  assert.deepEqual(times, times.toSorted());
+  await stage.reach("nothing is left of it", () => stage.driver.remains() === 0);
+});
+
+test("a burst is met by as many replicas as it needs and the maximum allows", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ maxReplicaCount: 3 }));
+  for (let count = 0; count < 5; count++) proxy.call(stage.appId, 1000);
+  await stage.reach("three replicas work", () => proxy.demandOf(stage.appId).running === 3);
+  assert.match(scheduler.waitReason(stage.appId) ?? "", /All 3 replicas are busy, and maxReplicaCount/);
+  await stage.reach("all are served", () => proxy.outcomes.served === 5);
+  assert.equal((await stage.rows()).length, 3);
+});
+
+test("a release that passed its trial serves without another start, and the old one ends after its calls", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  proxy.call(stage.appId, 8000);
+  await stage.reach("the old release works", () => proxy.demandOf(stage.appId).running === 1);
+  const next = await stage.addRelease();
+  const trial = scheduler.tryRelease(next, {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  await stage.reach("two replicas are ready", async () => (await stage.states())["ready"] === 2);
+  assert.deepEqual(await trial, { ok: true });
+  assert.notEqual(view.ready(stage.appId)[0]?.releaseId, next.releaseId);
+  stage.promote(next);
+  proxy.call(stage.appId, 10);
+  await stage.reach("the new release has served", () => proxy.outcomes.served === 1);
+  assert.equal(view.ready(stage.appId)[0]?.releaseId, next.releaseId);
+  assert.equal(stage.driver.running().length, 2);
+  await stage.reach("the long call is served too", () => proxy.outcomes.served === 2);
+  await stage.reach("the old replica is gone", () => stage.driver.running().length === 1);
+  assert.equal(proxy.outcomes.crashed, 0);
+  assert.equal(stage.driver.started.size, 2);
+});
+
+test("a replica that passed its trial is ended when its release is not promoted", async (t) => {
+  const stage = await openStage(t);
+  const { scheduler } = await stage.openProcess(t);
+  const trial = scheduler.tryRelease(await stage.addRelease(), {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  await stage.reach("it is ready", async () => (await stage.states())["ready"] === 1);
+  assert.deepEqual(await trial, { ok: true });
+  await stage.clock.advance(50_000);
+  assert.equal(stage.driver.running().length, 1);
+  await stage.clock.advance(15_000);
+  assert.equal(stage.driver.running().length, 0);
+});
+
+test("a trial that fails says why, hands its lines on and leaves nothing", async (t) => {
+  const stage = await openStage(t);
+  const { scheduler } = await stage.openProcess(t);
+  stage.scripts = [{ ...goodStart, readyMs: 4000, exitsEarly: true }];
+  const lines: string[] = [];
+  const trial = scheduler.tryRelease(await stage.addRelease(), {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: (line) => lines.push(line.text),
+  });
+  await stage.reach("it runs", () => stage.driver.running().length === 1);
+  const [replica] = stage.driver.running();
+  await stage.driver.print(replica?.spec.replicaId ?? assert.fail(), "no module named torch");
+  await stage.clock.advance(3000);
+  assert.deepEqual(await trial, { ok: false, kind: "failed", reason: "It ended with exit code 1." });
+  assert.deepEqual(lines, ["no module named torch"]);
+  assert.equal(stage.lines[0]?.appId, stage.appId);
+  await stage.reach("its end is written", async () => (await stage.states())["stopped"] === 1);
+  assert.equal(stage.driver.running().length, 0);
+});
+
+test("a trial ends when its time is up, when it is cancelled, and at once when there is no such compute", async (t) => {
+  const stage = await openStage(t);
+  const { scheduler } = await stage.openProcess(t);
+  stage.scripts = [{ ...goodStart, readyMs: null }];
+  const late = scheduler.tryRelease(await stage.addRelease(), {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  await stage.reach("it runs", () => stage.driver.running().length === 1);
+  await stage.clock.advance(61_000);
+  assert.deepEqual(await late, { ok: false, kind: "timeout", reason: "It did not become ready within 60 seconds." });
+
+  const abort = new AbortController();
+  const cancelled = scheduler.tryRelease(await stage.addRelease(), {
+    signal: abort.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  await stage.reach("the second one runs", () => stage.driver.running().length === 1);
+  abort.abort();
+  await stage.clock.advance(100);
+  assert.deepEqual(await cancelled, { ok: false, kind: "failed", reason: "The trial start was cancelled." });
+
+  const none = await scheduler.tryRelease(await stage.addRelease({ compute: ["HOPPER_H100", "HOPPER_H200"] }), {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  assert.deepEqual(none, {
+    ok: false,
+    kind: "no_capacity",
+    reason: "The app asks for compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU.",
+  });
+  assert.equal(stage.driver.running().length, 0);
+});
+
+test("waiting calls learn why starts fail, and a call after the pause tries again", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.scripts = [{ ...goodStart, exitsEarly: true }, { ...goodStart, exitsEarly: true }, goodStart];
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 0 }));
+  proxy.call(stage.appId, 10);
+  await stage.reach("the first start failed", () => scheduler.counters.startFailures === 1);
+  assert.equal(view.failure(stage.appId), undefined);
+  assert.equal(proxy.demandOf(stage.appId).waiting, 1);
+  await stage.reach("the call is refused", () => proxy.outcomes.refused === 1);
+  assert.deepEqual(view.failure(stage.appId)?.reason, "It ended with exit code 1.");
+  proxy.call(stage.appId, 10);
+  assert.equal(proxy.outcomes.refused, 2, "no call waits while nothing is tried");
+  await stage.clock.advance(2500);
+  assert.equal(view.failure(stage.appId), undefined);
+  proxy.call(stage.appId, 10);
+  await stage.reach("the third start serves it", () => proxy.outcomes.served === 1);
+});
+
+test("an app whose compute is not to be had is told so and starts nothing", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ compute: ["ADA_L4"], minReplicaCount: 1 }));
+  await stage.clock.advance(60_000);
+  assert.equal(view.failure(stage.appId)?.kind, "no_capacity");
+  assert.match(scheduler.waitReason(stage.appId) ?? "", /asks for compute ADA_L4, but this platform has only CPU/);
+  proxy.call(stage.appId, 10);
+  assert.equal(proxy.outcomes.refused, 1);
+  assert.deepEqual(await stage.rows(), []);
+  stage.promote(await stage.addRelease({ compute: ["ADA_L4", "CPU"] }));
+  await stage.reach("there is hope", () => view.failure(stage.appId) === undefined);
+  proxy.call(stage.appId, 10);
+  await stage.reach("the second choice serves", () => proxy.outcomes.served === 1);
+});
+
+test("a replica that crashed under a call is replaced while others wait", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  proxy.call(stage.appId, 5000);
+  proxy.call(stage.appId, 10);
+  await stage.reach("one works, one waits", () => proxy.demandOf(stage.appId).running === 1);
+  stage.driver.crash([...stage.driver.started][0] ?? assert.fail());
+  await stage.reach("the waiting call is served by the next replica", () => proxy.outcomes.served === 1);
+  assert.deepEqual(proxy.outcomes, { served: 1, refused: 0, crashed: 1 });
+  assert.equal(scheduler.counters.crashes, 1);
+  assert.equal(scheduler.counters.startFailures, 0);
+  await stage.reach(
+    "its end is written",
+    async () => (await stage.rows())[0]?.reason === "It ended with signal SIGSEGV.",
+  );
+});
