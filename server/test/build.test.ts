@@ -8,7 +8,9 @@ import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -36,7 +38,7 @@ before(async () => {
 
 type Files = Readonly<Record<string, string>>;
 
-function openBuilder(t: TestContext, given: { commandTimeoutMs?: number; folder?: string } = {}) {
+function openBuilder(t: TestContext, given: { commandTimeoutMs?: number; folder?: string; sandbox?: Sandbox } = {}) {
   const folder = given.folder ?? temporaryFolder(t, "build");
   const builder = new ProcessBuilder({
     buildsDir: join(folder, "builds"),
@@ -44,7 +46,7 @@ function openBuilder(t: TestContext, given: { commandTimeoutMs?: number; folder?
     toolEnvironment: environment,
     commandTimeoutMs: given.commandTimeoutMs ?? 120_000,
     runtimeDir: null,
-    sandbox: { kind: "none", reason: "these tests look at the builder itself" },
+    sandbox: given.sandbox ?? { kind: "none", reason: "most tests look at the builder itself" },
     hidden: [folder],
     clock: systemClock,
   });
@@ -317,6 +319,39 @@ test("collect drops what killed builds left and keeps what is used or being buil
   await builder.remove(used);
   await assert.rejects(stat(used.appDir));
 });
+
+test("in the sandbox neither commands nor packages see the platform's data, and what they make stays the app's", async (t) => {
+  const folder = temporaryFolder(t, "confined");
+  const sandbox = await detectSandbox(join(folder, "probe"));
+  if (sandbox.kind === "none") return t.skip(`no sandbox here: ${sandbox.reason}`);
+  await rm(join(folder, "probe"), { recursive: true, force: true });
+  await writeFile(join(folder, "secret.key"), "do not read");
+  const { build, lines } = openBuilder(t, { folder, sandbox });
+  const artifact = await build(
+    { "main.py": "", "part/setup.py": confinedSetup(folder), "part/part.py": "answer = 42\n" },
+    {
+      preBuildCommands: [`cat ${folder}/secret.key; ls ${folder} ${folder}/builds; id -u; echo made > made.txt`],
+      requirements: (await packageIndexAnswers()) === false ? ["./part"] : [],
+      shellCommands: ["python -c 'import sys; print(sys.prefix)'", "cat made.txt; ps ax 2>/dev/null | wc -l"],
+    },
+  );
+  const text = lines.join("\n");
+  assert.ok(!text.includes("do not read"), text);
+  assert.ok(!text.includes("secret.key\n"), text);
+  assert.ok(lines.includes(artifact.venvDir), text);
+  assert.ok(lines.includes("made"), text);
+  if (process.getuid?.() === 0) assert.ok(!lines.includes("0"), "they do not run as root");
+  assert.equal(await readFile(join(artifact.appDir, "made.txt"), "utf8"), "made\n");
+});
+
+/** A package whose installation tries to read the platform's key. */
+function confinedSetup(folder: string): string {
+  return `import os
+from setuptools import setup
+assert not os.path.exists(${JSON.stringify(`${folder}/secret.key`)}), "the key can be seen"
+setup(name="part", version="1", py_modules=["part"])
+`;
+}
 
 function isAlive(pid: number): boolean {
   try {

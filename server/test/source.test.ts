@@ -1,8 +1,7 @@
 // Fetching repositories with the real git from a real git server: what is pinned, what is refused, what is said.
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { GitCredential } from "#apps/credentials.ts";
@@ -12,6 +11,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 
 type Setup = {
@@ -19,16 +19,16 @@ type Setup = {
   readonly credential?: GitCredential;
   readonly bytesMax?: number;
   readonly timeoutMs?: number;
+  readonly path?: string;
 };
 
 /** A Source with its own folder, and what its builds logged. */
-async function openSource(t: TestContext, setup: Setup) {
-  const sourcesDir = await mkdtemp(join(tmpdir(), "slipway-source-"));
-  t.after(() => rm(sourcesDir, { recursive: true, force: true }));
+function openSource(t: TestContext, setup: Setup) {
+  const sourcesDir = temporaryFolder(t, "source");
   const lines: string[] = [];
   const hosts: string[] = [];
   const source = new Source({
-    git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
+    git: new Git({ toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" } }),
     urlTemplate: setup.urlTemplate,
     timeoutMs: setup.timeoutMs ?? 30_000,
     bytesMax: setup.bytesMax ?? 50_000_000,
@@ -75,7 +75,7 @@ test("the head of the branch is fetched, its commit is named, and .git is not th
     "lib/a.py": "",
     "run.sh": "#!/bin/sh\n",
   });
-  const { fetch, lines } = await openSource(t, server);
+  const { fetch, lines } = openSource(t, server);
   const fetched = await fetch();
   assert.equal(fetched.commit, commit);
   assert.deepEqual((await readdir(fetched.appDir, { recursive: true })).sort(), [
@@ -91,7 +91,7 @@ test("a pinned commit is fetched although the branch has moved on", async (t) =>
   const server = await startGitServer(t);
   const first = await server.createRepo("acme", "app", { "main.py": "x = 1\n" });
   await server.push("acme", "app", { "main.py": "x = 2\n" });
-  const { fetch } = await openSource(t, server);
+  const { fetch } = openSource(t, server);
   const fetched = await fetch({ commit: first });
   assert.equal(fetched.commit, first);
   assert.equal(await readFile(join(fetched.appDir, "main.py"), "utf8"), "x = 1\n");
@@ -100,7 +100,7 @@ test("a pinned commit is fetched although the branch has moved on", async (t) =>
 test("a commit that is gone is named as gone", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
-  const { fetch, sourcesDir } = await openSource(t, server);
+  const { fetch, sourcesDir } = openSource(t, server);
   assert.match(
     await refusal(fetch({ commit: "0123456789012345678901234567890123456789" })),
     /not in acme\/app any more/,
@@ -111,7 +111,7 @@ test("a commit that is gone is named as gone", async (t) => {
 test("only the app's folder is taken, and a folder that is not there is named with those that are", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "README.md": "", "apps/one/main.py": "one", "docs/a.md": "" });
-  const { fetch } = await openSource(t, server);
+  const { fetch } = openSource(t, server);
   assert.deepEqual(await readdir((await fetch({ gitPath: "./apps/one/" })).appDir), ["main.py"]);
   assert.match(
     await refusal(fetch({ gitPath: "app" })),
@@ -128,7 +128,7 @@ test("a branch that is not there is named with those that are", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" }, "trunk");
   await server.push("acme", "app", { "main.py": "" }, "release/1.x");
-  const { fetch } = await openSource(t, server);
+  const { fetch } = openSource(t, server);
   assert.match(
     await refusal(fetch()),
     /^The branch "main" does not exist in acme\/app; it has: release\/1.x, trunk. Set gitBranch/,
@@ -139,13 +139,13 @@ test("a branch that is not there is named with those that are", async (t) => {
 test("a repository that is not there or is private: the sentence says which of both, as far as it is known", async (t) => {
   const server = await startGitServer(t, { credentials: "x-access-token:right" });
   const commit = await server.createRepo("acme", "app", { "main.py": "" });
-  const none = await openSource(t, server);
+  const none = openSource(t, server);
   assert.match(
     await refusal(none.fetch()),
     /does not exist, or it is private: this project keeps no git credential for 127/,
   );
   assert.deepEqual(none.hosts, [server.host]);
-  const wrong = await openSource(t, {
+  const wrong = openSource(t, {
     ...server,
     credential: { kind: "token", username: null, secret: new Secret("wrong") },
   });
@@ -153,7 +153,7 @@ test("a repository that is not there or is private: the sentence says which of b
     await refusal(wrong.fetch()),
     /the git credential that this project keeps for .* is not allowed to read it/,
   );
-  const right = await openSource(t, {
+  const right = openSource(t, {
     ...server,
     credential: { kind: "token", username: null, secret: new Secret("right") },
   });
@@ -166,7 +166,7 @@ test("a token is in no log line, no URL and no file", async (t) => {
   const server = await startGitServer(t, { credentials: `bot:${token}` });
   await server.createRepo("acme", "app", { "main.py": "" });
   const credential: GitCredential = { kind: "token", username: "bot", secret: new Secret(token) };
-  const { fetch, lines, sourcesDir } = await openSource(t, { ...server, credential });
+  const { fetch, lines, sourcesDir } = openSource(t, { ...server, credential });
   await fetch();
   await refusal(fetch({ gitRepo: "acme/nothing" }));
   const encoded = Buffer.from(`bot:${token}`).toString("base64");
@@ -187,7 +187,7 @@ test("a redirect is not followed, and no credential goes to where it leads", asy
   };
   const server = await startGitServer(t, { intercept });
   const credential: GitCredential = { kind: "token", username: null, secret: new Secret("abc") };
-  const { fetch } = await openSource(t, { ...server, credential });
+  const { fetch } = openSource(t, { ...server, credential });
   assert.match(await refusal(fetch()), /somewhere else \(a redirect\), and redirects are not followed/);
   assert.deepEqual(other.requests, []);
 });
@@ -203,7 +203,7 @@ test("links that lead out of the folder are left out with a warning, others stay
     chain: { link: "deep/root/../../x" },
     nowhere: { link: "missing/file" },
   });
-  const { fetch, lines } = await openSource(t, server);
+  const { fetch, lines } = openSource(t, server);
   const { appDir } = await fetch();
   assert.deepEqual((await readdir(appDir)).sort(), ["deep", "inside", "main.py", "nowhere"]);
   assert.deepEqual(await readdir(join(appDir, "deep")), ["root"]);
@@ -217,8 +217,7 @@ test("links that lead out of the folder are left out with a warning, others stay
 
 test("hooks and submodules of a hostile repository do nothing; LFS files stay pointers; each is said", async (t) => {
   const server = await startGitServer(t);
-  const canary = join(await mkdtemp(join(tmpdir(), "slipway-canary-")), "ran");
-  t.after(() => rm(join(canary, ".."), { recursive: true, force: true }));
+  const canary = join(temporaryFolder(t, "canary"), "ran");
   const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"a".repeat(64)}\nsize 12345\n`;
   await server.createRepo("acme", "app", {
     "main.py": "",
@@ -244,7 +243,7 @@ test("hooks and submodules of a hostile repository do nothing; LFS files stay po
   );
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "submodule"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
-  const { fetch, lines } = await openSource(t, server);
+  const { fetch, lines } = openSource(t, server);
   const { appDir } = await fetch();
   assert.equal(await readFile(join(appDir, "model.bin"), "utf8"), pointer);
   assert.deepEqual(await readdir(join(appDir, "sub")), []);
@@ -263,7 +262,7 @@ test("a tree with a .git folder or a submodule that is an option is refused by g
   const tree = await server.git("acme", "app", ["hash-object", "-t", "tree", "-w", "--stdin", "--literally"], entry);
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "evil"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
-  const { fetch, sourcesDir } = await openSource(t, server);
+  const { fetch, sourcesDir } = openSource(t, server);
   assert.match(await refusal(fetch()), /malformed/);
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
@@ -281,7 +280,7 @@ test("a name that is not UTF-8 is refused in words", async (t) => {
   const tree = await server.git("acme", "app", ["hash-object", "-t", "tree", "-w", "--stdin"], entry);
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "odd"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
-  const { fetch } = await openSource(t, server);
+  const { fetch } = openSource(t, server);
   assert.match(await refusal(fetch()), /a file whose name is not valid UTF-8/);
 });
 
@@ -289,7 +288,7 @@ test("a repository that is too large is given up on while it is fetched", async 
   const server = await startGitServer(t);
   const { randomBytes } = await import("node:crypto");
   await server.createRepo("acme", "app", { "main.py": "", "weights.bin": randomBytes(6_000_000) });
-  const { fetch, sourcesDir } = await openSource(t, { ...server, bytesMax: 2_000_000 });
+  const { fetch, sourcesDir } = openSource(t, { ...server, bytesMax: 2_000_000 });
   assert.match(await refusal(fetch()), /(larger|more) than 2 MB/);
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
@@ -306,7 +305,7 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
   }
   const commit = await server.git("acme", "app", ["commit-tree", object, "-m", "bomb"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
-  const { fetch } = await openSource(t, server);
+  const { fetch } = openSource(t, server);
   assert.match(
     await refusal(fetch()),
     /cannot be deployed: (it holds more than 200000 files|its files hold more than 50 MB)/,
@@ -315,7 +314,7 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
 
 test("a host that does not answer ends the fetch within the limit", async (t) => {
   const server = await startGitServer(t, { intercept: () => true });
-  const { fetch, sourcesDir } = await openSource(t, { ...server, timeoutMs: 700 });
+  const { fetch, sourcesDir } = openSource(t, { ...server, timeoutMs: 700 });
   const startMs = performance.now();
   assert.match(await refusal(fetch()), /took longer than 1 s \(SLIPWAY_GIT_TIMEOUT_SECONDS\)/);
   assert.ok(performance.now() - startMs < 5000);
@@ -325,7 +324,7 @@ test("a host that does not answer ends the fetch within the limit", async (t) =>
 test("a cancelled fetch ends at once with the reason of its signal and leaves nothing", async (t) => {
   const asked = Promise.withResolvers<void>();
   const server = await startGitServer(t, { intercept: () => (asked.resolve(), true) });
-  const { fetch, sourcesDir } = await openSource(t, server);
+  const { fetch, sourcesDir } = openSource(t, server);
   const cancel = new AbortController();
   const fetching = fetch({ signal: cancel.signal });
   await asked.promise;
@@ -335,8 +334,46 @@ test("a cancelled fetch ends at once with the reason of its signal and leaves no
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
 
+test("over ssh the key is a file of mode 0600 that is gone afterwards, and nothing of the machine's own is used", async (t) => {
+  const server = await startGitServer(t);
+  const commit = await server.createRepo("acme", "app", { "main.py": "" });
+  const root = join(await server.git("acme", "app", ["rev-parse", "--absolute-git-dir"]), "../..");
+  const bin = temporaryFolder(t, "ssh bin'");
+  // Stands in for ssh and a server with sshd: notes what it was given and runs what it was asked to, here.
+  const script = `#!/bin/sh
+printf '%s\\n' "$@" > '${bin.replaceAll("'", "'\\''")}/given'
+while [ $# -gt 2 ]; do [ "$1" = -i ] && { cat "$2"; stat -c %a "$2"; } >> '${bin.replaceAll("'", "'\\''")}/given'; shift; done
+cd ${root} && eval "exec $(printf %s "$2" | sed "s#'/#'${root}/#")"
+`;
+  await writeFile(join(bin, "ssh"), script, { mode: 0o755 });
+  const credential: GitCredential = { kind: "ssh_key", username: null, secret: new Secret("-----KEY-----\nabc\n") };
+  const setup = {
+    urlTemplate: "ssh://git.example.com/{owner}/{repo}.git",
+    credential,
+    path: `${bin}:${process.env["PATH"] ?? ""}`,
+  };
+  const { fetch, hosts, sourcesDir } = openSource(t, setup);
+  assert.equal((await fetch()).commit, commit);
+  assert.deepEqual(hosts, ["git.example.com"]);
+  const given = (await readFile(join(bin, "given"), "utf8")).split("\n");
+  for (const expected of [
+    "StrictHostKeyChecking=accept-new",
+    "BatchMode=yes",
+    "IdentitiesOnly=yes",
+    "ProxyCommand=none",
+    "User=git",
+    "-----KEY-----",
+    "600",
+  ]) {
+    assert.ok(given.includes(expected), `${expected} in ${given.join(" ")}`);
+  }
+  assert.ok(given.some((line) => line.startsWith(`UserKnownHostsFile="${sourcesDir}/known-hosts/p-`)));
+  const key = given[given.indexOf("-i") + 1] ?? "";
+  await assert.rejects(readFile(key), { code: "ENOENT" });
+});
+
 test("names that are no names are refused before git is started", async (t) => {
-  const { fetch, sourcesDir } = await openSource(t, { urlTemplate: "http://127.0.0.1:9/{owner}/{repo}.git" });
+  const { fetch, sourcesDir } = openSource(t, { urlTemplate: "http://127.0.0.1:9/{owner}/{repo}.git" });
   assert.match(await refusal(fetch({ gitRepo: "--upload-pack=touch x/y" })), /^gitRepo is /);
   assert.match(await refusal(fetch({ gitBranch: "--upload-pack=touch" })), /^gitBranch is /);
   assert.match(await refusal(fetch()), /git host 127.0.0.1:9 cannot be reached/);
@@ -347,7 +384,7 @@ test("a file: address works when the operator set one", async (t) => {
   const server = await startGitServer(t);
   const commit = await server.createRepo("acme", "app", { "main.py": "" });
   const folder = await server.git("acme", "app", ["rev-parse", "--absolute-git-dir"]);
-  const { fetch, hosts } = await openSource(t, { urlTemplate: `file://${join(folder, "../..")}/{owner}/{repo}.git` });
+  const { fetch, hosts } = openSource(t, { urlTemplate: `file://${join(folder, "../..")}/{owner}/{repo}.git` });
   assert.equal((await fetch()).commit, commit);
   assert.deepEqual(hosts, []);
 });

@@ -1,6 +1,7 @@
 // The life of a build: its states, and one table of the moves between them. Pure; `build-store.ts` names the state
 // that each UPDATE leaves, and takes it from here.
 
+/** Every state; the first three are of builds that have not ended. */
 export const buildStates = [
   "pending",
   "building",

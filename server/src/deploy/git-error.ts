@@ -14,11 +14,6 @@ type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) =>
 
 const rules: readonly Rule[] = [
   {
-    form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
-    sentence: refused,
-  },
-  { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
-  {
     form: /redirect|returned error: 30\d/i,
     sentence: ({ host, repository }) =>
       `${host} answers that ${repository} is somewhere else (a redirect), and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its present name.`,
@@ -55,11 +50,19 @@ const rules: readonly Rule[] = [
     sentence: ({ repository }) =>
       `${repository} holds objects that git refuses as malformed; its own words stand above.`,
   },
+  // Last: ssh says that it could not read after every failure.
+  {
+    form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
+    sentence: refused,
+  },
+  { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
 ];
 
 /** The sentence for a failed fetch; git's last line follows when no rule knows better. */
 export function explainGitFailure(failure: GitFailure): string {
-  const rule = rules.find(({ form }) => form.test(failure.output));
+  // Addresses and names stand in quotes; what they are made of must not count.
+  const words = failure.output.replaceAll(/'[^'\n]*'/g, "''");
+  const rule = rules.find(({ form }) => form.test(words));
   if (rule !== undefined) return rule.sentence(failure);
   const lastLine = failure.output.trim().split("\n").at(-1)?.slice(0, 300) ?? "";
   return `git could not fetch ${failure.repository}${lastLine === "" ? "." : `: ${lastLine}`}`;

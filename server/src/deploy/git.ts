@@ -149,7 +149,7 @@ function configVariables(config: readonly (readonly [string, string])[]): Record
 
 /**
  * ssh without the machine's own configuration, agent and keys. The first key that a host shows is kept per project, and
- * another one is refused later (see docs/decisions/ssh-host-keys.md). git gives this text to a shell, hence the quotes.
+ * another one is refused later (see docs/decisions/0011-fetching-strangers-code.md). git gives this text to a shell, hence the quotes.
  */
 function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): string {
   const { keyFile, knownHostsFile } = ssh;

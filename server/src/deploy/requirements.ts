@@ -93,7 +93,7 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);
       const [kind = "", target = ""] = option?.slice(1) ?? [];
       const isAddress = /^\w+:\/\//.test(target);
-      const near = posix.normalize(posix.join(posix.dirname(path), target));
+      const near = target.startsWith("/") ? target : posix.join(posix.dirname(path), target);
       if (option === null || isAddress) lines.push(line);
       else if (kind === "-r" || kind === "--requirement") {
         const failure = include(near, path);

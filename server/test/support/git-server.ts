@@ -2,13 +2,13 @@
 // Tests can ask for a token, answer with redirects, or make it slow.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
+import { makeFolder, removeFolder } from "./folder.ts";
 
 /** Path → content. A `{ link }` becomes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
 export type RepositoryFiles = Readonly<Record<string, string | Buffer | { readonly link: string } | null>>;
@@ -57,7 +57,7 @@ export async function startGitServer(t: TestContext, options: GitServerOptions =
 
 /** Starts the host; `close` ends it and drops its repositories. */
 export async function openGitServer(options: GitServerOptions = {}): Promise<GitServer & { close(): Promise<void> }> {
-  const root = await mkdtemp(join(tmpdir(), "slipway-git-"));
+  const root = makeFolder("git");
   const requests: { path: string; authorization: string | undefined }[] = [];
   const server = createServer((request, response) => {
     requests.push({ path: request.url ?? "", authorization: request.headers.authorization });
@@ -87,14 +87,14 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-      await rm(root, { recursive: true, force: true });
+      removeFolder(root);
     },
   };
 }
 
 /** Commits through a work tree that lives only as long as the commit takes. */
 async function commit(bareDir: string, files: RepositoryFiles, branch: string): Promise<string> {
-  const workTree = await mkdtemp(join(tmpdir(), "slipway-git-work-"));
+  const workTree = makeFolder("git-work");
   try {
     const inTree = (...args: string[]): Promise<string> =>
       git(["--git-dir", bareDir, "--work-tree", workTree, ...args], workTree);
@@ -109,7 +109,7 @@ async function commit(bareDir: string, files: RepositoryFiles, branch: string): 
     await inTree("update-ref", `refs/heads/${branch}`, made);
     return made;
   } finally {
-    await rm(workTree, { recursive: true, force: true });
+    removeFolder(workTree);
   }
 }
 

@@ -1,0 +1,124 @@
+// What a build will do, decided from settings and files.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { resolveSettings } from "#apps/settings.ts";
+import type { Capabilities } from "#drivers/driver.ts";
+import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
+import { planBuild, type PlannedBuild } from "./build-plan.ts";
+
+const projectId = newProjectId();
+const none: Capabilities = {
+  dockerfile: false,
+  baseImage: false,
+  aptPackages: false,
+  condaPackages: false,
+  memoryLimit: false,
+  cpuLimit: false,
+  fileIsolation: false,
+  networkIsolation: false,
+  compute: ["CPU"],
+};
+const all: Capabilities = {
+  ...none,
+  dockerfile: true,
+  baseImage: true,
+  aptPackages: true,
+  condaPackages: true,
+  memoryLimit: true,
+  cpuLimit: true,
+};
+
+type Given = {
+  body?: Record<string, unknown>;
+  toml?: string;
+  files?: Record<string, string>;
+  capabilities?: Capabilities;
+};
+
+function plan({ body = {}, toml = "", files = { "main.py": "" }, capabilities = all }: Given): PlannedBuild | string {
+  const request = { name: "app", gitRepo: "acme/app", ...body };
+  const { settings } = resolveSettings({ body: request, configToml: toml, repositoryToml: null, providers: [] });
+  const planned = planBuild({
+    buildId: newBuildId(),
+    projectId,
+    appId: appIdOf(projectId, "app"),
+    settings,
+    isPythonVersionGiven: false,
+    capabilities,
+    driver: "process",
+    readText: (path) => files[path] ?? null,
+  });
+  return planned.ok ? planned.value : planned.reason;
+}
+
+function planned(given: Given): PlannedBuild {
+  const made = plan(given);
+  assert.ok(typeof made !== "string", String(made));
+  return made;
+}
+
+const uvicorn = { runtime: "custom", entrypoint: ["uvicorn", "main:app"] };
+
+test("packages come from the table, else the named file, else requirements.txt", () => {
+  const files = { "main.py": "", "requirements.txt": "usual\n", "deps.txt": "named\n" };
+  const table = '[cerebrium.dependencies.pip]\ninline = "1"\n';
+  const path = '[cerebrium.dependencies.paths]\npip = "deps.txt"\n';
+  assert.deepEqual(planned({ files, toml: table }).plan.requirements, ["inline==1"]);
+  assert.deepEqual(planned({ files, toml: path }).plan.requirements, ["named"]);
+  const usual = planned({ files });
+  assert.deepEqual(usual.plan.requirements, ["usual"]);
+  assert.match(usual.notes.join(), /those of requirements\.txt are installed/);
+  assert.deepEqual(planned({}).plan.requirements, []);
+  assert.match(String(plan({ toml: path })), /deps\.txt.* is not in the app's folder/);
+});
+
+test("an entrypoint of uvicorn gets uvicorn, unless the app lists it in whatever spelling", () => {
+  assert.deepEqual(planned({ body: uvicorn }).plan.requirements, ["uvicorn"]);
+  assert.deepEqual(
+    planned({ body: { ...uvicorn, entrypoint: ["python3", "-m", "uvicorn", "main:app"] } }).plan.requirements,
+    ["uvicorn"],
+  );
+  const toml = '[cerebrium.dependencies.pip]\n"Uvicorn[standard]" = "latest"\n';
+  assert.deepEqual(planned({ body: uvicorn, toml }).plan.requirements, ["Uvicorn[standard]"]);
+  assert.deepEqual(planned({ body: { ...uvicorn, entrypoint: ["python", "main.py"] } }).plan.requirements, []);
+});
+
+test("blank commands are none", () => {
+  const { plan: made } = planned({ toml: '[cerebrium.deployment]\nshell_commands = ["", " ", "make"]\n' });
+  assert.deepEqual(made.shellCommands, ["make"]);
+});
+
+test("there must be something to start", () => {
+  assert.match(String(plan({ files: {} })), /^There is no main\.py in the repository's root/);
+  assert.match(String(plan({ files: {}, body: { gitPath: "apps/x" } })), /in the folder apps\/x/);
+  assert.equal(
+    typeof plan({ files: {}, toml: '[cerebrium.deployment]\nshell_commands = ["make main.py"]\n' }),
+    "object",
+  );
+  assert.match(String(plan({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } })), /there is no such file/);
+});
+
+test("what the driver cannot do is said with the driver that can; a Dockerfile ends the build", () => {
+  const toml =
+    '[cerebrium.deployment]\ndocker_base_image_url = "nvidia/cuda"\n[cerebrium.dependencies.apt]\nffmpeg = "latest"\n[cerebrium.dependencies.conda]\ncuda = "12"\n';
+  const { warnings } = planned({ toml, body: { compute: ["HOPPER_H100"] }, capabilities: none });
+  for (const expected of [
+    /nvidia\/cuda.*docker driver/,
+    /ffmpeg.*docker driver/,
+    /cuda==12.*docker driver/,
+    /cpu and memory.*docker driver/,
+    /HOPPER_H100, but this machine has CPU/,
+  ]) {
+    assert.ok(
+      warnings.some((warning) => expected.test(warning)),
+      `${expected} in ${warnings.join("\n")}`,
+    );
+  }
+  assert.deepEqual(planned({ toml }).warnings, []);
+  const files = { Dockerfile: "FROM scratch\n" };
+  const body = { runtime: "custom", dockerfilePath: "Dockerfile" };
+  assert.match(
+    String(plan({ files, body, capabilities: none })),
+    /process driver cannot do; the docker driver can \(SLIPWAY_DRIVER=docker\)/,
+  );
+});

@@ -1,0 +1,22 @@
+// The table of a build's moves.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { buildStates, canMove, isEnd, statesBefore } from "./build-states.ts";
+
+test("what has ended stays as it is, and everything else can be ended", () => {
+  for (const state of buildStates) {
+    const next = buildStates.filter((to) => canMove(state, to));
+    assert.equal(isEnd(state), next.length === 0, state);
+    if (!isEnd(state)) assert.ok(canMove(state, "cancelled"), state);
+  }
+});
+
+test("success comes only after the trial start, and every state can be reached from pending", () => {
+  assert.deepEqual(statesBefore("success"), ["initializing"]);
+  const reached = new Set<string>(["pending"]);
+  for (let size = 0; size < reached.size;) {
+    size = reached.size;
+    for (const to of buildStates) if (statesBefore(to).some((from) => reached.has(from))) reached.add(to);
+  }
+  assert.deepEqual([...reached].sort(), [...buildStates].sort());
+});
