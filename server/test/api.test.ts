@@ -1,0 +1,497 @@
+// The management API as HTTP: what each route answers, who may use it, and what is said to requests that fit nothing.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import * as answers from "@slipway/contract/answers.ts";
+import { fieldNames } from "@slipway/contract/app-fields.ts";
+import { routeIds, routes, type Route } from "@slipway/contract/routes.ts";
+import { permissionTable } from "#accounts/permissions.ts";
+import { actionTable } from "#audit/actions.ts";
+import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
+import { newReleaseId } from "#lib/ids.ts";
+import { toJson } from "#store/json.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+
+type Created = { readonly appId: AppId; readonly buildId: BuildId };
+
+async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> {
+  const body = { name: "my-app", gitRepo: "acme/shop", ...fields };
+  const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+  assert.equal(answer.status, 201, JSON.stringify(answer.body));
+  return answer.body;
+}
+
+/** A path of the table with its names filled in. */
+function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
+  return route.path
+    .replace("{project_id}", api.projectId)
+    .replace("{app_id}", created.appId)
+    .replace("{build_id}", created.buildId)
+    .replace("{host}", "github.com");
+}
+
+describe("the table of routes", () => {
+  test("names only permissions and actions that there are; whatever changes something is recorded", () => {
+    for (const id of routeIds) {
+      const route: Route = routes[id];
+      if (route.access !== "public" && route.access !== "any") assert.ok(route.access in permissionTable, id);
+      if (route.audit !== null) assert.ok(route.audit in actionTable, id);
+      if (route.method !== "GET") assert.notEqual(route.audit, null, `${id} changes something and must be recorded`);
+      assert.equal(route.access === "public" && route.method !== "GET", false, `${id} must need a token`);
+    }
+  });
+
+  test("is what the API answers: 401 without a token, 403 without the right, the described shape with both", async (t) => {
+    const api = await startManagementApi(t);
+    const created = await create(api);
+    const bodies: Readonly<Record<string, unknown>> = {
+      createGitApp: { name: "other", gitRepo: "a/b" },
+      setProjectSecrets: { KEY: "value" },
+      setAppSecrets: { KEY: "value" },
+      setCredential: { kind: "token", secret: "x" },
+    };
+    // Reading comes before what it reads is cancelled or removed.
+    const order = [
+      "setCredential",
+      ...routeIds.filter((id) => id !== "setCredential" && id !== "cancelBuild"),
+      "cancelBuild",
+    ] as const;
+    const inference = await api.issue({ kind: "inference" });
+    for (const id of order) {
+      const route: Route = routes[id];
+      const path = pathOf(route, api, created);
+      const body = bodies[id];
+      if (route.access !== "public") {
+        const nobody = await api.call(route.method, path, { token: null, body });
+        assert.equal(nobody.status, 401, id);
+        answers.faultAnswer.parse(nobody.body);
+        const weak = await api.call(route.method, path, { token: inference, body });
+        assert.equal(weak.status, 403, id);
+        answers.faultAnswer.parse(weak.body);
+      }
+      const answer = await api.call(route.method, path, { body, token: route.access === "public" ? null : api.token });
+      assert.equal(answer.status, route.status, `${id}: ${JSON.stringify(answer.body)}`);
+      route.answer.parse(answer.body);
+      assert.match(answer.headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/, id);
+      assert.equal(answer.headers.get("x-content-type-options"), "nosniff", id);
+      assert.equal(answer.headers.get("cache-control"), "no-store", id);
+      assert.match(answer.headers.get("content-security-policy") ?? "", /default-src 'none'/, id);
+    }
+  });
+});
+
+describe("apps", () => {
+  test("are listed by name, shown by id or name with numbers as texts, and not found elsewhere", async (t) => {
+    const api = await startManagementApi(t);
+    const project = `/v2/projects/${api.projectId}`;
+    await create(api, { name: "zebra" });
+    const { appId, buildId } = await create(api, { name: "apple", cpu: 2.5, gitPath: "x", maxReplicaCount: 3 });
+    const list = await api.call("GET", `${project}/apps`);
+    answers.appList.parse(list.body);
+    assert.deepEqual(
+      list.body.map(({ name, status }: Record<string, string>) => [name, status]),
+      [
+        ["apple", "PENDING"],
+        ["zebra", "PENDING"],
+      ],
+    );
+    const detail = await api.call("GET", `${project}/apps/${appId}`);
+    answers.appDetail.parse(detail.body);
+    assert.equal(detail.body.cpu, "2.5");
+    assert.equal(detail.body.maxReplicaCount, "3");
+    assert.equal(detail.body.lastBuildStatus, "pending");
+    assert.equal(detail.body.latestBuildId, buildId);
+    assert.equal(detail.body.liveBuildId, null);
+    assert.deepEqual((await api.call("GET", `${project}/apps/apple`)).body, detail.body, "the name alone will do");
+    for (const name of [
+      "pear",
+      `${api.projectId}-pear`,
+      "p-00000000-apple",
+      "A",
+      "%00",
+      "apple%2F..",
+      "x".repeat(300),
+    ]) {
+      assert.equal((await api.call("GET", `${project}/apps/${name}`)).status, 404, name);
+      assert.equal((await api.call("GET", `${project}/apps/${name}/builds`)).status, 404, name);
+      assert.equal((await api.call("GET", `${project}/apps/${name}/containers`)).status, 404, name);
+      assert.equal((await api.call("GET", `${project}/apps/${name}/logs`)).status, 404, name);
+    }
+  });
+
+  test("tell what became of their builds", async (t) => {
+    const api = await startManagementApi(t);
+    const { appId, buildId } = await create(api);
+    const statusOf = async (): Promise<string> =>
+      (await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}`)).body.status;
+    const set = async (status: "building" | "initializing" | "build_failure" | "cancelled"): Promise<void> => {
+      const ended_at = status === "build_failure" || status === "cancelled" ? new Date() : null;
+      await api.db.updateTable("builds").set({ status, ended_at }).where("id", "=", buildId).execute();
+    };
+    const expected = {
+      building: "BUILDING",
+      initializing: "BUILDING",
+      build_failure: "FAILED",
+      cancelled: "STOPPED",
+    } as const;
+    for (const status of ["building", "initializing", "build_failure", "cancelled"] as const) {
+      await set(status);
+      assert.equal(await statusOf(), expected[status]);
+    }
+    await addRelease(api, { appId, buildId });
+    assert.equal(await statusOf(), "ACTIVE", "what is live stays live when a later build fails");
+  });
+
+  test("show their replicas that have not stopped", async (t) => {
+    const api = await startManagementApi(t);
+    const created = await create(api);
+    const releaseId = await addRelease(api, created);
+    const path = `/v2/projects/${api.projectId}/apps/${created.appId}/containers`;
+    assert.deepEqual((await api.call("GET", path)).body, []);
+    const states = ["starting", "ready", "draining", "stopped"] as const;
+    for (const state of states) {
+      const row = {
+        id: `my-app-${state}` as ReplicaId,
+        project_id: api.projectId,
+        app_id: created.appId,
+        build_id: created.buildId,
+      };
+      await api.db
+        .insertInto("replicas")
+        .values({
+          ...row,
+          ...{
+            release_id: releaseId,
+            driver: "process",
+            state,
+            compute: "CPU",
+            compute_tier: "interruptible",
+            gpu_count: 0,
+          },
+          ...{ cpu_cores: 1, memory_gb: 1, address: state === "starting" ? null : "127.0.0.1:4000" },
+          started_at: state === "starting" ? null : new Date(Date.now() - 5000),
+          stopped_at: state === "stopped" ? new Date() : null,
+        })
+        .execute();
+    }
+    const { body } = await api.call("GET", path);
+    answers.containerList.parse(body);
+    assert.deepEqual(
+      body.map((one: Record<string, unknown>) => [one["containerState"], one["isTerminating"], one["containerIp"]]),
+      [
+        ["PENDING", false, null],
+        ["RUNNING", false, "127.0.0.1"],
+        ["TERMINATING", true, "127.0.0.1"],
+      ],
+    );
+    assert.ok(body[1].containerRunningTimeMs >= 5000);
+  });
+});
+
+describe("builds", () => {
+  test("are listed newest first, cancelled once, repeated, and recorded", async (t) => {
+    const api = await startManagementApi(t);
+    const { appId, buildId } = await create(api);
+    const path = `/v2/projects/${api.projectId}/apps/${appId}/builds`;
+    const cancelled = await api.call("DELETE", `${path}/${buildId}`, {
+      headers: { "content-type": "application/json" },
+    });
+    assert.equal(cancelled.status, 200, JSON.stringify(cancelled.body));
+    assert.equal(cancelled.body.status, "cancelled");
+    const twice = await api.call("DELETE", `${path}/${buildId}`);
+    assert.equal(twice.status, 409);
+    const again = await api.call("POST", `${path}/${buildId}/rebuild`);
+    assert.equal(again.status, 201, JSON.stringify(again.body));
+    answers.receivedBuild.parse(again.body);
+    const list = await api.call("GET", path);
+    answers.buildList.parse(list.body);
+    assert.deepEqual(
+      list.body.map((build: Record<string, unknown>) => [build["number"], build["cause"], build["id"]]),
+      [
+        [2, "rebuild", again.body.buildId],
+        [1, "create", buildId],
+      ],
+    );
+    const other = "00000000-0000-4000-8000-000000000000";
+    for (const [method, suffix] of [
+      ["GET", ""],
+      ["DELETE", ""],
+      ["POST", "/rebuild"],
+      ["GET", "/logs"],
+    ] as const) {
+      assert.equal((await api.call(method, `${path}/${other}${suffix}`)).status, 404, `${method} ${suffix}`);
+      assert.equal((await api.call(method, `${path}/nonsense${suffix}`)).status, 404, `${method} ${suffix}`);
+    }
+    const rows = await api.db
+      .selectFrom("audit_log")
+      .select(["action", "outcome"])
+      .where("action", "like", "build.%")
+      .where("outcome", "=", "success")
+      .orderBy("id")
+      .execute();
+    assert.deepEqual(
+      rows.map((row) => row.action),
+      ["build.cancel", "build.rebuild"],
+    );
+  });
+
+  test("of another app are not found under this one", async (t) => {
+    const api = await startManagementApi(t);
+    const one = await create(api, { name: "one" });
+    const two = await create(api, { name: "two" });
+    const path = `/v2/projects/${api.projectId}/apps/${one.appId}/builds/${two.buildId}`;
+    for (const [method, suffix] of [
+      ["GET", ""],
+      ["DELETE", ""],
+      ["POST", "/rebuild"],
+      ["GET", "/logs"],
+    ] as const) {
+      assert.equal((await api.call(method, path + suffix)).status, 404);
+    }
+  });
+});
+
+describe("projects", () => {
+  test("are the caller's own; an operator sees all", async (t) => {
+    const api = await startManagementApi(t);
+    const second = await api.addProject("second");
+    const mine = await api.call("GET", "/v2/projects");
+    assert.deepEqual(mine.body, [{ id: api.projectId, name: "first" }]);
+    const all = await api.call("GET", "/v2/projects", { token: await api.issue({ kind: "operator" }) });
+    assert.deepEqual(
+      all.body.map(({ id }: { id: string }) => id),
+      [api.projectId, second],
+    );
+  });
+});
+
+describe("a request that fits nothing", () => {
+  test("an unknown path is 404, a known one with another method 405 with Allow, both with a message", async (t) => {
+    const api = await startManagementApi(t);
+    for (const path of ["/v2", "/v2/nothing", "/v3/projects", "/favicon.ico", "/v2/projects/p-1/apps/a/b/c/d"]) {
+      const answer = await api.call("GET", path);
+      assert.equal(answer.status, 404, path);
+      answers.faultAnswer.parse(answer.body);
+      assert.ok(answer.headers.get("x-request-id"));
+    }
+    const known: readonly (readonly [string, string, string])[] = [
+      ["PUT", `/v2/projects/${api.projectId}/apps/git`, "POST, OPTIONS"],
+      ["GET", `/v2/projects/${api.projectId}/apps/git`, "POST, OPTIONS"],
+      ["POST", "/v2/projects", "GET, HEAD, OPTIONS"],
+      ["DELETE", "/healthz", "GET, HEAD, OPTIONS"],
+      ["POST", `/v2/projects/${api.projectId}/git-credentials/x`, "GET, PUT, DELETE, HEAD, OPTIONS"],
+    ];
+    for (const [method, path, allow] of known) {
+      const answer = await api.call(method, path, method === "GET" ? {} : { text: "not even JSON" });
+      assert.equal(answer.status, 405, `${method} ${path}`);
+      assert.equal(answer.headers.get("allow"), allow);
+      answers.faultAnswer.parse(answer.body);
+    }
+    const options = await api.call("OPTIONS", "/v2/projects", { token: null });
+    assert.deepEqual([options.status, options.headers.get("allow")], [204, "GET, HEAD, OPTIONS"]);
+    const head = await api.call("HEAD", "/v2/projects");
+    assert.deepEqual([head.status, head.body], [200, ""]);
+  });
+
+  test("doubled slashes and a slash at the end do not matter", async (t) => {
+    const api = await startManagementApi(t);
+    for (const path of ["//v2/projects", "/v2//projects", "/v2/projects/", `//v2/projects//${api.projectId}///apps`]) {
+      assert.equal((await api.call("GET", path)).status, 200, path);
+    }
+  });
+
+  test("paths that cannot be read are refused, never a fault of the platform", async (t) => {
+    const api = await startManagementApi(t);
+    for (const path of [
+      "/v2/%",
+      "/v2/projects/%ZZ/apps",
+      `/v2/projects/${api.projectId}/apps/%C0%AF`,
+      "/v2/projects/%00/apps",
+      `/v2/projects/${"x".repeat(5000)}/apps`,
+    ]) {
+      const answer = await api.call("GET", path);
+      assert.ok(answer.status >= 400 && answer.status < 500, `${path}: ${answer.status}`);
+      answers.faultAnswer.parse(answer.body);
+    }
+  });
+
+  test("the Authorization header has one form", async (t) => {
+    const api = await startManagementApi(t);
+    for (const authorization of [
+      "",
+      "Bearer",
+      "Bearer ",
+      api.token,
+      `Basic ${api.token}`,
+      `Bearer ${api.token} x`,
+      `Bearer ${api.token},`,
+    ]) {
+      const answer = await api.call("GET", "/v2/projects", { token: null, headers: { authorization } });
+      assert.equal(answer.status, 401, authorization.slice(0, 20));
+      assert.doesNotMatch(answer.body.message, /eyJ/, "the token is not repeated");
+    }
+    const lower = await api.call("GET", "/v2/projects", {
+      token: null,
+      headers: { authorization: `bearer ${api.token}` },
+    });
+    assert.equal(lower.status, 200);
+  });
+
+  test("a body that ends early or lies about its length does not harm", async (t) => {
+    const api = await startManagementApi(t);
+    const { port } = new URL(api.baseUrl);
+    const head = `POST /v2/projects/${api.projectId}/apps/git HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n`;
+    const socket = connect(Number(port), "127.0.0.1");
+    await once(socket, "connect");
+    socket.write(`${head}{"name"`);
+    socket.destroy();
+    await once(socket, "close");
+    assert.equal((await api.call("GET", "/healthz")).status, 200);
+  });
+
+  test("any JSON to any route that takes one, and any query, is answered without a fault of the platform", async (t) => {
+    const api = await startManagementApi(t);
+    const created = await create(api);
+    const targets = routeIds
+      .map((id): Route => routes[id])
+      .filter((route) => route.body !== undefined)
+      .map((route) => ({ method: route.method, path: pathOf(route, api, created) }));
+    const text = fc.string({ unit: "binary", maxLength: 20 });
+    const value = fc.oneof(fc.jsonValue({ maxDepth: 3 }), text, fc.double());
+    const body = fc.oneof(
+      fc.jsonValue(),
+      fc.dictionary(fc.oneof(fc.constantFrom(...fieldNames, "kind", "secret", "username", "__proto__"), text), value),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...targets), body, async ({ method, path }, given) => {
+        const answer = await api.call(method, path, { body: given });
+        assert.ok(answer.status < 500, `${method} ${path}: ${JSON.stringify(answer.body)}`);
+        if (answer.status >= 400) answers.faultAnswer.parse(answer.body);
+      }),
+      { numRuns: 300 },
+    );
+    const log = `/v2/projects/${api.projectId}/apps/${created.appId}/logs`;
+    const key = fc.constantFrom(
+      "pageSize",
+      "nextToken",
+      "container",
+      "search",
+      "afterDate",
+      "beforeDate",
+      "direction",
+      "stream",
+      "runId",
+      "x",
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(key, fc.oneof(text, fc.string(), fc.integer().map(String))), { maxLength: 3 }),
+        async (pairs) => {
+          const query = pairs.map(([name, given]) => `${name}=${encodeURIComponent(given.toWellFormed())}`).join("&");
+          const answer = await api.call("GET", `${log}?${query}`);
+          assert.ok(answer.status < 500, `${query}: ${JSON.stringify(answer.body)}`);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+
+  test("a body nested without end is refused", async (t) => {
+    const api = await startManagementApi(t);
+    for (const text of ["[".repeat(400_000), `{"cpu":${"[".repeat(100_000)}${"]".repeat(100_000)}}`]) {
+      const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { text });
+      assert.equal(answer.status, 400);
+      assert.ok(answer.body.message.length < 1000);
+    }
+  });
+});
+
+describe("what clients of this interface rely on", () => {
+  test("clients that send JSON headers with every request are served", async (t) => {
+    const api = await startManagementApi(t);
+    const { appId } = await create(api);
+    const headers = {
+      "content-type": "application/json",
+      "x-source": "cli",
+      "x-cli-version": "2.1.0",
+      "x-client-os": "linux",
+    };
+    for (const path of [
+      "/v2/projects",
+      `/v2/projects/${api.projectId}/apps/${appId}`,
+      `/v2/projects/${api.projectId}/secrets`,
+    ]) {
+      assert.equal((await api.call("GET", path, { headers })).status, 200, path);
+    }
+  });
+
+  test("compute may be one text or a list, entrypoint of one element is split, null is absent", async (t) => {
+    const api = await startManagementApi(t);
+    await create(api, { name: "one", compute: "CPU", entrypoint: null, cpu: null });
+    await create(api, {
+      name: "two",
+      compute: ["CPU"],
+      runtime: "custom",
+      entrypoint: ["uvicorn main:app --port 8000"],
+    });
+    const detail = await api.call("GET", `/v2/projects/${api.projectId}/apps/two`);
+    assert.equal(detail.body.hardware, "CPU");
+  });
+
+  test("the public keys verify tokens, and hold no private part", async (t) => {
+    const api = await startManagementApi(t);
+    const { body } = await api.call("GET", "/.well-known/jwks.json", { token: null });
+    assert.equal(body.keys.length, 1);
+    for (const key of body.keys)
+      for (const secret of ["d", "p", "q", "dp", "dq", "qi"]) assert.equal(secret in key, false);
+  });
+});
+
+test("the dashboard is served with a policy that allows no inline script, and asks nothing of other hosts", async (t) => {
+  const api = await startManagementApi(t);
+  const page = await api.call("GET", "/dashboard", { token: null });
+  assert.equal(page.status, 200);
+  const policy = page.headers.get("content-security-policy") ?? "";
+  assert.match(policy, /default-src 'none'/);
+  assert.doesNotMatch(policy, /unsafe/);
+  assert.doesNotMatch(page.body, /<script(?![^>]* src=)|<style|\son\w+=|style=/i, "nothing inline");
+  const files = [...page.body.matchAll(/(?:src|href)="(\/dashboard\/assets\/[^"]+)"/g)].map(([, path]) => String(path));
+  assert.equal(files.length, 2);
+  for (const path of [...files, "/dashboard/assets/dashboard-api.js"]) {
+    const file = await api.call("GET", path, { token: null });
+    assert.equal(file.status, 200, path);
+    assert.doesNotMatch(file.body, /https?:\/\//, "no other host");
+  }
+  const root = await api.call("GET", "/", { token: null });
+  assert.deepEqual([root.status, root.headers.get("location")], [302, "/dashboard"]);
+});
+
+test("what nobody expected is answered 500 with an id, and nothing of its cause", async (t) => {
+  const api = await startManagementApi(t);
+  await api.call("GET", "/v2/projects");
+  await api.db.destroy();
+  const answer = await api.call("GET", "/v2/projects");
+  assert.equal(answer.status, 500);
+  const id = answer.headers.get("x-request-id");
+  assert.deepEqual(answer.body, { message: `Internal error; the platform's log says more under the id ${id}.` });
+});
+
+async function addRelease(api: ApiUnderTest, { appId, buildId }: Created): Promise<ReturnType<typeof newReleaseId>> {
+  const releaseId = newReleaseId();
+  const { settings } = await api.useCases.apps.get(api.projectId, appId);
+  await api.db
+    .insertInto("releases")
+    .values({
+      id: releaseId,
+      project_id: api.projectId,
+      app_id: appId,
+      build_id: buildId,
+      settings: toJson(settings),
+      artifact: toJson({ kind: "x" }),
+    })
+    .execute();
+  await api.db.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();
+  return releaseId;
+}
