@@ -201,6 +201,7 @@ describe("tests", () => {
   });
   test("a test file without a test is found", () => {
     assert.match(one(check("const a = 1;")).what, /holds no test/);
+    assert.deepEqual(check('import { conformance } from "#drivers/conformance.ts"; conformance();'), []);
   });
 });
 
