@@ -19,6 +19,7 @@ export function listProjects(db: Db, limit: number): Promise<ProjectRow[]> {
   return db.selectFrom("projects").selectAll().orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
+/** Adds a project. */
 export async function insertProject(tx: Db, row: Insertable<ProjectsTable>): Promise<void> {
   await tx.insertInto("projects").values(row).execute();
 }
@@ -28,10 +29,12 @@ export function personByEmail(db: Db, email: string): Promise<PersonRow | undefi
   return db.selectFrom("people").selectAll().where("email", "=", email.toLowerCase()).executeTakeFirst();
 }
 
+/** Adds a person; fails when the address is taken. */
 export async function insertPerson(tx: Db, row: Insertable<PeopleTable>): Promise<void> {
   await tx.insertInto("people").values(row).execute();
 }
 
+/** Makes a person a member; fails when they are one. */
 export async function insertMember(tx: Db, row: Insertable<MembersTable>): Promise<void> {
   await tx.insertInto("members").values(row).execute();
 }
@@ -41,6 +44,7 @@ export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
   return db.selectFrom("signing_keys").selectAll().orderBy("created_at", "desc").orderBy("id").execute();
 }
 
+/** Adds a signing key. */
 export async function insertSigningKey(tx: Db, row: Insertable<SigningKeysTable>): Promise<void> {
   await tx.insertInto("signing_keys").values(row).execute();
 }
@@ -57,6 +61,7 @@ export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<
   return rows.map((row) => row.id);
 }
 
+/** Replaces the sealed private half of a key. */
 export async function resealSigningKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
   await tx.updateTable("signing_keys").set({ private_key_sealed: key.sealed }).where("id", "=", key.id).execute();
 }
@@ -78,6 +83,7 @@ export function listTokens(db: Db, projectId: ProjectId, limit: number): Promise
     .execute();
 }
 
+/** Adds a token's row. */
 export async function insertToken(tx: Db, row: Insertable<TokensTable>): Promise<void> {
   await tx.insertInto("tokens").values(row).execute();
 }

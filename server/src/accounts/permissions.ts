@@ -1,5 +1,4 @@
 // Who may do what: roles and kinds of token → permissions. Pure; routes name the permission they need.
-import type { Caller } from "./caller.ts";
 
 /** Every permission: `<area>.<what>`, each with one sentence. */
 export const permissionTable = {
@@ -71,8 +70,11 @@ export function roleAllows(role: Role, permission: Permission): boolean {
   return rolePermissions[role].has(permission);
 }
 
+/** What of a caller decides; see caller.ts. */
+type Bearer = { readonly kind: string; readonly projectId: string | null; readonly role: Role | null };
+
 /** True when the caller may do this in the project (null: in none). Operators may do everything everywhere. */
-export function allows(caller: Caller, permission: Permission, projectId: string | null): boolean {
+export function allows(caller: Bearer, permission: Permission, projectId: string | null): boolean {
   if (caller.kind === "operator") return true;
   if (projectId === null || caller.projectId !== projectId) return false;
   if (caller.kind === "inference") return inferencePermissions.has(permission);

@@ -50,7 +50,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const program = await findPostgres(folder);
   const paths = clusterPaths(folder);
   if (existsSync(paths.dataFolder)) await clearOrphan(paths.dataFolder, { log, clock });
-  const password = await prepareCluster(folder, { program, durable });
+  const password = await prepareCluster(folder, { program, durable, clock });
   const socketFolder = await makeSocketFolder(paths.socketFolder, program);
   const server = new PostgresServer({
     program,

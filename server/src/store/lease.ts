@@ -113,7 +113,7 @@ export class Leases<Name extends LeasedTable> {
     return rows.map((row) => row.id);
   }
 
-  /** Extends the lease three times per lease time until `stop()`, which does not release it. */
+  /** Extends the lease four times per lease time until `stop()`, which does not release it. */
   keep(lease: Lease<Name>): KeptLease {
     const lost = new AbortController();
     const stopping = new AbortController();
@@ -129,21 +129,21 @@ export class Leases<Name extends LeasedTable> {
 
   async #keepRenewing(lease: Lease<Name>, control: { lost: AbortController; stopping: AbortSignal }): Promise<void> {
     const { leaseMs, log, table } = this.#options;
-    const everyMs = leaseMs / 3;
-    let safeUntilMs = this.#clock.monotonicMs() + leaseMs;
-    while (await this.#pause(everyMs, control.stopping)) {
+    // A quarter of the time is left to the worker for ending its work.
+    const partMs = leaseMs / 4;
+    let endMs = this.#clock.monotonicMs() + leaseMs - partMs;
+    const leftMs = (): number => endMs - this.#clock.monotonicMs();
+    while (leftMs() > 1) {
+      if (!(await this.#pause(Math.min(partMs, leftMs()), control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
       try {
-        const isHeld = await this.#within(safeUntilMs - everyMs - askedMs, () => this.renew(lease));
-        safeUntilMs = isHeld ? askedMs + leaseMs : 0;
+        const isHeld = await this.#within(Math.max(0, leftMs()), () => this.renew(lease));
+        endMs = isHeld ? askedMs + leaseMs - partMs : askedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
       }
-      // A third of the time is left to the worker for ending its work.
-      if (this.#clock.monotonicMs() + everyMs < safeUntilMs) continue;
-      control.lost.abort(new LeaseLost(`the lease of ${table} ${lease.id} was lost`));
-      return;
     }
+    if (!control.stopping.aborted) control.lost.abort(new LeaseLost(`the lease of ${table} ${lease.id} was lost`));
   }
 
   /** The database may take longer than the lease lasts: then the answer is of no use any more. */

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, open, rename } from "node:fs/promises";
 import { join } from "node:path";
+import type { Clock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
 import { collect, type PostgresProgram } from "./postgres-program.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -26,17 +27,16 @@ const unfinishedPrefix = "data.new-";
 
 /** It takes about half a second; a slow disk may take a hundred times as long. */
 const initWaitMs = 120_000;
+const removeWaitMs = 10_000;
 
 /** Makes the cluster unless it is there; returns its password. Throws `StartRefused` when what is there cannot be used. */
 export async function prepareCluster(
   folder: string,
-  options: { program: PostgresProgram; durable: boolean },
+  options: { program: PostgresProgram; durable: boolean; clock: Clock },
 ): Promise<Secret> {
   const { program } = options;
   const paths = clusterPaths(folder);
-  for (const name of readdirSync(folder)) {
-    if (name.startsWith(unfinishedPrefix)) rmSync(join(folder, name), { recursive: true, force: true });
-  }
+  await removeUnfinished(folder, options.clock);
   if (existsSync(paths.dataFolder)) {
     checkVersion(paths.dataFolder, program.major);
     adoptFiles(paths.dataFolder, program.owner);
@@ -49,6 +49,20 @@ export async function prepareCluster(
   await rename(unfinished, paths.dataFolder);
   await syncFolder(folder);
   return password;
+}
+
+/** The killed platform's initdb may be about to end and still be in there, which can make a removal incomplete. */
+async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
+  const deadline = clock.monotonicMs() + removeWaitMs;
+  for (;;) {
+    const unfinished = readdirSync(folder).filter((name) => name.startsWith(unfinishedPrefix));
+    if (unfinished.length === 0) return;
+    for (const name of unfinished) rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
+    if (clock.monotonicMs() > deadline) {
+      throw new StartRefused(`${join(folder, String(unfinished[0]))} is in the way and cannot be removed; remove it.`);
+    }
+    await clock.sleep(10);
+  }
 }
 
 /**

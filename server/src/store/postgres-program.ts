@@ -2,7 +2,8 @@
 // user namespace, where root's own files stay reachable, or else as the user nobody. Where the system can do it, the
 // server is asked to stop by the kernel when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
-import { chownSync, existsSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { must } from "#lib/assert.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -38,12 +39,13 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
   const complaints: string[] = [];
   for (const way of waysToRun(folder)) {
     if (statSync(folder).uid !== way.owner.uid) chownSync(folder, way.owner.uid, way.owner.gid);
+    if (way.owner === nobody) letThrough(dirname(folder));
     const outcome = await probe(way, [folder, `${binaries}postgres`]);
     if ("major" in outcome) return programOf(binaries, way, outcome.major);
     complaints.push(`${way.name}: ${outcome.complaint}`);
   }
   const asRoot = process.getuid?.() === 0 ? " It must not run as root; start the platform as another user, or:" : "";
-  throw new StartRefused(`The embedded PostgreSQL cannot run here (${complaints.join("; ")}).${asRoot} ${elsewhere}`);
+  throw new StartRefused(`The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`);
 }
 
 function findBinaries(): string {
@@ -58,6 +60,11 @@ function findBinaries(): string {
   }
   if (existsSync(`${binaries}postgres`)) return binaries;
   throw new StartRefused(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
+}
+
+/** The data folder is root's own; others may pass through it to what is theirs, and see nothing else. */
+function letThrough(folder: string): void {
+  chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
 /** The prefix order matters: the kernel forgets the signal for a parent's death when a process changes its user. */

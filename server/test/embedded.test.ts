@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { Client } from "pg";
+import { silentLog } from "#lib/log.ts";
+import { systemClock } from "#lib/clock.ts";
+import { startEmbedded, type Embedded } from "#store/embedded.ts";
+import { lockFolder, type FolderLock } from "#store/folder-lock.ts";
+import { isServerOf } from "#store/postgres-orphan.ts";
+import { findPostgres } from "#store/postgres-program.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import "#test/support/leftovers.ts";
+import { until } from "#test/support/until.ts";
+
+/** One embedded server on a folder, stopped with the test. */
+type Place = { folder: string; lock: FolderLock; start(): Promise<Embedded> };
+
+function place(t: TestContext, folder = temporaryFolder(t, "embedded")): Place {
+  const lock = lockFolder(join(folder, "slipway.lock"));
+  t.after(() => lock.release());
+  return {
+    folder,
+    lock,
+    async start() {
+      const server = await startEmbedded({ folder: join(folder, "postgres"), lock, log: silentLog });
+      t.after(() => server.stop());
+      return server;
+    },
+  };
+}
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** Starts `support/embedded-child.ts` on the folder. */
+function startChild(t: TestContext, folder: string): ChildProcess {
+  const script = join(import.meta.dirname, "support/embedded-child.ts");
+  const child = spawn(process.execPath, [script, folder], { stdio: ["ignore", "pipe", "pipe"] });
+  t.after(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+  });
+  return child;
+}
+
+async function killAndWait(child: ChildProcess): Promise<void> {
+  const gone = once(child, "exit");
+  child.kill("SIGKILL");
+  await gone;
+}
+
+test("what is committed is there after a stop and a start; the server is reachable through its socket only", async (t) => {
+  const { start, folder } = place(t);
+  const first = await start();
+  await query(first.url.reveal(), "create table kept (n integer); insert into kept values (7)");
+  assert.deepEqual(await query(first.url.reveal(), "show listen_addresses"), [{ listen_addresses: "" }]);
+  assert.deepEqual(await query(first.url.reveal(), "show fsync"), [{ fsync: "on" }]);
+  await first.stop();
+  assert.equal(existsSync(join(folder, "postgres/run")), false, "no socket is left");
+  const second = await start();
+  assert.equal(second.url.reveal(), first.url.reveal());
+  assert.deepEqual(await query(second.url.reveal(), "select n from kept"), [{ n: 7 }]);
+});
+
+test("folder and password are the owner's only, and a wrong password is refused", async (t) => {
+  const { start, folder } = place(t);
+  const { url } = await start();
+  assert.equal(statSync(join(folder, "postgres")).mode & 0o777, 0o700);
+  assert.equal(statSync(join(folder, "postgres/password")).mode & 0o777, 0o600);
+  const wrong = new URL(url.reveal());
+  wrong.password = "wrong";
+  await assert.rejects(query(wrong.toString(), "select 1"), /password authentication failed/);
+});
+
+test("a server that is killed is started again, and nothing committed is lost", async (t) => {
+  const { start } = place(t);
+  const server = await start();
+  const url = server.url.reveal();
+  await query(url, "create table kept (n integer); insert into kept values (1)");
+  const killed = server.pid();
+  assert.ok(killed);
+  process.kill(killed, "SIGKILL");
+  await until("another server runs", () => server.pid() !== null && server.pid() !== killed);
+  assert.deepEqual(await query(url, "select n from kept"), [{ n: 1 }]);
+});
+
+test("after kill -9 of the platform the next start has all that was committed", async (t) => {
+  const folder = temporaryFolder(t, "killed");
+  const child = startChild(t, folder);
+  const [line] = (await once(child.stdout ?? assert.fail(), "data")) as [Buffer];
+  const { postgresPid, url } = JSON.parse(line.toString()) as { postgresPid: number; url: string };
+  await query(url, "create table kept (n integer); insert into kept values (2)");
+  await killAndWait(child);
+  const server = await place(t, folder).start();
+  assert.notEqual(server.pid(), postgresPid);
+  assert.equal(isServerOf(postgresPid, join(folder, "postgres/data")), false, "the killed platform's server is gone");
+  assert.deepEqual(await query(server.url.reveal(), "select n from kept"), [{ n: 2 }]);
+});
+
+test("a server that outlived its platform is stopped in order before a new one starts", async (t) => {
+  const { start, folder } = place(t);
+  const first = await start();
+  const url = first.url.reveal();
+  await first.stop();
+  // The same command the platform uses, but nobody's child in its books: what a killed platform leaves.
+  const dataFolder = join(folder, "postgres/data");
+  const socketFolder = join(folder, "postgres/run");
+  mkdirSync(socketFolder);
+  const program = await findPostgres(join(folder, "postgres"));
+  const settings = ["-c", "listen_addresses=", "-c", `unix_socket_directories=${socketFolder}`];
+  const orphan = program.run("postgres", ["-D", dataFolder, ...settings], { stdio: "ignore", cwd: "/" });
+  const ended = once(orphan, "exit");
+  await until("the orphan serves", () => query(url, "create table kept as select 3 as n").then(() => true));
+  assert.ok(isServerOf(orphan.pid ?? 0, dataFolder));
+  const second = await start();
+  assert.deepEqual(await ended, [0, null], "it shut down by itself");
+  assert.deepEqual(await query(second.url.reveal(), "select n from kept"), [{ n: 3 }]);
+});
+
+test("a left-over postmaster.pid does not stop a start, even when its process id is in use again", async (t) => {
+  const { start, folder } = place(t);
+  const first = await start();
+  const pidFile = join(folder, "postgres/data/postmaster.pid");
+  const lines = readFileSync(pidFile, "utf8").split("\n");
+  await first.stop();
+  for (const pid of [process.pid, 999_999_999, 1]) {
+    writeFileSync(pidFile, [pid, ...lines.slice(1)].join("\n"));
+    const server = await start();
+    assert.deepEqual(await query(server.url.reveal(), "select 1 as one"), [{ one: 1 }], `with pid ${pid}`);
+    await server.stop();
+  }
+  writeFileSync(pidFile, "");
+  assert.ok((await start()).pid(), "with a torn file");
+});
+
+test("a making of the database that was interrupted is begun anew", async (t) => {
+  const folder = temporaryFolder(t, "halfway");
+  const child = startChild(t, folder);
+  const postgres = join(folder, "postgres");
+  const unfinished = await until("initdb is half-way", () => {
+    const names = existsSync(postgres) ? readdirSync(postgres) : [];
+    return names.find((name) => name.startsWith("data.new-") && existsSync(join(postgres, name, "PG_VERSION")));
+  });
+  await killAndWait(child);
+  assert.equal(existsSync(join(postgres, "data")), false, "nothing that looks finished");
+  const server = await place(t, folder).start();
+  assert.deepEqual(await query(server.url.reveal(), "select 1 as one"), [{ one: 1 }]);
+  assert.equal(existsSync(join(postgres, unfinished)), false);
+});
+
+test("a second platform on the data folder is refused, with the first one's process id, until that one is dead", async (t) => {
+  const folder = temporaryFolder(t, "locked");
+  const child = startChild(t, folder);
+  await once(child.stdout ?? assert.fail(), "data");
+  const refusal = new RegExp(`process ${child.pid}\\) already works in the data folder ${folder}.*SLIPWAY_DATA_DIR`);
+  assert.throws(() => lockFolder(join(folder, "slipway.lock")), { name: "StartRefused", message: refusal });
+  await killAndWait(child);
+  const lock = lockFolder(join(folder, "slipway.lock"));
+  assert.throws(() => lockFolder(join(folder, "slipway.lock")), new RegExp(`process ${process.pid}`));
+  lock.release();
+  lockFolder(join(folder, "slipway.lock")).release();
+  // The killed platform's server notices by itself.
+  const pidFile = join(folder, "postgres/data/postmaster.pid");
+  await until("its server has stopped", () => !existsSync(pidFile));
+});
+
+test("a data folder whose path is too long for a socket works; the socket's folder goes with the stop", async (t) => {
+  const folder = join(temporaryFolder(t, "long"), "x".repeat(120));
+  const { start } = place(t, folder);
+  const server = await start();
+  const host = new URL(server.url.reveal()).searchParams.get("host") ?? "";
+  assert.ok(Buffer.byteLength(host) < 100, host);
+  assert.equal(statSync(host).mode & 0o777, 0o700);
+  assert.deepEqual(await query(server.url.reveal(), "select 1 as one"), [{ one: 1 }]);
+  await server.stop();
+  assert.equal(existsSync(host), false);
+  assert.ok(existsSync(dirname(host)));
+});
+
+test("a database of another PostgreSQL version is refused by name, and so is a folder that holds none", async (t) => {
+  const { start, folder } = place(t);
+  await (await start()).stop();
+  const versionFile = join(folder, "postgres/data/PG_VERSION");
+  writeFileSync(versionFile, "14\n");
+  await assert.rejects(start(), { name: "StartRefused", message: /made by PostgreSQL 14, but .* runs 18/ });
+  const empty = place(t);
+  mkdirSync(join(empty.folder, "postgres/data"), { recursive: true });
+  await assert.rejects(empty.start(), { name: "StartRefused", message: /holds no PostgreSQL database/ });
+});
+
+test("starting takes a moment", async (t) => {
+  const { start } = place(t);
+  const atMs = systemClock.monotonicMs();
+  const first = await start();
+  const madeMs = systemClock.monotonicMs() - atMs;
+  await first.stop();
+  const againMs = systemClock.monotonicMs();
+  await start();
+  const startedMs = systemClock.monotonicMs() - againMs;
+  t.diagnostic(`made and started in ${Math.round(madeMs)} ms, started again in ${Math.round(startedMs)} ms`);
+  assert.ok(startedMs < 5_000, `${startedMs} ms`);
+});

@@ -1,0 +1,11 @@
+// A process that starts the embedded database in a folder and stays, for tests that kill it. Prints one line of JSON
+// when the database runs.
+import { join } from "node:path";
+import { silentLog } from "#lib/log.ts";
+import { startEmbedded } from "#store/embedded.ts";
+import { lockFolder } from "#store/folder-lock.ts";
+
+const folder = process.argv[2] ?? "";
+const lock = lockFolder(join(folder, "slipway.lock"));
+const server = await startEmbedded({ folder: join(folder, "postgres"), lock, log: silentLog });
+process.stdout.write(`${JSON.stringify({ postgresPid: server.pid(), url: server.url.reveal() })}\n`);
