@@ -21,8 +21,18 @@ export type ExitSummary = { readonly exitCode: number | null; readonly signal: s
 /** Exit code, signal and sentence. */
 export function exitSummary(facts: ExitFacts): ExitSummary {
   const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
-  if (facts.asked === "killed") return { exitCode: null, signal: "SIGKILL", reason: "The replica did not end in time when it was asked to, and was ended by force." };
-  if (facts.exitCode === null) return { exitCode: null, signal: null, reason: "The replica was ended by force from outside the platform, or with the machine." };
+  if (facts.asked === "killed")
+    return {
+      exitCode: null,
+      signal: "SIGKILL",
+      reason: "The replica did not end in time when it was asked to, and was ended by force.",
+    };
+  if (facts.exitCode === null)
+    return {
+      exitCode: null,
+      signal: null,
+      reason: "The replica was ended by force from outside the platform, or with the machine.",
+    };
   if (signal !== null) return { exitCode: null, signal, reason: signalReason(facts, signal) };
   return { exitCode: facts.exitCode, signal: null, reason: codeReason(facts, facts.exitCode) };
 }
@@ -36,7 +46,10 @@ function signalReason(facts: ExitFacts, signal: string): string {
 
 function codeReason(facts: ExitFacts, exitCode: number): string {
   if (facts.startError !== null) return `The app ended with exit code ${exitCode}${detail(facts)}.`;
-  if (facts.asked === "stopped") return exitCode === 0 ? "The replica was stopped." : `The replica was stopped; it ended with exit code ${exitCode}.`;
+  if (facts.asked === "stopped")
+    return exitCode === 0
+      ? "The replica was stopped."
+      : `The replica was stopped; it ended with exit code ${exitCode}.`;
   if (exitCode === 127) return `The start command was not found: ${facts.program}.`;
   if (exitCode === 126) return `The start command cannot be executed: ${facts.program}.`;
   if (exitCode === 0) return "The app ended by itself (exit code 0).";

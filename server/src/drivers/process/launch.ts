@@ -73,7 +73,9 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
 
 function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
   if (spec.artifact.kind !== "process") {
-    throw new StartRefused(`The release was built by the ${spec.artifact.kind} driver and cannot run as a process; deploy the app again.`);
+    throw new StartRefused(
+      `The release was built by the ${spec.artifact.kind} driver and cannot run as a process; deploy the app again.`,
+    );
   }
   const artifact = processArtifact(spec.artifact);
   if (existsSync(artifact.appDir) && existsSync(artifact.python)) return artifact;
@@ -87,12 +89,17 @@ function refuseVariables(spec: ReplicaSpec): void {
   }
 }
 
-type PortChoice = { readonly port: number | null; readonly entrypoint: readonly string[]; readonly hint: string | null };
+type PortChoice = {
+  readonly port: number | null;
+  readonly entrypoint: readonly string[];
+  readonly hint: string | null;
+};
 
 /** Cortex apps choose their own port and say which. */
 async function choosePort(spec: ReplicaSpec, ports: PortPool): Promise<PortChoice> {
   if (spec.runtime === "cortex") return { port: null, entrypoint: [], hint: null };
-  if (spec.entrypoint.length === 0) throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
+  if (spec.entrypoint.length === 0)
+    throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
   if (replacePort(spec.entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
     return { port, entrypoint: replacePort(spec.entrypoint, spec.port, port) ?? spec.entrypoint, hint: null };
@@ -116,11 +123,17 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   if (!existsSync(storage)) makeOwned(storage, user);
   // Made by whoever builds as root; the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
-    await execute("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], { timeout: copyTimeoutMs, signal: ground.signal });
+    await execute("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
+      timeout: copyTimeoutMs,
+      signal: ground.signal,
+    });
   }
   if (usesOverlay(artifact, ground)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
-  await execute("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], { timeout: copyTimeoutMs, signal: ground.signal });
+  await execute("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], {
+    timeout: copyTimeoutMs,
+    signal: ground.signal,
+  });
 }
 
 function makeOwned(dir: string, user: number | null): void {
@@ -143,7 +156,8 @@ async function spawnReplica(
   { paths, ground, choice }: Place & { readonly choice: PortChoice },
 ): Promise<ChildProcess> {
   const isSandboxed = ground.sandbox.kind === "namespaces";
-  const program = spec.runtime === "cortex" ? [artifact.python, join(ground.runtimeDir, "start.py")] : choice.entrypoint;
+  const program =
+    spec.runtime === "cortex" ? [artifact.python, join(ground.runtimeDir, "start.py")] : choice.entrypoint;
   const places = {
     homeDir: paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
@@ -174,7 +188,8 @@ async function spawnReplica(
   } catch (error) {
     // The message holds the arguments; the code (E2BIG, EAGAIN, …) is what matters.
     const { code } = error as NodeJS.ErrnoException;
-    const known = code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
+    const known =
+      code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
     throw new StartRefused(`The replica could not be started: ${known}.`);
   } finally {
     for (const output of outputs) closeSync(output);

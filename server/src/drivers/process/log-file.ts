@@ -144,7 +144,7 @@ export class LogFile {
     const buffer = Buffer.allocUnsafe(1024 * 1024);
     let lines = 0;
     let end = from;
-    for (let at = from; at < to; ) {
+    for (let at = from; at < to;) {
       const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
       if (bytesRead === 0) break;
       const read = buffer.subarray(0, bytesRead);

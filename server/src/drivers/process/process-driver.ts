@@ -82,7 +82,10 @@ export class ProcessDriver implements Driver {
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
     if (sandbox.kind === "none") {
-      log.warn({ reason: sandbox.reason }, "apps run without a sandbox: they can read whatever the platform's user can read");
+      log.warn(
+        { reason: sandbox.reason },
+        "apps run without a sandbox: they can read whatever the platform's user can read",
+      );
     }
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
@@ -139,7 +142,15 @@ export class ProcessDriver implements Driver {
 
   async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw cancelled();
-    const launched = await launch(spec, { ...this.#options, ports: this.#ports, signal });
+    const launched = await launch(spec, { ...this.#options, ports: this.#ports, signal }).catch((error: unknown) => {
+      if (signal.aborted) throw cancelled();
+      if (error instanceof StartRefused) throw error;
+      // Of the machine's own complaints (a full disk, a copy that took too long) only the code is the owner's business.
+      const code = (error as NodeJS.ErrnoException).code ?? "unknown";
+      throw new StartRefused(`The replica's folder could not be made on the machine that runs it (${code}).`, {
+        cause: error,
+      });
+    });
     const replica = this.#replicaOf(launched);
     this.#replicas.set(spec.replicaId, replica);
     const onAbort = (): void => replica.kill();

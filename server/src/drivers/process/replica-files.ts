@@ -100,7 +100,9 @@ export function readReady(paths: ReplicaPaths): ReadyFile | null {
     const value = JSON.parse(text.slice(0, end)) as { ready?: unknown; port?: unknown; error?: unknown };
     if (value.ready !== true) return { error: String(value.error ?? "").slice(0, errorCharactersMax) };
     const port = Number(value.port);
-    return Number.isInteger(port) && port > 0 && port < 65_536 ? { port } : { error: "the runtime named no usable port" };
+    return Number.isInteger(port) && port > 0 && port < 65_536
+      ? { port }
+      : { error: "the runtime named no usable port" };
   } catch {
     return { error: "the runtime's ready line cannot be read" };
   }
@@ -124,7 +126,10 @@ export function parseStat(text: string): (ProcessIdentity & { readonly state: st
   const nameEnd = text.lastIndexOf(")");
   if (nameEnd < 0) return null;
   const pid = Number.parseInt(text, 10);
-  const fields = text.slice(nameEnd + 2).trim().split(" ");
+  const fields = text
+    .slice(nameEnd + 2)
+    .trim()
+    .split(" ");
   const [state, , group] = fields;
   const startTicks = fields[19];
   if (state === undefined || startTicks === undefined || !(pid > 1)) return null;

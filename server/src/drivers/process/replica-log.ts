@@ -107,7 +107,8 @@ export class ReplicaLog {
     const { replicaId, clock } = this.#options;
     const at = Math.round(Math.min(clock.now(), piece.writtenAt));
     const lines = piece.lines.map(({ runId, text }) => ({ replicaId, at, stream, runId, text }));
-    if (stream === "stderr") this.#lastErrorLine = lines.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
+    if (stream === "stderr")
+      this.#lastErrorLine = lines.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
     if (piece.dropped === 0) return lines;
     const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;
     return [{ replicaId, at, stream, runId: null, text }, ...lines];

@@ -287,7 +287,8 @@ export class ReplicaProcess {
     });
     await log.close();
     const isTold = this.#failure === null || this.#options.child === null;
-    this.#ended = this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
+    this.#ended =
+      this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     writeWhole(paths.ended, this.#ended);
     if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: clock.now(), ...this.#ended });
     this.#options.onEnded();

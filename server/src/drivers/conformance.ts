@@ -1,0 +1,374 @@
+// What every driver must keep, as tests: `conformance(name, makeGround)` in a test file runs them against one driver.
+// A ground is where replicas of that driver live; driver objects on it come and go, as the platform's process does.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import {
+  StartRefused,
+  type Driver,
+  type ReplicaEvent,
+  type ReplicaLine,
+  type ReplicaSink,
+  type ReplicaSpec,
+} from "./driver.ts";
+
+/** What a replica of a test does. */
+export type Behaviour =
+  /** Becomes ready by itself, prints `lines` before, and ends when it is asked to. */
+  | { readonly kind: "serves"; readonly lines?: readonly string[] }
+  /** Becomes ready and does not end when it is asked to. */
+  | { readonly kind: "ignores_stop" }
+  /** Writes these bytes to standard output and ends by itself. */
+  | { readonly kind: "exits"; readonly exitCode: number; readonly output: Buffer }
+  /** Cannot be started at all. */
+  | { readonly kind: "refused" };
+
+/** The machine, cluster or memory on which replicas of one test live. */
+export type ConformanceGround = {
+  /** A new driver object on this ground, not opened. */
+  driver(): Driver;
+  /** A new replica id each time. */
+  spec(behaviour: Behaviour): ReplicaSpec;
+  /** What exists of replicas here: processes, folders, records. */
+  remains(): Promise<readonly string[]>;
+  close(): Promise<void>;
+};
+
+/** Nothing here takes nearly as long; a machine under load may. */
+const waitMs = 30_000;
+const longLineBytes = 64 * 1024;
+
+/** Runs the suite. */
+export function conformance(name: string, makeGround: () => Promise<ConformanceGround>): void {
+  const promise = (what: string, run: (stage: Stage) => Promise<void>): void => {
+    it(what, async () => {
+      const stage = await Stage.open(makeGround);
+      try {
+        await run(stage);
+        await stage.end();
+        assert.deepEqual(await stage.ground.remains(), [], "nothing is left after stop and forget");
+      } finally {
+        await stage.ground.close();
+      }
+    });
+  };
+  describe(`the ${name} driver`, () => {
+    startPromises(promise);
+    outputPromises(promise);
+    stopPromises(promise);
+    adoptionPromises(promise);
+  });
+}
+
+type Promised = (what: string, run: (stage: Stage) => Promise<void>) => void;
+
+const live = (): AbortSignal => new AbortController().signal;
+
+function startPromises(promise: Promised): void {
+  promise("tells started, ready and exited in this order, each once, and lists what it tells", async (stage) => {
+    const spec = stage.ground.spec({ kind: "serves" });
+    await stage.driver.start(spec, live());
+    const ready = await stage.told("ready", spec.replicaId);
+    const [owned] = await stage.driver.list();
+    assert.deepEqual(owned, {
+      replicaId: spec.replicaId,
+      appId: spec.appId,
+      releaseId: spec.releaseId,
+      state: "running",
+      address: ready.address,
+      isReady: true,
+      reason: null,
+    });
+    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);
+    const [gone] = await stage.driver.list();
+    assert.equal(gone?.state, "exited");
+    assert.ok(gone.reason !== null && gone.reason.endsWith("."), "the reason is a sentence");
+  });
+
+  promise("starts an id once, however often it is asked to", async (stage) => {
+    const spec = stage.ground.spec({ kind: "serves" });
+    await Promise.all([stage.driver.start(spec, live()), stage.driver.start(spec, live())]);
+    await stage.told("ready", spec.replicaId);
+    await stage.driver.start(spec, live());
+    assert.equal((await stage.driver.list()).length, 1);
+    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);
+  });
+
+  promise("leaves nothing behind and tells nothing when a start is refused", async (stage) => {
+    const spec = stage.ground.spec({ kind: "refused" });
+    await assert.rejects(stage.driver.start(spec, live()), StartRefused);
+    assert.deepEqual(await stage.driver.list(), []);
+    assert.deepEqual(await stage.ground.remains(), []);
+    assert.deepEqual(stage.kinds(spec.replicaId), []);
+  });
+
+  promise("leaves nothing behind when a start is aborted before or while it happens", async (stage) => {
+    const before = stage.ground.spec({ kind: "serves" });
+    await assert.rejects(stage.driver.start(before, AbortSignal.abort()), StartRefused);
+    const meanwhile = stage.ground.spec({ kind: "serves" });
+    const abort = new AbortController();
+    const start = stage.driver.start(meanwhile, abort.signal);
+    abort.abort();
+    await assert.rejects(start, StartRefused);
+    assert.deepEqual(await stage.driver.list(), []);
+    assert.deepEqual(await stage.ground.remains(), []);
+    assert.deepEqual(stage.events, []);
+  });
+
+  promise("starts twenty at once and ends them all", async (stage) => {
+    const specs = Array.from({ length: 20 }, () => stage.ground.spec({ kind: "serves" }));
+    await Promise.all(specs.map((spec) => stage.driver.start(spec, live())));
+    const events = await Promise.all(specs.map((spec) => stage.told("ready", spec.replicaId)));
+    const addresses = new Set(events.map(({ address }) => `${address.host}:${address.port}`));
+    assert.equal(addresses.size, specs.length, "each has an address of its own");
+    await Promise.all(specs.map((spec) => stage.driver.stop(spec.replicaId, { graceMs: waitMs })));
+    for (const spec of specs) assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);
+  });
+}
+
+function outputPromises(promise: Promised): void {
+  promise("hands over every line, in order, before it tells the exit, and says the exit code", async (stage) => {
+    const texts = Array.from({ length: 2000 }, (_, index) => `line ${index}`);
+    const spec = stage.ground.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
+    await stage.driver.start(spec, live());
+    const exited = await stage.told("exited", spec.replicaId);
+    assert.deepEqual(stage.linesAtExit(spec.replicaId), texts);
+    assert.equal(exited.exitCode, 3);
+    assert.match(exited.reason, /exit code 3/);
+  });
+
+  promise("cuts lines that are too long and replaces what is not text", async (stage) => {
+    const long = "x".repeat(longLineBytes + 70_000);
+    const output = Buffer.concat([
+      Buffer.from(`${long}\n`),
+      Buffer.from([0x61, 0xff, 0xfe, 0x00, 0x62, 0x0a]),
+      Buffer.from("after\r\n\nunfinished"),
+    ]);
+    const spec = stage.ground.spec({ kind: "exits", exitCode: 0, output });
+    await stage.driver.start(spec, live());
+    await stage.told("exited", spec.replicaId);
+    const texts = stage.linesAtExit(spec.replicaId);
+    assert.equal(texts[0], long.slice(0, longLineBytes));
+    assert.deepEqual(texts.slice(1), ["a\ufffd\ufffd\ufffdb", "after", "", "unfinished"]);
+  });
+
+  promise("waits until lines are stored before it hands over more or tells the exit", async (stage) => {
+    const store = Promise.withResolvers<void>();
+    stage.storing = () => store.promise;
+    const spec = stage.ground.spec({ kind: "exits", exitCode: 0, output: Buffer.from("first\nlast\n") });
+    await stage.driver.start(spec, live());
+    await stage.until(() => stage.taken.length > 0);
+    const handedOver = stage.handedOver;
+    assert.ok(!stage.kinds(spec.replicaId).includes("exited"));
+    store.resolve();
+    await stage.told("exited", spec.replicaId);
+    assert.equal(handedOver, 1, "nothing more was handed over before the first lines were stored");
+    assert.deepEqual(stage.linesAtExit(spec.replicaId), ["first", "last"]);
+  });
+}
+
+function stopPromises(promise: Promised): void {
+  promise("resolves a stop of an id that it does not know, and forgets it too", async (stage) => {
+    const { replicaId } = stage.ground.spec({ kind: "serves" });
+    await stage.driver.stop(replicaId, { graceMs: 0 });
+    await stage.driver.forget(replicaId);
+  });
+
+  promise("stops once, however often it is asked to", async (stage) => {
+    const spec = stage.ground.spec({ kind: "serves" });
+    await stage.driver.start(spec, live());
+    await stage.told("ready", spec.replicaId);
+    const stop = (): Promise<void> => stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    await Promise.all([stop(), stop()]);
+    await stop();
+    assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);
+  });
+
+  promise("ends by force what does not end in time", async (stage) => {
+    const spec = stage.ground.spec({ kind: "ignores_stop" });
+    await stage.driver.start(spec, live());
+    await stage.told("ready", spec.replicaId);
+    await stage.driver.stop(spec.replicaId, { graceMs: 50 });
+    const exited = await stage.told("exited", spec.replicaId);
+    assert.match(exited.reason, /by force/);
+  });
+
+  promise("shortens the grace when it is asked again with less", async (stage) => {
+    const spec = stage.ground.spec({ kind: "ignores_stop" });
+    await stage.driver.start(spec, live());
+    await stage.told("ready", spec.replicaId);
+    const patient = stage.driver.stop(spec.replicaId, { graceMs: 3_600_000 });
+    await stage.driver.stop(spec.replicaId, { graceMs: 10 });
+    await patient;
+  });
+
+  promise("ends a start that is stopped meanwhile: it is refused, or it ran and has exited", async (stage) => {
+    const spec = stage.ground.spec({ kind: "serves" });
+    const start = stage.driver.start(spec, live()).then(
+      () => "ran",
+      (error: unknown) => {
+        assert.ok(error instanceof StartRefused);
+        return "refused";
+      },
+    );
+    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    const isTold = stage.kinds(spec.replicaId).includes("exited");
+    assert.equal(isTold, (await start) === "ran");
+    assert.ok((await stage.driver.list()).every(({ state }) => state === "exited"));
+  });
+
+  promise("leaves a running replica alone when told to forget it", async (stage) => {
+    const spec = stage.ground.spec({ kind: "serves" });
+    await stage.driver.start(spec, live());
+    await stage.told("ready", spec.replicaId);
+    await stage.driver.forget(spec.replicaId);
+    assert.equal((await stage.driver.list())[0]?.state, "running");
+    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    await stage.driver.forget(spec.replicaId);
+    assert.deepEqual(await stage.driver.list(), []);
+  });
+}
+
+function adoptionPromises(promise: Promised): void {
+  promise(
+    "adopts what runs: it is listed as it was, nothing is told or printed twice, and its end is told",
+    async (stage) => {
+      const spec = stage.ground.spec({ kind: "serves", lines: ["one", "two"] });
+      await stage.driver.start(spec, live());
+      await stage.told("ready", spec.replicaId);
+      await stage.until(() => stage.taken.length === 2);
+      const before = await stage.driver.list();
+      await stage.reopen();
+      assert.deepEqual(await stage.driver.list(), before);
+      await stage.driver.start(spec, live());
+      await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+      assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);
+      assert.deepEqual(
+        stage.taken.map(({ text }) => text),
+        ["one", "two"],
+      );
+    },
+  );
+
+  promise("tells the end and the last lines of what ended while nobody watched, once", async (stage) => {
+    const texts = Array.from({ length: 500 }, (_, index) => `line ${index}`);
+    const spec = stage.ground.spec({ kind: "exits", exitCode: 4, output: Buffer.from(`${texts.join("\n")}\n`) });
+    await stage.driver.start(spec, live());
+    await stage.reopen();
+    const exited = await stage.told("exited", spec.replicaId);
+    assert.equal(exited.exitCode, 4);
+    assert.deepEqual(stage.linesAtExit(spec.replicaId), texts);
+    await stage.reopen();
+    const [gone] = await stage.driver.list();
+    assert.equal(gone?.state, "exited");
+    assert.equal(gone.reason, exited.reason);
+    assert.equal(stage.kinds(spec.replicaId).filter((kind) => kind === "exited").length, 1);
+  });
+}
+
+type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;
+
+/** One test: a ground, the driver that is open on it, and all that it told. */
+class Stage implements ReplicaSink {
+  readonly ground: ConformanceGround;
+  readonly events: ReplicaEvent[] = [];
+  readonly taken: ReplicaLine[] = [];
+  /** How often lines were handed over. */
+  handedOver = 0;
+  storing: () => Promise<void> = () => Promise.resolve();
+  driver: Driver;
+  readonly #linesAtExit = new Map<ReplicaId, string[]>();
+  readonly #waiting = new Set<() => void>();
+
+  static async open(makeGround: () => Promise<ConformanceGround>): Promise<Stage> {
+    const stage = new Stage(await makeGround());
+    await stage.driver.open(stage);
+    return stage;
+  }
+
+  private constructor(ground: ConformanceGround) {
+    this.ground = ground;
+    this.driver = ground.driver();
+  }
+
+  event(event: ReplicaEvent): void {
+    this.events.push(event);
+    if (event.kind === "exited") {
+      const own = this.taken.filter(({ replicaId }) => replicaId === event.replicaId);
+      this.#linesAtExit.set(
+        event.replicaId,
+        own.map(({ text }) => text),
+      );
+    }
+    this.#changed();
+  }
+
+  async lines(lines: readonly ReplicaLine[]): Promise<void> {
+    this.handedOver++;
+    this.taken.push(...lines);
+    this.#changed();
+    await this.storing();
+  }
+
+  kinds(replicaId: ReplicaId): string[] {
+    return this.events.filter((event) => event.replicaId === replicaId).map(({ kind }) => kind);
+  }
+
+  /** What had been handed over when the exit was told. */
+  linesAtExit(replicaId: ReplicaId): readonly string[] {
+    return this.#linesAtExit.get(replicaId) ?? [];
+  }
+
+  async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {
+    const find = (): ReplicaEvent | undefined =>
+      this.events.find((event) => event.kind === kind && event.replicaId === replicaId);
+    await this.until(() => find() !== undefined || this.kinds(replicaId).includes("exited"));
+    const found = find();
+    assert.ok(found, `${kind} was told, not only: ${JSON.stringify(this.events)}`);
+    return found as Told<Kind>;
+  }
+
+  async until(condition: () => boolean): Promise<void> {
+    const late = new AbortController();
+    const cancel = systemClock.after(waitMs, () =>
+      late.abort(new Error(`within ${waitMs} ms it did not come true: ${condition.toString()}`)),
+    );
+    try {
+      while (!condition()) {
+        late.signal.throwIfAborted();
+        const changed = Promise.withResolvers<void>();
+        const onAbort = (): void => changed.resolve();
+        late.signal.addEventListener("abort", onAbort, { once: true });
+        this.#waiting.add(changed.resolve);
+        await changed.promise;
+        late.signal.removeEventListener("abort", onAbort);
+      }
+    } finally {
+      cancel();
+    }
+  }
+
+  /** As a clean restart of the platform does. */
+  async reopen(): Promise<void> {
+    await this.driver.close();
+    this.driver = this.ground.driver();
+    await this.driver.open(this);
+  }
+
+  /** Stops and forgets all. */
+  async end(): Promise<void> {
+    for (const { replicaId } of await this.driver.list()) {
+      await this.driver.stop(replicaId, { graceMs: 0 });
+      await this.driver.forget(replicaId);
+    }
+    await this.driver.close();
+  }
+
+  #changed(): void {
+    for (const resume of this.#waiting) resume();
+    this.#waiting.clear();
+  }
+}

@@ -1,0 +1,31 @@
+"""Stands in for the cortex runtime in the tests of drivers: says that it is ready as that one does, and behaves as the
+file `behaviour.json` beside the app's code says. Small, so that what is measured and tested is the driver."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+with open("behaviour.json") as file:
+    behaviour = json.load(file)
+
+for line in behaviour.get("lines", []):
+    print(line, flush=True)
+
+if behaviour["kind"] == "exits":
+    with open("output", "rb") as file:
+        sys.stdout.buffer.write(file.read())
+    sys.stdout.flush()
+    os._exit(behaviour["exitCode"])
+
+wake, waker = socket.socketpair()
+if behaviour["kind"] == "ignores_stop":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+else:
+    signal.signal(signal.SIGTERM, lambda *_: waker.send(b"x"))
+server = socket.create_server(("127.0.0.1", 0))
+fd = int(os.environ["SLIPWAY_READY_FD"])
+os.write(fd, json.dumps({"ready": True, "port": server.getsockname()[1]}).encode() + b"\n")
+os.close(fd)
+wake.recv(1)

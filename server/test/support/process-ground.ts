@@ -1,0 +1,101 @@
+// A data folder with apps for tests of the process driver, and what is left of it on this machine.
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
+import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
+import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
+import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import { makeFolder, removeFolder } from "./folder.ts";
+import { replicaSpec } from "./replica-spec.ts";
+
+/** What stands in for the runtime unless the real one is asked for. */
+export const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
+export const cortexRuntimeDir = join(import.meta.dirname, "../../../runtimes/python");
+
+/** The interpreter that `python3` leads to, shims followed. */
+export const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
+
+/** One data folder; `close` removes it. */
+export class ProcessGround implements ConformanceGround {
+  readonly dataDir: string;
+  readonly #sandbox: Sandbox;
+  readonly #runtimeDir: string;
+  #apps = 0;
+
+  constructor(options: { readonly sandbox: Sandbox; readonly runtimeDir?: string }) {
+    this.dataDir = makeFolder("replicas");
+    this.#sandbox = options.sandbox;
+    this.#runtimeDir = options.runtimeDir ?? testRuntimeDir;
+    mkdirSync(join(this.dataDir, "venv/bin"), { recursive: true });
+    symlinkSync(python, join(this.dataDir, "venv/bin/python"));
+  }
+
+  get replicasDir(): string {
+    return join(this.dataDir, "replicas");
+  }
+
+  driver(): Driver {
+    return new ProcessDriver({
+      dataDir: this.dataDir,
+      replicasDir: this.replicasDir,
+      storageDir: join(this.dataDir, "storage"),
+      runtimeDir: this.#runtimeDir,
+      sandbox: this.#sandbox,
+      compute: ["CPU"],
+      clock: systemClock,
+      log: silentLog,
+    });
+  }
+
+  spec(behaviour: Behaviour): ReplicaSpec {
+    if (behaviour.kind === "refused") {
+      const artifact = { ...this.artifact({}), appDir: join(this.dataDir, "no-such-app") };
+      return replicaSpec({ artifact });
+    }
+    const { output, ...said } = behaviour.kind === "exits" ? behaviour : { ...behaviour, output: Buffer.alloc(0) };
+    return replicaSpec({ artifact: this.artifact({ "behaviour.json": JSON.stringify(said), output }) });
+  }
+
+  /** An app with these files. */
+  artifact(files: Readonly<Record<string, string | Buffer>>): Artifact {
+    const appDir = join(this.dataDir, "builds", String(this.#apps++), "app");
+    mkdirSync(appDir, { recursive: true });
+    for (const [name, content] of Object.entries(files)) {
+      writeFileSync(join(appDir, name), content);
+      chmodSync(join(appDir, name), 0o644);
+    }
+    const venvDir = join(this.dataDir, "venv");
+    return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: "3" };
+  }
+
+  remains(): Promise<readonly string[]> {
+    const folders = existsSync(this.replicasDir) ? readdirSync(this.replicasDir) : [];
+    return Promise.resolve([...folders.map((name) => `folder ${name}`), ...this.processes()]);
+  }
+
+  /** Every process whose command line or environment names the data folder. */
+  processes(): string[] {
+    return readdirSync("/proc").flatMap((pid) => {
+      if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
+      const command = read(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
+      if (command === "" || !`${command} ${read(`/proc/${pid}/environ`)}`.includes(this.dataDir)) return [];
+      return [`process ${pid}: ${command.slice(0, 200)}`];
+    });
+  }
+
+  close(): Promise<void> {
+    removeFolder(this.dataDir);
+    return Promise.resolve();
+  }
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
