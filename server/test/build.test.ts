@@ -342,6 +342,21 @@ test("in the sandbox neither commands nor packages see the platform's data, and 
   assert.ok(lines.includes("made"), text);
   if (process.getuid?.() === 0) assert.ok(!lines.includes("0"), "they do not run as root");
   assert.equal(await readFile(join(artifact.appDir, "made.txt"), "utf8"), "made\n");
+  const commandsOnly = await build(
+    { "main.py": "" },
+    { shellCommands: ["rm -rf __pycache__; ln -s /tmp __pycache__"] },
+  );
+  assert.equal(await readlink(join(commandsOnly.appDir, "__pycache__")), "/tmp");
+  assert.deepEqual(
+    (await readdir("/tmp")).filter((name) => name.startsWith("main.cpython")),
+    [],
+    "nothing is compiled through a link",
+  );
+  if ((await packageIndexAnswers()) !== false) return;
+  const files = { "main.py": "", "part/setup.py": confinedSetup(folder), "part/part.py": "" };
+  await build(files, { requirements: ["./part"] });
+  const shared = await build({ "main.py": "" }, { requirements: ["six==1.17.0"] });
+  await run(shared.python, ["-c", "import six"]);
 });
 
 /** A package whose installation tries to read the platform's key. */

@@ -101,7 +101,7 @@ class BuildWork {
     const startMs = clock.monotonicMs();
     try {
       const { settings, artifact } = await this.#makeArtifact(signal);
-      this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}.`);
+      this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}`);
       return await this.#release(settings, artifact);
     } catch (error) {
       if (timeout.signal.aborted && !this.#stop.aborted) {
@@ -164,7 +164,7 @@ class BuildWork {
         await this.#keep({ reason });
       },
     });
-    this.#output.say("start", `App initialized in ${secondsText(tookMs)}.`);
+    this.#output.say("start", `App initialized in ${secondsText(tookMs)}`);
     this.#output.say("release", "App started successfully!");
     await this.#output.flush();
     const isPromoted = await promote({ db, refreshRoute }, { release, held: leases.held(this.#lease) });

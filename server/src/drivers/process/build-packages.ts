@@ -39,12 +39,14 @@ export class BuildPackages {
   }
 
   /** An environment that has all requirements. `beforeInstall` runs once an environment of the app's own is there and still empty. Rejects with `BuildFailed`. */
-  async environment(request: EnvironmentRequest, beforeInstall: (venvDir: string) => Promise<void>): Promise<string> {
+  async environment(request: EnvironmentRequest, beforeInstall: () => Promise<void>): Promise<string> {
     const { plan, tools, ownDir } = request;
     const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
     if (hasCommands || plan.requirements.some(namesLocalFiles)) {
       await this.#create(request, ownDir, true);
-      await beforeInstall(ownDir);
+      await giveFolder(tools, ownDir);
+      await giveFolder(tools, request.appDir);
+      await beforeInstall();
       await this.#install(request, ownDir);
       return ownDir;
     }
@@ -112,8 +114,12 @@ export class BuildPackages {
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
+    // Packages among the app's own files are compiled in their place.
+    const [readOnly, writable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
     const file = join(appDir, requirementsFile);
-    await writeFile(file, `${plan.requirements.join("\n")}\n`);
+    // Commands of the app may have put a link there: it must not be written through.
+    await rm(file, { recursive: true, force: true });
+    await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
     tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
     const result = await runTool(tools, {
       command: installCommand(join(venvDir, "bin/python"), uv, file),
@@ -130,8 +136,8 @@ export class BuildPackages {
       },
       // A package that is compiled runs code of its own.
       confinedTo: {
-        readOnly: [...pythonFolders(python), ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : [])],
-        writable: [venvDir, downloads, appDir],
+        readOnly: [...pythonFolders(python), ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []), ...readOnly],
+        writable: [venvDir, downloads, ...writable],
       },
     });
     await rm(file, { force: true });
@@ -150,7 +156,17 @@ export class BuildPackages {
         make: async (made) => {
           await createEmpty(python, tools, made);
           await copySeed({ python, tools, seed: await this.#seed(python, tools), folder: made });
-          const command = [join(made, "bin/python"), "-m", "pip", "install", "--no-input", "--quiet", "uv"] as const;
+          const command = [
+            join(made, "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "--no-input",
+            "--quiet",
+            "--only-binary",
+            ":all:",
+            "uv",
+          ] as const;
           const result = await runTool(tools, { command, cwd: "/", stage: "prepare" });
           if (!result.isOk) throw new BuildFailed("uv could not be installed");
         },

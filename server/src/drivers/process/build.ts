@@ -40,6 +40,8 @@ export class ProcessBuilder implements Builder {
   readonly #packages: BuildPackages;
   /** Environments of builds whose artifact is not stored yet. */
   readonly #handedOut = new Map<BuildId, string>();
+  /** Pythons that the runtime is compiled for. */
+  readonly #compiledFor = new Set<string>();
 
   constructor(options: ProcessBuilderOptions) {
     this.#options = options;
@@ -98,9 +100,8 @@ export class ProcessBuilder implements Builder {
     const venvDir = await this.#packages.environment(given, () => runCommands("pre_build_commands", given));
     this.#handedOut.set(plan.buildId, venvDir);
     await runCommands("shell_commands", given);
-    const interpreter = join(venvDir, "bin/python");
-    await this.#compile({ plan, tools, appDir, interpreter });
-    return { kind: "process", appDir, python: interpreter, venvDir, pythonVersion: python.version };
+    await this.#compile(given, venvDir === ownDir);
+    return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: python.version };
   }
 
   async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
@@ -125,11 +126,10 @@ export class ProcessBuilder implements Builder {
 
   async #choosePython(plan: BuildPlan, log: BuildLog): Promise<Python> {
     const { pythons } = this.#options;
-    const commands = plan.preBuildCommands.length + plan.shellCommands.length;
     const needs = {
       version: plan.pythonVersion,
       isGiven: plan.isPythonVersionGiven,
-      needsPip: plan.requirements.length + commands > 0,
+      needsPip: plan.requirements.length > 0 || hasCommands(plan),
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
     // The others are looked at only when there is none of this version, or none that is whole.
@@ -140,16 +140,27 @@ export class ProcessBuilder implements Builder {
     return choice.python;
   }
 
-  /** Compiles what will be imported, so that the first start need not. A file that cannot be compiled fails when it is imported. */
-  async #compile(given: { plan: BuildPlan; tools: BuildTools; appDir: string; interpreter: string }): Promise<void> {
-    const { plan, tools, appDir, interpreter } = given;
+  /**
+   * Compiles what will be imported, so that the first start need not. A file that cannot be compiled fails when it is
+   * imported. By the Python below the environment: what commands of the app have put into that is not run out here.
+   */
+  async #compile({ plan, python, tools, appDir }: CommandContext, isOwn: boolean): Promise<void> {
     const { runtimeDir } = this.#options;
-    const folders = runtimeDir !== null && plan.runtime === "cortex" ? [appDir, runtimeDir] : [appDir];
-    await runTool(
-      { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) },
-      { command: [interpreter, "-I", "-m", "compileall", "-q", ...folders], cwd: appDir, stage: "code", isQuiet: true },
-    );
+    const bounded = { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) };
+    const command = (folder: string): [string, ...string[]] => [python.path, "-I", "-m", "compileall", "-q", folder];
+    await runTool(bounded, {
+      ...{ command: command(appDir), cwd: appDir, stage: "code", isQuiet: true },
+      // Only then the files may hold links that commands have made, and belong to the user that commands run as.
+      ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
+    });
+    if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path)) return;
+    await runTool(bounded, { command: command(runtimeDir), cwd: "/", stage: "code", isQuiet: true });
+    this.#compiledFor.add(python.path);
   }
+}
+
+function hasCommands(plan: BuildPlan): boolean {
+  return plan.preBuildCommands.length + plan.shellCommands.length > 0;
 }
 
 type CommandContext = {
@@ -166,8 +177,6 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
   const { plan, python, tools, appDir, ownDir } = given;
   const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
   if (lines.length === 0) return;
-  await giveFolder(tools, appDir);
-  await giveFolder(tools, ownDir);
   for (const [index, line] of lines.entries()) {
     tools.log("commands", "platform", `$ ${line}`);
     const result = await runTool(tools, {
