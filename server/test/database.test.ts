@@ -1,3 +1,4 @@
+// Migrations and connections on a real database: races, failures, refusals and what their messages give away.
 import assert from "node:assert/strict";
 import { copyFileSync, readdirSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";

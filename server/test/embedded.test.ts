@@ -1,3 +1,4 @@
+// The embedded PostgreSQL with real processes that are really killed: server, platform and initdb; the data folder's lock.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

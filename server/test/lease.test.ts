@@ -1,3 +1,4 @@
+// Leases on rows of builds: who gets which, what a worker that was given up on can still do (nothing).
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";

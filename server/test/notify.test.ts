@@ -1,3 +1,4 @@
+// Notifications over real connections, which are broken on purpose.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";

@@ -1,0 +1,59 @@
+// Roles and kinds of token against permissions: what each may do, and above all may not.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { allows, permissionTable, roleAllows, type Permission, type Role } from "./permissions.ts";
+
+const permissions = Object.keys(permissionTable) as Permission[];
+const inProject = { projectId: "p-00000001" };
+
+test("an owner may do everything in the project but operate the platform", () => {
+  const refused = permissions.filter((permission) => !roleAllows("owner", permission));
+  assert.deepEqual(refused, ["platform.manage"]);
+});
+
+test("the audit log is the owner's alone", () => {
+  const roles: Role[] = ["owner", "admin", "member", "billing"];
+  assert.deepEqual(
+    roles.filter((role) => roleAllows(role, "audit_log.read")),
+    ["owner"],
+  );
+});
+
+test("billing sees money and no apps; members deploy, but neither delete apps nor issue tokens", () => {
+  assert.ok(
+    roleAllows("billing", "billing.write") &&
+      !roleAllows("billing", "apps.read") &&
+      !roleAllows("billing", "apps.call"),
+  );
+  assert.ok(
+    roleAllows("member", "apps.create") &&
+      !roleAllows("member", "apps.delete") &&
+      !roleAllows("member", "tokens.write"),
+  );
+});
+
+test("an inference token calls apps of its project and does nothing else", () => {
+  const caller = { kind: "inference", role: null, ...inProject };
+  assert.deepEqual(
+    permissions.filter((permission) => allows(caller, permission, "p-00000001")),
+    ["apps.call"],
+  );
+});
+
+test("no role reaches into another project; an operator's token reaches everywhere", () => {
+  const owner = { kind: "service_account", role: "owner" as const, ...inProject };
+  const operator = { kind: "operator", role: null, projectId: null };
+  for (const permission of permissions) {
+    assert.equal(allows(owner, permission, "p-00000002"), false);
+    assert.equal(allows(owner, permission, null), false);
+    assert.equal(allows(operator, permission, "p-00000002"), true);
+  }
+});
+
+test("a service account whose row names no role may do nothing", () => {
+  const caller = { kind: "service_account", role: null, ...inProject };
+  assert.equal(
+    permissions.some((permission) => allows(caller, permission, "p-00000001")),
+    false,
+  );
+});

@@ -1,0 +1,58 @@
+// A project with an owner, signing keys, and a way to issue and check tokens, for tests of what needs a caller.
+import type { TestContext } from "node:test";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import { SigningKeys } from "#accounts/keys.ts";
+import { createPerson, createProject } from "#accounts/projects.ts";
+import { issueToken, type IssuedToken, type TokenWish } from "#accounts/tokens.ts";
+import { TokenCheck } from "#accounts/token-check.ts";
+import { platformActor, type By } from "#audit/actor.ts";
+import type { Db } from "#store/database.ts";
+import { Notifications } from "#store/notify.ts";
+import { testDatabase } from "./database.ts";
+
+/** Who acts in tests that do not care. */
+export const byPlatform: By = { actor: platformActor };
+
+export type Accounts = {
+  readonly db: Db;
+  readonly url: Secret;
+  readonly projectId: ProjectId;
+  readonly ownerId: string;
+  readonly sealer: Sealer;
+  readonly keys: SigningKeys;
+  readonly notifications: Notifications;
+  readonly check: TokenCheck;
+  issue(wish: TokenWish, name?: string): Promise<IssuedToken>;
+};
+
+/** Everything on a fresh database; closed after the test. */
+export async function testAccounts(
+  t: TestContext,
+  options: { clock?: Clock; knownMost?: number } = {},
+): Promise<Accounts> {
+  const { db, url } = await testDatabase(t);
+  const clock = options.clock ?? systemClock;
+  const sealer = new Sealer(["11".repeat(32)]);
+  const keys = new SigningKeys({ sealer, clock });
+  const { projectId, ownerId } = await db.transaction().execute(async (tx) => {
+    const person = { email: "owner@example.test", name: "Owner", password: new Secret("a test's password") };
+    const owner = await createPerson(tx, person);
+    await keys.rotate(tx, byPlatform);
+    return { ownerId: owner, projectId: await createProject(tx, { name: "test", ownerId: owner, by: byPlatform }) };
+  });
+  await keys.load(db);
+  const notifications = new Notifications({ url, log: silentLog });
+  await notifications.start();
+  t.after(() => notifications.stop());
+  const { knownMost } = options;
+  const check = new TokenCheck({ db, keys, notifications, clock, ...(knownMost === undefined ? {} : { knownMost }) });
+  const issue = (wish: TokenWish, name = "test"): Promise<IssuedToken> =>
+    db
+      .transaction()
+      .execute((tx) => issueToken(tx, { wish, name, key: keys.current(), nowMs: clock.now(), by: byPlatform }));
+  return { db, url, projectId, ownerId, sealer, keys, notifications, check, issue };
+}
