@@ -1,0 +1,94 @@
+// What is written about the API is true: the page of errors, the OpenAPI document, the table of fields without effect.
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
+import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts";
+import { openApiDocument } from "@slipway/contract/openapi.ts";
+import { routeIds, routes } from "@slipway/contract/routes.ts";
+import { faultTable } from "#lib/fault.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+test("docs/errors.md describes every fault, and no other, with its status", async () => {
+  const text = await readFile(join(root, "docs/errors.md"), "utf8");
+  const rows = [...text.matchAll(/^\| `(\w+)` \| (\d+) \| (.+) \| (.+) \|$/gm)];
+  const described = rows.map(([, code, status]) => [code, Number(status)]);
+  assert.deepEqual(
+    described,
+    Object.entries(faultTable).map(([code, { status }]) => [code, status]),
+  );
+  for (const [, code, , when, what] of rows) {
+    assert.match(when ?? "", /\.$/, `${code}: when`);
+    assert.match(what ?? "", /\.$/, `${code}: what to do`);
+  }
+});
+
+test("contract/openapi.json is what the routes say", async () => {
+  const found = await readFile(join(root, "contract/openapi.json"), "utf8");
+  assert.equal(
+    found,
+    `${JSON.stringify(openApiDocument(), null, 2)}\n`,
+    "run: node_modules/.bin/node tools/openapi.ts",
+  );
+});
+
+test("the OpenAPI document has every route, every field with its sentence, and resolves its references", () => {
+  const document: any = openApiDocument();
+  for (const id of routeIds) {
+    const route = routes[id];
+    const operation = document.paths[route.path][route.method.toLowerCase()];
+    assert.equal(operation.operationId, id);
+    assert.ok(operation.responses[route.status].content["application/json"].schema);
+    const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    const described = operation.parameters.filter((one: any) => one.in === "path").map((one: any) => one.name);
+    assert.deepEqual(described, named);
+  }
+  const { properties } = document.paths[routes.createGitApp.path].post.requestBody.content["application/json"].schema;
+  assert.deepEqual(Object.keys(properties), fieldNames);
+  for (const name of fieldNames) {
+    assert.ok(properties[name].description.startsWith(appFields[name].about), name);
+    assert.equal(properties[name].description.includes("No effect yet"), name in fieldsWithoutEffect, name);
+  }
+  const references = JSON.stringify(document).match(/"\$ref":"[^"]+"/g) ?? [];
+  assert.deepEqual([...new Set(references)], ['"$ref":"#/components/schemas/Fault"']);
+});
+
+describe("the table of fields without effect", () => {
+  /** Where settings can do something. */
+  const areas = ["deploy", "scheduler", "proxy", "drivers"];
+  /** Files that only describe, store, compare or hand on what was asked for. */
+  const handingOn =
+    /^(?:scheduler\/replica-(?:rows|store|spec)|drivers\/(?:driver|builder|fake|conformance)|deploy\/(?:capability-check|build-plan|build-settings|receive))\.ts$/;
+  /** What a field is called where it is acted on, if not by its own name. */
+  const otherNames: Readonly<Record<string, string>> = { cpu: "cpuCores", memory: "memoryGb" };
+  /** Fields that do their work outside these areas. */
+  const elsewhere: Readonly<Record<string, string>> = {
+    config_toml: "apps/settings.ts reads it",
+    disableAuth: "apps/routes.ts hands it to the proxy",
+    name: "apps/app.ts makes the app's id of it",
+  };
+
+  test("holds exactly the fields that no part of the platform acts on, each with its reason", async () => {
+    const code = (await Promise.all(areas.map(readArea))).join("\n");
+    for (const field of fieldNames) {
+      const name = otherNames[field] ?? field;
+      // Read as a property, or taken out of an object by its name.
+      const isRead = field in elsewhere || new RegExp(`\\.${name}\\b|[{,]\\s*${name}\\s*[,}]`).test(code);
+      const advice = isRead ? "acted on, so it must not" : "acted on nowhere, so it must";
+      assert.equal(isRead, !(field in fieldsWithoutEffect), `${field} is ${advice} stand in the table`);
+    }
+    for (const reason of Object.values(fieldsWithoutEffect)) assert.match(reason, /^[A-Z].{10,}\.$/);
+  });
+
+  async function readArea(area: string): Promise<string> {
+    const folder = join(root, "server/src", area);
+    const names = (await readdir(folder, { recursive: true })).filter(
+      (name) => /(?<!\.test)\.ts$/.test(name) && !handingOn.test(`${area}/${name}`),
+    );
+    const texts = await Promise.all(names.map((name) => readFile(join(folder, name), "utf8")));
+    // Comments say what is planned; only code counts.
+    return texts.join("\n").replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
+  }
+});
