@@ -58,7 +58,7 @@ export function clientConfig(url: Secret): ClientConfig {
     application_name: "slipway",
     connectionTimeoutMillis: connectWaitMs,
     keepAlive: true,
-    types: { getTypeParser: typeParser },
+    types: { getTypeParser: parserOf },
   };
   try {
     // The constructor parses the URL and opens nothing.
@@ -70,10 +70,14 @@ export function clientConfig(url: Secret): ClientConfig {
   return config;
 }
 
-const typeParser = ((oid: number, format?: "text" | "binary") =>
-  oid === types.builtins.INT8 && format !== "binary"
-    ? parseInt8
-    : types.getTypeParser(oid, format as "text")) as typeof types.getTypeParser;
+type Parse = (text: string) => unknown;
+
+/** As the driver does it, but for int8, which it would hand out as text. */
+function parserOf(oid: number, format?: "text" | "binary"): Parse {
+  if (oid === types.builtins.INT8 && format !== "binary") return parseInt8;
+  const parse: unknown = format === "binary" ? types.getTypeParser(oid, "binary") : types.getTypeParser(oid, "text");
+  return parse as Parse;
+}
 
 /** Row numbers, counts and epochs stay far below 2^53; a value that does not is a bug and must not be rounded. */
 function parseInt8(text: string): number {

@@ -143,7 +143,8 @@ export class Leases<Name extends LeasedTable> {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
       }
     }
-    if (!control.stopping.aborted) control.lost.abort(new LeaseLost(`the lease of ${table} ${lease.id} was lost`));
+    if (!control.stopping.aborted)
+      control.lost.abort(new LeaseLost(`the lease of ${table} ${String(lease.id)} was lost`));
   }
 
   /** The database may take longer than the lease lasts: then the answer is of no use any more. */

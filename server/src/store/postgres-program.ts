@@ -45,7 +45,9 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
     complaints.push(`${way.name}: ${outcome.complaint}`);
   }
   const asRoot = process.getuid?.() === 0 ? " It must not run as root; start the platform as another user, or:" : "";
-  throw new StartRefused(`The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`);
+  throw new StartRefused(
+    `The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`,
+  );
 }
 
 function findBinaries(): string {
