@@ -101,12 +101,11 @@ def convert(value, kinds: tuple):
                 return int(value)
             if given == "str" and _is_number(value, whole=True):
                 return int(value)
-        elif kind == "float":
-            if given == "int" or (given == "str" and _is_number(value, whole=False)):
-                try:
-                    return float(value)
-                except OverflowError:
-                    continue
+        elif kind == "float" and (given == "int" or (given == "str" and _is_number(value, whole=False))):
+            try:
+                return float(value)
+            except OverflowError:
+                continue
     words = [_WORDS[kind] for kind in kinds]
     raise Mismatch("expected %s, got %s" % (" or ".join(words), describe(value)))
 

@@ -26,7 +26,7 @@ def import_app():
         message = "there is no main.py in the app's folder (%s)" % os.getcwd()
         raise failed("FileNotFoundError", message)
     try:
-        import main
+        import main  # type: ignore[import-not-found]
     except SystemExit as error:
         if _stopped_by:
             raise AppError("Stopped", "stopped while the app was imported", 128 + _stopped_by[0]) from None

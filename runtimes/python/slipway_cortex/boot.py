@@ -65,7 +65,9 @@ def arrange(here: str) -> None:
     sys.argv[:] = [os.path.join(folder, "main.py")]
 
 
-def serve(settings: Settings, loop, module, listener, starting: Starting, report: ReadyReport, descriptors: list) -> None:
+def serve(
+    settings: Settings, loop, module, listener, starting: Starting, report: ReadyReport, descriptors: list
+) -> None:
     """Serves until drained, then gives what is left of the app's tasks a moment to be cancelled."""
     service = Service(settings, loop, module, loop.stop)
     apps_own = signal.getsignal(signal.SIGTERM)
@@ -89,7 +91,7 @@ def serve(settings: Settings, loop, module, listener, starting: Starting, report
     finish_tasks(loop)
     if callable(apps_own) and apps_own is not stop_starting:
         try:
-            apps_own(signal.SIGTERM, None)  # The app's own clean-up, once nothing runs any more.
+            apps_own(int(signal.SIGTERM), None)  # The app's own clean-up, once nothing runs any more.
         except SystemExit:
             pass
 
@@ -144,15 +146,16 @@ def leave(code: int, settings: Settings) -> None:
     handlers_begun = threading.Event()
     atexit.register(handlers_begun.set)  # The last registered runs first.
 
-    def watch() -> None:
-        if handlers_begun.wait(min(LEAVING_SECONDS, grace_seconds)):
-            time.sleep(grace_seconds)  # Normally the process is gone long before.
-        else:
-            handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-            handlers.start()
-            handlers.join(grace_seconds)
-        app_log.end_all()
+    def run_handlers() -> None:
+        if not handlers_begun.wait(min(LEAVING_SECONDS, grace_seconds)):
+            atexit._run_exitfuncs()
+            app_log.end_all()
+            os._exit(code)
+
+    def end() -> None:
+        time.sleep(min(LEAVING_SECONDS, grace_seconds) + grace_seconds)  # Normally the process is gone long before.
         os._exit(code)
 
-    threading.Thread(target=watch, name="slipway-leaving", daemon=True).start()
+    for work in (run_handlers, end):  # Both now: a Python that is ending starts no more threads.
+        threading.Thread(target=work, name="slipway-leaving", daemon=True).start()
     sys.exit(code)

@@ -36,7 +36,7 @@ class Call:
         self.given = given
         self.run_id = exchange.run_id
         self.openai = target.openai
-        self.task = None
+        self.task: asyncio.Task | None = None
         self.mark = Interruptible()
         exchange.on_gone = self._client_gone
 

@@ -11,7 +11,11 @@ import asyncio
 from .exchange import Exchange
 from .http_answer import answer_head, JSON, message_body
 from .http_chunks import ChunkedBody, body_too_large
-from .http_head import HEAD_BYTES_MAX, HttpError, parse_head
+from .http_head import HEAD_BYTES_MAX, Head, HttpError, parse_head
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .service import Verdict
 
 PIPELINED_BYTES_MAX = 256 * 1024  # Read ahead of a running call; beyond it the client waits.
 REFUSED_BODY_BYTES_MAX = 64 * 1024  # A refused request's body up to this size is read, and the connection kept.
@@ -27,21 +31,23 @@ _HEAD, _LENGTH, _CHUNKS, _BUSY, _LINGER, _CLOSED = range(6)
 class Connection(asyncio.Protocol):
     """The protocol of one accepted socket. `service` decides (admit) and answers (begin); see service.py."""
 
+    transport: asyncio.Transport
+    _head: Head
+    _verdict: Verdict  # What the service decided on the request whose body is being received.
+    _chunks: ChunkedBody
+
     def __init__(self, service, seen: bytes = b"") -> None:
         self.service = service
-        self._seen = seen
-        self.transport = None
         self.has_room = True
-        self.exchange = None
+        self.exchange: Exchange | None = None
+        self._seen = seen
         self._buffer = bytearray()
         self._scanned = 0
         self._phase = _HEAD
         self._advancing = False
         self._served = False
         self._reading = True
-        self._head = None
-        self._verdict = None
-        self._body = b""
+        self._body = bytearray()
         self._left = 0
         self._received = 0
         self._since = 0.0
@@ -64,7 +70,7 @@ class Connection(asyncio.Protocol):
         if self.exchange is not None:
             self.exchange.lose()
         self._buffer = bytearray()
-        self._body = b""
+        self._body = bytearray()
 
     def data_received(self, data: bytes) -> None:
         if self._phase == _LINGER:
@@ -95,7 +101,8 @@ class Connection(asyncio.Protocol):
         if self.exchange is not None:
             if self.exchange.on_room is not None:
                 self.exchange.on_room(True)
-        elif self._phase == _HEAD:
+        elif self._phase in (_HEAD, _LENGTH, _CHUNKS):
+            self._resume_reading()
             self._advance()
 
     # What the exchange and the service call.
@@ -114,9 +121,7 @@ class Connection(asyncio.Protocol):
         self._served = True
         self._since = self.service.now()
         self._received = len(self._buffer)
-        if not self._reading:
-            self._reading = True
-            self.transport.resume_reading()
+        self._resume_reading()
         if self._buffer and not self._advancing:
             self._advance()
 
@@ -160,6 +165,11 @@ class Connection(asyncio.Protocol):
 
     # Reading requests.
 
+    def _resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self.transport.resume_reading()
+
     def _advance(self) -> None:
         self._advancing = True
         try:
@@ -176,10 +186,11 @@ class Connection(asyncio.Protocol):
             return self._take_head()
         if self._phase == _LENGTH:
             return self._take_body()
-        if self._phase == _CHUNKS:
-            if self._body.feed(self._buffer):
-                self._hand_over(self._body.body)
-                return True
+        if self._phase == _CHUNKS and self._chunks.feed(self._buffer):
+            body = self._chunks.body
+            del self._chunks  # Large; the connection may be kept for long.
+            self._hand_over(body)
+            return True
         return False
 
     def _take_head(self) -> bool:
@@ -225,7 +236,7 @@ class Connection(asyncio.Protocol):
             self._answer_early()
         elif head.chunked:
             self._phase = _CHUNKS
-            self._body = ChunkedBody(REFUSED_BODY_BYTES_MAX if refused else most)
+            self._chunks = ChunkedBody(REFUSED_BODY_BYTES_MAX if refused else most)
             self._welcome()
         elif length:
             self._phase = _LENGTH
@@ -233,7 +244,7 @@ class Connection(asyncio.Protocol):
             self._body = bytearray()
             self._welcome()
         else:
-            self._hand_over(b"")
+            self._hand_over(self._body)
 
     def _welcome(self) -> None:
         if self._head.expects_continue and not self._buffer:
@@ -251,11 +262,10 @@ class Connection(asyncio.Protocol):
         self._hand_over(self._body)
         return True
 
-    def _hand_over(self, body: bytes) -> None:
+    def _hand_over(self, body: bytearray) -> None:
         head, verdict = self._head, self._verdict
         self._phase = _BUSY
-        self._body = b""
-        self._head = self._verdict = None
+        self._body = bytearray()
         self.exchange = exchange = Exchange(self, head, verdict.run_id)
         if verdict.status is not None:
             exchange.answer(verdict.status, verdict.body, JSON, verdict.fields)
@@ -277,7 +287,7 @@ class Connection(asyncio.Protocol):
         head = answer_head(status, JSON, len(body), fields, True)
         self.transport.write(head if head_only else head + body)
         self._buffer = bytearray()
-        self._body = b""
+        self._body = bytearray()
         self._received = 0
         self._since = self.service.now()
         self._phase = _LINGER

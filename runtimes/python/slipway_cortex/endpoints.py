@@ -7,6 +7,7 @@ that the app replaces later is found; what its signature says is worked out once
 from __future__ import annotations
 
 import inspect
+import sys
 from types import FunctionType
 
 from .annotations import Mismatch, convert, kinds_of
@@ -62,7 +63,9 @@ class Endpoint:
 
     def misfit(self, given) -> str | None:
         """What is missing or unknown among the argument names `given`, as a sentence; None when they fit."""
-        missing = [p.name for p in self.parameters.values() if p.required and p.name not in given and p.name != "run_id"]
+        missing = [
+            p.name for p in self.parameters.values() if p.required and p.name not in given and p.name != "run_id"
+        ]
         unknown = [] if self.takes_any else [name for name in given if name not in self.parameters]
         if not missing and not unknown:
             return None
@@ -97,7 +100,7 @@ class Endpoint:
         for name, parameter in self.parameters.items():
             named.pop(name, None)
             if name == "run_id":
-                value = run_id
+                value: object = run_id
             elif name in body:
                 value = self._converted(parameter, body[name])
             elif not parameter.positional or parameter.required:
@@ -179,11 +182,12 @@ def signature_of(function) -> tuple:
 
 def read_signature(function, follow: bool):
     """inspect.signature, without evaluating annotations where Python 3.14 would (and would fail on unknown names)."""
-    if hasattr(inspect, "signature") and "annotation_format" in inspect.signature.__kwdefaults__:
+    options: dict = {"follow_wrapped": follow}
+    if sys.version_info >= (3, 14):
         from annotationlib import Format
 
-        return inspect.signature(function, follow_wrapped=follow, annotation_format=Format.FORWARDREF)
-    return inspect.signature(function, follow_wrapped=follow)
+        options["annotation_format"] = Format.FORWARDREF
+    return inspect.signature(function, **options)
 
 
 def quoted(names: list) -> str:

@@ -38,6 +38,15 @@ class Head:
         "request_id",
         "content_type",
     )
+    method: str
+    path: str
+    http11: bool
+    keep_alive: bool
+    length: int | None
+    chunked: bool
+    expects_continue: bool
+    request_id: bytes | None
+    content_type: bytes
 
 
 def parse_head(data: bytes) -> Head:

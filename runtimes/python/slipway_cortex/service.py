@@ -10,7 +10,7 @@ from collections import deque
 
 from .calls import Call
 from .connection import Connection
-from .endpoints import BindingError, Endpoints
+from .endpoints import BindingError, Endpoint, Endpoints
 from .failures import print_failure, refusal_body
 from .http_answer import message_body
 from .http_head import HttpError
@@ -29,13 +29,13 @@ class Verdict:
     """What is to become of a request, known from its head: an answer (status is not None), or a call of `endpoint`."""
 
     __slots__ = ("status", "body", "fields", "run_id", "endpoint", "openai", "content_type")
+    endpoint: Endpoint
 
     def __init__(self, status=None, body=b"", fields=b"", run_id=None) -> None:
         self.status = status
         self.body = body
         self.fields = fields
         self.run_id = run_id
-        self.endpoint = None
         self.openai = False
         self.content_type = b""
 
@@ -248,7 +248,9 @@ def parse_object(body, content_type: bytes) -> dict:
         hint = "" if not kind or "json" in kind else " (its content type is %s; send application/json)" % kind
         raise HttpError(400, "the body is not a JSON object: %s%s" % (str(error)[:200], hint)) from None
     if not isinstance(value, dict):
-        kind = {list: "an array", str: "a string", bool: "true or false", type(None): "null"}.get(type(value), "a number")
+        kind = {list: "an array", str: "a string", bool: "true or false", type(None): "null"}.get(
+            type(value), "a number"
+        )
         raise HttpError(422, "the body must be a JSON object whose keys are the function's parameters, not %s" % kind)
     return value
 

@@ -25,6 +25,14 @@ class Settings:
         "idle_seconds",
         "read_seconds",
     )
+    host: str
+    port: int
+    concurrency: int
+    grace_seconds: float
+    log_frames: bool
+    body_bytes_max: int
+    idle_seconds: float
+    read_seconds: float
 
 
 def take_settings(environ) -> Settings:

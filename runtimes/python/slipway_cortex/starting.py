@@ -15,6 +15,7 @@ from .http_answer import JSON, answer_head, message_body
 from .http_head import HEAD_BYTES_MAX, HttpError, parse_head
 
 HELD_MAX = 1024  # Connections held during the import; further ones wait in the listen queue.
+ACCEPT_PAUSE_SECONDS = 0.05  # After a failed accept, such as for want of descriptors, so as not to spin.
 ANSWER = {"/_slipway/health": (200, "alive"), "/_slipway/ready": (503, "the app is starting")}
 
 
@@ -60,7 +61,10 @@ class Starting:
     def _accept(self, poll) -> None:
         try:
             client, _address = self._listener.accept()
+        except BlockingIOError:
+            return
         except OSError:
+            select.select([], [], [], ACCEPT_PAUSE_SECONDS)
             return
         client.setblocking(False)
         self._held[client.fileno()] = (client, b"")

@@ -60,7 +60,7 @@ class Interruptible:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._thread = None
+        self._thread: int | None = None
         self._fired = False
 
     def enter(self) -> None:

@@ -30,7 +30,7 @@ def candidates():
     found = []
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if os.path.basename(folder) != "shims":  # pyenv's shell scripts; the real ones are found below.
-            found += [path for path in glob.glob(os.path.join(folder, "python3*"))]
+            found += glob.glob(os.path.join(folder, "python3*"))
     found += glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3"))
     named = re.compile(r"python3(\.\d+)?$")
     return [path for path in found if named.match(os.path.basename(path)) and os.access(path, os.X_OK)]
@@ -39,7 +39,9 @@ def candidates():
 def probe(path):
     """((major, minor), real path) of a Python that starts, or None."""
     try:
-        done = subprocess.run([path, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS)
+        done = subprocess.run(
+            [path, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS
+        )
         major, minor, name, executable = done.stdout.decode().strip().split(" ", 3)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
@@ -90,7 +92,10 @@ def run_with(version, path, pattern):
         text, _break, last = output.rpartition("\n")
         counts = json.loads(last)
     except subprocess.TimeoutExpired as error:
-        text, counts = "no end within %d s\n%s" % (TESTS_SECONDS, (error.stdout or b"").decode("utf-8", "replace")), None
+        text, counts = (
+            "no end within %d s\n%s" % (TESTS_SECONDS, (error.stdout or b"").decode("utf-8", "replace")),
+            None,
+        )
     except ValueError:
         text, counts = output, None
     return version, path, time.monotonic() - begun, text, counts

@@ -88,7 +88,9 @@ class BindTest(unittest.TestCase):
         self.assertIn("'args'", bound("def f(*args): pass", {"args": [1]}))
 
     def test_passes_unknown_names_to_kwargs(self):
-        self.assertEqual(bound("def f(a, **rest): pass", {"a": 1, "b": 2, "run_id": "x"})[1], {"a": 1, "b": 2, "run_id": "x"})
+        self.assertEqual(
+            bound("def f(a, **rest): pass", {"a": 1, "b": 2, "run_id": "x"})[1], {"a": 1, "b": 2, "run_id": "x"}
+        )
 
     def test_binds_positional_only_parameters(self):
         self.assertEqual(bound("def f(a, b=2, c=3, /, d=4): pass", {"a": 1, "c": 9, "d": 5}), ((1, 2, 9), {"d": 5}))
@@ -98,7 +100,9 @@ class BindTest(unittest.TestCase):
     def test_injects_the_run_id_and_never_takes_the_body_s(self):
         self.assertEqual(bound("def f(run_id): pass", {})[1], {"run_id": "run-1"})
         self.assertEqual(bound("def f(run_id, /): pass", {})[0], ("run-1",))
-        self.assertEqual(bound("def f(a, run_id=None): pass", {"a": 1, "run_id": "forged"})[1], {"a": 1, "run_id": "run-1"})
+        self.assertEqual(
+            bound("def f(a, run_id=None): pass", {"a": 1, "run_id": "forged"})[1], {"a": 1, "run_id": "run-1"}
+        )
         self.assertIn("'run_id'", bound("def f(a): pass", {"a": 1, "run_id": "x"}))
         self.assertNotIn("run_id", bound("def f(a, run_id): pass", {}))
 
@@ -114,7 +118,9 @@ def adds(function):
 def f(db, n: int): pass
 """
         self.assertEqual(bound(wrapped, {"n": "3", "key": "k"}), ((), {"n": 3, "key": "k"}))
-        exact = wrapped.replace("**kwargs", "n, m=1", 1).replace('kwargs.pop("key", None)', "").replace("**kwargs", "n=n")
+        exact = (
+            wrapped.replace("**kwargs", "n, m=1", 1).replace('kwargs.pop("key", None)', "").replace("**kwargs", "n=n")
+        )
         self.assertIn("'key'", bound(exact, {"n": 3, "key": "k"}))
 
     def test_understands_methods_of_reading_a_signature_that_fail(self):
@@ -136,11 +142,14 @@ class ConversionTest(unittest.TestCase):
         for annotation, value, expected in (
             ("int", 3, [3]), ("int", 3.0, [3]), ("int", "3", [3]), ("int", " -3 ", [-3]), ("int", "+3", [3]),
             ("int", 3.5, None), ("int", "3.0", None), ("int", "3_0", None), ("int", "", None), ("int", True, None),
-            ("int", None, None), ("int", [3], None), ("int", "\u0663", None), ("int", "0x3", None), ("int", "9" * 500, None),
+            ("int", None, None), ("int", [3], None), ("int", "\u0663", None),
+            ("int", "0x3", None), ("int", "9" * 500, None),
             ("float", 3, [3.0]), ("float", 3.5, [3.5]), ("float", "3.5", [3.5]), ("float", "-1e3", [-1000.0]),
             ("float", "nan", None), ("float", "inf", None), ("float", "1e999", None), ("float", "1_0.5", None),
-            ("float", ".5", None), ("float", True, None), ("float", None, None), ("float", huge, None), ("float", {}, None),
-            ("bool", True, [True]), ("bool", False, [False]), ("bool", 1, None), ("bool", "true", None), ("bool", None, None),
+            ("float", ".5", None), ("float", True, None), ("float", None, None), ("float", huge, None),
+            ("float", {}, None),
+            ("bool", True, [True]), ("bool", False, [False]), ("bool", 1, None), ("bool", "true", None),
+            ("bool", None, None),
             ("str", "x", ["x"]), ("str", "", [""]), ("str", 3, None), ("str", None, None), ("str", ["x"], None),
             ("None", None, [None]), ("None", 0, None),
         ):  # fmt: skip
@@ -170,9 +179,11 @@ class ConversionTest(unittest.TestCase):
     def test_lets_every_other_annotation_pass(self):
         names = "Nowhere = None" if sys.version_info < (3, 14) else ""
         for annotation in (
-            "List[dict]", "Dict[str, int]", "Dict", "Any", "Literal['a', 'b']", "Union[int, List[int]]", "Optional[dict]",
+            "List[dict]", "Dict[str, int]", "Dict", "Any", "Literal['a', 'b']", "Union[int, List[int]]",
+            "Optional[dict]",
             "Callable[[int], str]", "collections.OrderedDict", "list", "dict", "object", "enum.Enum", "5", "lambda: 1",
-            "{'a': int}", "[int]", "(int, str)", "TypeVar('T')", "NewType('N', int)", "'Nowhere.at.all'", "'not python at ('",
+            "{'a': int}", "[int]", "(int, str)", "TypeVar('T')", "NewType('N', int)", "'Nowhere.at.all'",
+            "'not python at ('",
             "'Unknown[int]'", "'list[int] | None'", "'int if True else str'", "Ellipsis", "print", "''",
         ):  # fmt: skip
             for value in (None, 3, "3", 3.5, True, [1], {"b": 1}):

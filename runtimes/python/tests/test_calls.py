@@ -172,7 +172,9 @@ class CallTest(unittest.TestCase):
             self.assertEqual(answer.status, 422)
             self.assertIn(part, answer.message)
             self.assertEqual(list(answer.json()), ["run_id", "message", "error"])
-        answer = self.replica.call("typed", {"prompt": "x", "n": "2", "tags": ["a"], "run_id": "forged"}, x_request_id="r")
+        answer = self.replica.call(
+            "typed", {"prompt": "x", "n": "2", "tags": ["a"], "run_id": "forged"}, x_request_id="r"
+        )
         self.assertEqual(answer.result, ["x", 2, ["a"], "r"])
 
     def test_judges_decorated_functions_by_the_call_itself(self):

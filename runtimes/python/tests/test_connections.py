@@ -2,6 +2,7 @@
 
 import random
 import socket
+import threading
 import unittest
 
 from support import Replica, request, until
@@ -91,6 +92,16 @@ class ConnectionTest(unittest.TestCase):
             client.send(request("POST", "/large", b"{}") * 5)
             self.assertEqual(self.replica.call("echo", {"value": 1}).result, 1)
             self.assertEqual([len(client.answer().result) for _ in range(5)], [3000000] * 5)
+
+    def test_takes_a_large_body_sent_before_the_answers_are_read(self):
+        with self.replica.client() as client:
+            client.send(request("POST", "/large", b"{}") * 5)
+            big = request("POST", "/echo", b'{"value": "%b"}' % (b"y" * 2000000))
+            sender = threading.Thread(target=client.send, args=(big,))
+            sender.start()
+            self.assertEqual([len(client.answer().result) for _ in range(5)], [3000000] * 5)
+            self.assertEqual(len(client.answer().result), 2000000)
+            sender.join()
 
     def test_invites_a_body_only_when_it_wants_it(self):
         with self.replica.client() as client:

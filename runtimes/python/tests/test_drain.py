@@ -195,7 +195,6 @@ class DrainTest(unittest.TestCase):
             self.assertEqual(replica.stop(), 0)
             self.assertEqual(replica.stdout(), "atexit ran\n")
 
-
     def test_lets_slow_clean_up_end_once(self):
         source = """
         import atexit, time

@@ -39,11 +39,20 @@ class FramingTest(unittest.TestCase):
         self.assertEqual(frames("a\u2028b\x85c\x0bd"), "data: a\u2028b\x85c\x0bd\n\n".encode())
 
     def test_passes_events_through(self):
-        for text in ("data: x\n\n", "event: a\ndata: x\n\n", "id: 5\n", "retry: 10\n\n", ": keep-alive\n\n", "data:[DONE]\r\n\r\n"):
+        for text in (
+            "data: x\n\n",
+            "event: a\ndata: x\n\n",
+            "id: 5\n",
+            "retry: 10\n\n",
+            ": keep-alive\n\n",
+            "data:[DONE]\r\n\r\n",
+        ):
             self.assertEqual(frames(text), text.encode())
 
     def test_ends_events_that_lack_the_blank_line(self):
-        self.assertEqual(read(frames("data: a", "data: b", "x")), [("message", "a"), ("message", "b"), ("message", "x")])
+        self.assertEqual(
+            read(frames("data: a", "data: b", "x")), [("message", "a"), ("message", "b"), ("message", "x")]
+        )
 
     def test_keeps_colons_that_are_text(self):
         tokens = ["Here", " it is", ":", "\n\n", ":\n\n", ":)", ": ", "::", " end"]
@@ -51,7 +60,10 @@ class FramingTest(unittest.TestCase):
         self.assertEqual(frames("data: a\n\n", ":\n\n"), b"data: a\n\n:\n\n")
 
     def test_writes_json_for_values_and_bytes_as_they_are(self):
-        self.assertEqual(frames({"a": "\u00e4"}, [1], 2, None, True), 'data: {"a":"\u00e4"}\n\ndata: [1]\n\ndata: 2\n\ndata: null\n\ndata: true\n\n'.encode())
+        self.assertEqual(
+            frames({"a": "\u00e4"}, [1], 2, None, True),
+            'data: {"a":"\u00e4"}\n\ndata: [1]\n\ndata: 2\n\ndata: null\n\ndata: true\n\n'.encode(),
+        )
         self.assertEqual(frames(b"\x00raw", bytearray(b"x"), memoryview(b"y"), b""), b"\x00rawxy")
 
     def test_says_what_cannot_be_written(self):
@@ -68,10 +80,14 @@ class FramingTest(unittest.TestCase):
             text = "".join(chance.choices("ab :\n\r d\u20ac", k=chance.randint(1, 12)))
             if text.startswith((":", "data:")) or not text.strip("\r\n"):
                 continue
-            self.assertEqual(read(frames(text)), [("message", text.replace("\r\n", "\n").replace("\r", "\n"))], ascii(text))
+            self.assertEqual(
+                read(frames(text)), [("message", text.replace("\r\n", "\n").replace("\r", "\n"))], ascii(text)
+            )
 
     def test_errors_are_one_event(self):
-        self.assertEqual(read(error_event("r", "E", "a\nb")), [("error", '{"run_id":"r","error":{"type":"E","message":"a\\nb"}}')])
+        self.assertEqual(
+            read(error_event("r", "E", "a\nb")), [("error", '{"run_id":"r","error":{"type":"E","message":"a\\nb"}}')]
+        )
 
 
 if __name__ == "__main__":

