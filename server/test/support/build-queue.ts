@@ -7,9 +7,10 @@ import { Git } from "#deploy/git.ts";
 import { receiveBuild, type ReceivedBuild } from "#deploy/receive.ts";
 import { Source } from "#deploy/source.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
-import type { Capabilities } from "#drivers/driver.ts";
+import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -42,6 +43,11 @@ export type QueueGiven = {
   readonly leaseMs?: number;
   readonly buildTimeoutMs?: number;
   readonly refreshed?: AppId[];
+  /** By default none, and a driver of which only the capabilities matter. */
+  readonly sandbox?: Sandbox;
+  readonly driver?: Pick<Driver, "name" | "capabilities">;
+  readonly runtimeDir?: string;
+  readonly refreshRoute?: (appId: AppId) => Promise<void>;
 };
 
 /** What programs of a build may see of this process's environment. */
@@ -74,16 +80,16 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
       pythons: new PythonFinder({ environment: toolEnvironment }),
       toolEnvironment,
       commandTimeoutMs: 60_000,
-      runtimeDir: null,
-      sandbox: { kind: "none", reason: "not what is tested" },
+      runtimeDir: given.runtimeDir ?? null,
+      sandbox: given.sandbox ?? { kind: "none", reason: "not what is tested" },
       hidden: [folder],
       clock: systemClock,
     }),
-    driver: { name: "process", capabilities: processCapabilities },
+    driver: given.driver ?? { name: "process", capabilities: processCapabilities },
     trial: given.trial,
     refreshRoute: (appId) => {
       given.refreshed?.push(appId);
-      return Promise.resolve();
+      return given.refreshRoute?.(appId) ?? Promise.resolve();
     },
     providers: ["local"],
     buildTimeoutMs: given.buildTimeoutMs ?? 60_000,

@@ -1,0 +1,108 @@
+// The last stage of a build with the real scheduler and the real process driver: what starts takes traffic, what does
+// not leaves its own words in the build log.
+import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { Routes } from "#apps/routes.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import { noDemand } from "#scheduler/demand.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
+import { Scheduler } from "#scheduler/scheduler.ts";
+import { Notifications } from "#store/notify.ts";
+import { buildInState, createApp, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import { testDatabase } from "#test/support/database.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { startGitServer } from "#test/support/git-server.ts";
+import { until } from "#test/support/until.ts";
+
+const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
+
+/** Everything from the repository to the replica, but no proxy. */
+async function open(t: TestContext) {
+  const { db, url } = await testDatabase(t);
+  const dataDir = temporaryFolder(t, "trial");
+  const replicasDir = join(dataDir, "replicas");
+  await mkdir(replicasDir);
+  const server = await startGitServer(t);
+  const notifications = new Notifications({ url, log: silentLog });
+  await notifications.start();
+  t.after(() => notifications.stop());
+  const routes = new Routes({ db, notifications, log: silentLog });
+  await routes.start();
+  t.after(() => routes.stop());
+  const sandbox = await detectSandbox(replicasDir);
+  const driver = new ProcessDriver({
+    ...{ dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
+    storageDir: join(dataDir, "storage"),
+    compute: ["CPU"],
+  });
+  const rows = new ReplicaStore(db);
+  const view = new ReplicaView();
+  const scheduler = new Scheduler({
+    ...{ driver, rows, routes, view, log: silentLog },
+    demand: { demandOf: () => noDemand },
+    occupancy: { running: () => 0, retire: () => undefined },
+    environmentOf: () => Promise.resolve({}),
+    lines: { append: () => Promise.resolve() },
+  });
+  await scheduler.start();
+  t.after(async () => {
+    await scheduler.stop();
+    for (const { replicaId } of await driver.list()) {
+      await driver.stop(replicaId, { graceMs: 0 });
+      await driver.forget(replicaId);
+    }
+    await driver.close();
+  });
+  await startQueue(t, {
+    ...{ db, url, driver, sandbox, runtimeDir, folder: dataDir, trial: scheduler },
+    urlTemplate: server.urlTemplate,
+    refreshRoute: (appId) => routes.refresh(appId),
+  });
+  return { db, server, routes, view };
+}
+
+test("an app that starts takes traffic: its route and its first replica are there when the build says success", async (t) => {
+  const { db, server, routes } = await open(t);
+  await server.createRepo("acme", "app", {
+    "main.py": "import helper\nprint('loading the model')\ndef run(): return helper.x\n",
+    "helper.py": "x = 1\n",
+  });
+  const app = await createApp(db);
+  const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
+  assert.ok(log.includes("loading the model"), log.join("\n"));
+  assert.match(log.at(-2) ?? "", /^App initialized in \d/);
+  assert.equal(log.at(-1), "App started successfully!");
+  assert.equal(routes.byAppId(app.appId)?.live?.buildId, row.id);
+  const replicas = await db.selectFrom("replicas").select(["build_id", "state"]).execute();
+  assert.deepEqual(replicas, [{ build_id: row.id, state: "ready" }]);
+});
+
+test("an app whose import fails ends as init_failure with its traceback in the build log, and takes no traffic", async (t) => {
+  const { db, server, routes } = await open(t);
+  await server.createRepo("acme", "app", { "main.py": "import json\nraise RuntimeError('the weights are missing')\n" });
+  const app = await createApp(db);
+  const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["init_failure"]);
+  const text = log.join("\n");
+  assert.match(text, /Traceback[^]*line 2[^]*RuntimeError: the weights are missing/);
+  assert.match(row.reason ?? "", /deploy again\.$/);
+  assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App failed to start"]);
+  assert.equal(routes.byAppId(app.appId)?.live, null);
+});
+
+test("a compute type that this machine does not have: the build waits with that reason", async (t) => {
+  const { db, server } = await open(t);
+  await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
+  const app = await createApp(db, { request: { compute: ["HOPPER_H100"] } });
+  const { buildId } = await requestBuild(db, app);
+  const reason = await until(
+    "the reason is shown",
+    async () => (await buildInState(db, buildId, ["initializing"])).row.reason,
+  );
+  assert.match(reason, /HOPPER_H100/);
+});
