@@ -8,6 +8,7 @@ import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts"
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { faultTable } from "#lib/fault.ts";
+import type { Json } from "./support/management-api.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -35,14 +36,14 @@ test("contract/openapi.json is what the routes say", async () => {
 });
 
 test("the OpenAPI document has every route, every field with its sentence, and resolves its references", () => {
-  const document: any = openApiDocument();
+  const document: Json = openApiDocument();
   for (const id of routeIds) {
     const route = routes[id];
     const operation = document.paths[route.path][route.method.toLowerCase()];
     assert.equal(operation.operationId, id);
     assert.ok(operation.responses[route.status].content["application/json"].schema);
     const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-    const described = operation.parameters.filter((one: any) => one.in === "path").map((one: any) => one.name);
+    const described = operation.parameters.filter((one: Json) => one.in === "path").map((one: Json) => one.name);
     assert.deepEqual(described, named);
   }
   const { properties } = document.paths[routes.createGitApp.path].post.requestBody.content["application/json"].schema;

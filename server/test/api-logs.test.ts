@@ -4,11 +4,11 @@ import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import type { AppId, BuildId, ReplicaId, RunId } from "#lib/ids.ts";
 import { notify } from "#store/notify.ts";
-import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { type Json, startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
 
 type Created = { readonly appId: AppId; readonly buildId: BuildId; readonly path: string };
-type Event = { id: string; event: string; data: any };
+type Event = { id: string; event: string; data: Json };
 
 async function withBuild(api: ApiUnderTest): Promise<Created> {
   const { body } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
@@ -72,7 +72,7 @@ describe("the log of a build", () => {
     const first = await api.call("GET", `${path}?pageSize=2`);
     answers.buildLogPage.parse(first.body);
     assert.deepEqual(
-      first.body.logs.map((line: any) => [line.lineNumber, line.log]),
+      first.body.logs.map((line: Json) => [line.lineNumber, line.log]),
       [
         [1, "one"],
         [2, "two"],
@@ -82,7 +82,7 @@ describe("the log of a build", () => {
     const second = await api.call("GET", `${path}?pageSize=3&nextToken=${first.body.nextPageToken}`);
     answers.buildLogPage.parse(second.body);
     assert.deepEqual(
-      second.body.logs.map((line: any) => line.log),
+      second.body.logs.map((line: Json) => line.log),
       ["three", "four", "five"],
     );
     assert.equal(second.body.hasMore, false);
@@ -154,6 +154,21 @@ describe("the log of a build", () => {
     );
     const bad = await api.call("GET", `${path}?follow=true`, { headers: { "last-event-id": "x" } });
     assert.equal(bad.status, 400);
+  });
+
+  test("ends when the platform begins to stop, without an end event: the client may come back", async (t) => {
+    const stopping = new AbortController();
+    const api = await startManagementApi(t, { stopping: stopping.signal });
+    const { buildId, path } = await withBuild(api);
+    await append(api, buildId, ["one"]);
+    const live = await follow(api, `${path}?follow=true`);
+    await until("the first line came", () => live.events().length === 1);
+    stopping.abort();
+    await until("the stream ended", () => live.hasEnded());
+    assert.deepEqual(
+      live.events().map(({ event }) => event),
+      [""],
+    );
   });
 
   test("is refused as JSON when it cannot be followed", async (t) => {

@@ -5,6 +5,7 @@ import type { Apps, AppDetail, AppView } from "#apps/app.ts";
 import type { Containers, ContainerView } from "#apps/containers.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { appOf, projectOf, type Handler } from "./call.ts";
 import type { RateLimit } from "./rate-limit.ts";
@@ -16,10 +17,12 @@ type Parts = {
   readonly projects: ProjectList;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
+  readonly clock: Clock;
 };
 type Ids = "createGitApp" | "listProjects" | "listApps" | "getApp" | "listContainers";
 
-export function appHandlers({ apps, containers, projects, urls, limit }: Parts): Record<Ids, Handler> {
+/** Answers for projects, apps and their replicas. */
+export function appHandlers({ apps, containers, projects, urls, limit, clock }: Parts): Record<Ids, Handler> {
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -49,7 +52,7 @@ export function appHandlers({ apps, containers, projects, urls, limit }: Parts):
       return showDetail(projectId, await apps.get(projectId, appOf(call)), urls());
     },
     async listContainers(call) {
-      const now = Date.now();
+      const now = clock.now();
       return (await containers.list(projectOf(call), appOf(call))).map((container) => showContainer(container, now));
     },
   };

@@ -8,6 +8,7 @@ import { buildLogUrl, type Urls } from "./urls.ts";
 type Parts = { readonly builds: Builds; readonly urls: () => Urls };
 type Ids = "listBuilds" | "getBuild" | "cancelBuild" | "rebuild";
 
+/** Answers for builds. */
 export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
   return {
     async listBuilds(call) {

@@ -11,6 +11,7 @@ import { readBody } from "./parameters.ts";
 
 type Ids = "listCredentials" | "getCredential" | "setCredential" | "deleteCredential";
 
+/** Answers for git credentials; none holds a secret. */
 export function credentialHandlers({ credentials }: { readonly credentials: Credentials }): Record<Ids, Handler> {
   return {
     async listCredentials(call) {

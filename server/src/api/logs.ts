@@ -16,6 +16,7 @@ type Parts = Omit<StreamParts, "buildLogs"> & {
   readonly appLogs: Pick<AppLogs, "page">;
 };
 
+/** Answers for logs; a followed one takes its connection over. */
 export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
   return {
     getBuildLogs: (call) => (wantsStream(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),

@@ -6,6 +6,7 @@ import type { Urls } from "./urls.ts";
 
 type Parts = { readonly keys: Pick<SigningKeys, "jwks">; readonly urls: () => Urls };
 
+/** Answers about the platform itself. */
 export function platformHandlers({ keys, urls }: Parts): Record<"health" | "keySet" | "openApi", Handler> {
   let document: object | undefined;
   return {

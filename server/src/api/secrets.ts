@@ -1,9 +1,11 @@
 // Secrets of projects and apps: flat maps.
-import { readSecretMap, type SecretMap, type SecretPlace, type Secrets } from "#apps/secrets.ts";
+import type { SecretPlace } from "#apps/secret-store.ts";
+import { readSecretMap, type SecretMap, type Secrets } from "#apps/secrets.ts";
 import { appOf, projectOf, type Call, type Handler } from "./call.ts";
 
 type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
 
+/** Answers for secrets. */
 export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
   const read = async (call: Call, place: SecretPlace): Promise<object> => shown(await secrets.read(place, call.by));
   const replace = async (call: Call, place: SecretPlace): Promise<object> => {

@@ -35,6 +35,8 @@ export type ApiParts = {
   readonly deploysPerMinute: number;
   readonly log: Log;
   readonly clock?: Clock;
+  /** Aborted when the platform begins to stop: live logs end then, as nothing else would end them. `close()` does so too. */
+  readonly stopping?: AbortSignal;
 };
 
 /** The largest JSON body, in bytes. */
@@ -68,9 +70,15 @@ export function createApi(parts: ApiParts): FastifyInstance {
     stopping.abort(new Error("the platform is stopping"));
     done();
   });
-  const stream = { builds: useCases.builds, buildLogs: parts.buildLogs, clock, log, stopping: stopping.signal };
+  const anyStop = parts.stopping === undefined ? stopping.signal : AbortSignal.any([parts.stopping, stopping.signal]);
+  const stream = { builds: useCases.builds, buildLogs: parts.buildLogs, clock, log, stopping: anyStop };
   const handlers = {
-    ...appHandlers({ ...useCases, urls: parts.urls, limit: new RateLimit({ most: parts.deploysPerMinute, clock }) }),
+    ...appHandlers({
+      ...useCases,
+      clock,
+      urls: parts.urls,
+      limit: new RateLimit({ most: parts.deploysPerMinute, clock }),
+    }),
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...secretHandlers(useCases),

@@ -1,14 +1,25 @@
 // The routing table: all apps with their live release, held in memory, so that the proxy finds an app without the
 // database. Read at the start, and again whenever an app or a build has changed.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId, BuildId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { readRoutes, type Route, type RouteSelection } from "./route-store.ts";
+import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 
-export type { Route } from "./route-store.ts";
+/** What the proxy must know about an app. Frozen. */
+export type Route = {
+  readonly appId: AppId;
+  readonly projectId: ProjectId;
+  readonly appName: string;
+  /** Of the live release; before the first one as the latest request asks for it. */
+  readonly disableAuth: boolean;
+  /** What takes calls; null: no build has succeeded yet. */
+  readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
+  readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
+};
 
 export type RoutesOptions = {
   readonly db: Db;
@@ -134,7 +145,7 @@ export class Routes {
 
   async #read(selection: RouteSelection): Promise<void> {
     const read = ++this.#reads;
-    const routes = await readRoutes(this.#db, selection);
+    const routes = (await readRoutes(this.#db, selection)).map(toRoute);
     const found = new Set(routes.map((route) => route.appId));
     const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
     for (const appId of expected) {
@@ -173,4 +184,24 @@ function isSame(left: Route, right: Route): boolean {
     left.latestBuild?.status === right.latestBuild?.status &&
     left.latestBuild?.reason === right.latestBuild?.reason
   );
+}
+
+function toRoute(row: RouteRow): Route {
+  const { release_id: releaseId, build_id: buildId } = row;
+  // What this platform stored itself is of the form that it stored.
+  const settings = row.settings as AppSettings | null;
+  const latest = row.latest_settings as AppSettings | null;
+  const request = row.request as { readonly disableAuth?: unknown };
+  const live =
+    releaseId === null || buildId === null || settings === null
+      ? null
+      : Object.freeze({ releaseId, buildId, settings });
+  return Object.freeze({
+    appId: row.id,
+    projectId: row.project_id,
+    appName: row.name,
+    disableAuth: settings?.disableAuth ?? latest?.disableAuth ?? request.disableAuth === true,
+    live,
+    latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
+  });
 }

@@ -18,8 +18,6 @@ import {
   type SecretPlace,
 } from "./secret-store.ts";
 
-export type { SecretPlace } from "./secret-store.ts";
-
 const secretsMost = 1000;
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
 const valueLengthMost = 65_536;

@@ -3,6 +3,7 @@ import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { refused } from "./refusal.ts";
 
+/** What packages are installed with; each is a table below `dependencies`. */
 export const packageKinds = ["pip", "apt", "conda"] as const;
 export type PackageKind = (typeof packageKinds)[number];
 

@@ -26,11 +26,14 @@ import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "./database.ts";
 
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
+export type Json = any;
+
 export type ApiAnswer = {
   readonly status: number;
   readonly headers: Headers;
   /** Parsed when it is JSON, else the text. */
-  readonly body: any;
+  readonly body: Json;
 };
 
 export type ApiUnderTest = {
@@ -65,7 +68,7 @@ export const testBy: By = { actor: platformActor };
 /** Starts it on a free port; everything is closed after the test. */
 export async function startManagementApi(
   t: TestContext,
-  options: { readonly deploysPerMinute?: number; readonly clock?: Clock } = {},
+  options: { readonly deploysPerMinute?: number; readonly clock?: Clock; readonly stopping?: AbortSignal } = {},
 ): Promise<ApiUnderTest> {
   const clock = options.clock ?? systemClock;
   const { db, url } = await testDatabase(t);
@@ -92,6 +95,7 @@ export async function startManagementApi(
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     log: silentLog,
     clock,
+    ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();
   const server = createServer((request, response) => api.routing(request, response));
