@@ -63,8 +63,18 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
           ? readonly string[]
           : string;
 
-/** The zod schema of one field: types, ranges, forms and choices. */
+const schemas = new WeakMap<Field, z.ZodType>();
+
+/** The zod schema of one field: types, ranges, forms and choices. Made once. */
 export function fieldSchema(field: Field): z.ZodType {
+  const known = schemas.get(field);
+  if (known !== undefined) return known;
+  const schema = makeSchema(field);
+  schemas.set(field, schema);
+  return schema;
+}
+
+function makeSchema(field: Field): z.ZodType {
   switch (field.kind) {
     case "text":
       return z

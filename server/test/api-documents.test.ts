@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts";
+import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { faultTable } from "#lib/fault.ts";
@@ -33,6 +34,11 @@ test("contract/openapi.json is what the routes say", async () => {
     `${JSON.stringify(openApiDocument(), null, 2)}\n`,
     "run: node_modules/.bin/node tools/openapi.ts",
   );
+});
+
+test("docs/app-settings.md is what the table of fields says", async () => {
+  const found = await readFile(join(root, "docs/app-settings.md"), "utf8");
+  assert.equal(found, fieldsPage(), "run: node_modules/.bin/node tools/openapi.ts");
 });
 
 test("the OpenAPI document has every route, every field with its sentence, and resolves its references", () => {
