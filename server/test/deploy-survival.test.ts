@@ -92,7 +92,7 @@ test("a build whose platform is killed during the trial start is begun again; it
 });
 
 test("a build that was begun three times by platforms that were killed is given up on with that reason", async (t) => {
-  const { db, server, parts, startWorker } = await open(t);
+  const { db, server, parts, folder, startWorker } = await open(t);
   await server.createRepo("acme", "app", { "main.py": "" });
   const { buildId } = await requestBuild(db, await createApp(db));
   for (let take = 1; take <= 3; take++) {
@@ -114,6 +114,10 @@ test("a build that was begun three times by platforms that were killed is given 
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   const { row } = await buildInState(db, buildId, ["build_failure"]);
   assert.match(row.reason ?? "", /^The platform was stopped 3 times while it worked on this build/);
+  await until("what they left is gone", async () => {
+    const names = [...(await readdir(join(folder, "sources"))), ...(await readdir(join(folder, "builds")))];
+    return !names.includes(buildId);
+  });
 });
 
 test("a build that is cancelled while its platform is dead ends as cancelled", async (t) => {

@@ -51,20 +51,18 @@ async function open(t: TestContext) {
     lines: { append: () => Promise.resolve() },
   });
   await scheduler.start();
-  t.after(async () => {
-    await scheduler.stop();
-    for (const { replicaId } of await driver.list()) {
-      await driver.stop(replicaId, { graceMs: 0 });
-      await driver.forget(replicaId);
-    }
-    await driver.close();
-  });
-  await startQueue(t, {
+  const { stop } = await startQueue(t, {
     ...{ db, url, driver, sandbox, runtimeDir, folder: dataDir, trial: scheduler },
     urlTemplate: server.urlTemplate,
     refreshRoute: (appId) => routes.refresh(appId),
   });
-  return { db, server, routes, view };
+  t.after(async () => {
+    await stop();
+    // The scheduler closes the driver and leaves replicas running.
+    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+    await scheduler.stop();
+  });
+  return { db, server, routes };
 }
 
 test("an app that starts takes traffic: its route and its first replica are there when the build says success", async (t) => {

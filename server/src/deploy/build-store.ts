@@ -119,9 +119,9 @@ export async function readCancelled(db: Db, buildIds: readonly BuildId[]): Promi
   return rows.map((row) => row.id);
 }
 
-/** Ends builds that nobody works on and that will not be begun again: cancelled ones, and those begun too often. */
-export async function endAbandoned(db: Db): Promise<void> {
-  await db.transaction().execute(async (tx) => {
+/** Ends builds that nobody works on and that will not be begun again: cancelled ones, and those begun too often. Returns how many. */
+export async function endAbandoned(db: Db): Promise<number> {
+  return await db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ id: BuildId }>`
       update builds set
         status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
@@ -136,6 +136,7 @@ export async function endAbandoned(db: Db): Promise<void> {
         for update skip locked)
       returning id`.execute(tx);
     for (const { id } of rows) await notify(tx, "builds", id);
+    return rows.length;
   });
 }
 

@@ -72,7 +72,7 @@ export class BuildQueue {
 
   async #turn(): Promise<void> {
     const { db, buildsAtOnce } = this.#options;
-    await endAbandoned(db);
+    if ((await endAbandoned(db)) > 0) this.#isUntidy = true;
     const ids = [...this.#running.keys()];
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const id of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled"));
@@ -101,8 +101,10 @@ export class BuildQueue {
 
   /** While nothing is built here, so that nothing is dropped that a build is about to use. */
   async #tidy(): Promise<void> {
-    const { db, builder } = this.#options;
-    await builder.collect(await readUsed(db, releasesKeptMax));
+    const { db, builder, source } = this.#options;
+    const used = await readUsed(db, releasesKeptMax);
+    await source.collect(used.building);
+    await builder.collect(used);
     this.#isUntidy = false;
   }
 }

@@ -1,6 +1,6 @@
 // Brings the app's folder of a repository, at one pinned commit, into a folder of its own: bounded in time and size,
 // without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
-import { lstat, mkdir, readFile, readlink, realpath, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { BuildFailed, type BuildLog } from "#drivers/builder.ts";
@@ -41,6 +41,8 @@ export type SourceOptions = {
   readonly clock: Clock;
 };
 
+/** Beside the builds' folders: the SSH host keys that were seen, one file per project. */
+const knownHostsName = "known-hosts";
 const filesMax = 200_000;
 /** How often the folder is measured while git writes to it. */
 const measureEveryMs = 200;
@@ -91,6 +93,14 @@ export class Source {
     await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
   }
 
+  /** Drops what killed builds left; `building` are those that are not finished. */
+  async collect(building: readonly BuildId[]): Promise<void> {
+    const kept = new Set<string>([knownHostsName, ...building]);
+    for (const name of await readdir(this.#options.sourcesDir).catch(() => [])) {
+      if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
+    }
+  }
+
   async #prepare(request: SourceRequest): Promise<Fetch> {
     const repository = valueOf(parseRepository(request.gitRepo));
     const branch = valueOf(checkBranch(request.gitBranch));
@@ -106,7 +116,7 @@ export class Source {
     // The operator wrote a file: address; whoever owns the repository there is trusted then.
     const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
     await writeFile(join(gitDir, "global.config"), config);
-    const knownHostsFile = join(this.#options.sourcesDir, "known-hosts", request.projectId);
+    const knownHostsFile = join(this.#options.sourcesDir, knownHostsName, request.projectId);
     await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
     const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
     if (credential !== null && keyFile !== null) {
