@@ -106,6 +106,8 @@ export function dataPaths(dataDir: string) {
     /** Artifacts and caches of the process driver. */
     buildsDir: join(dataDir, "builds"),
     replicasDir: join(dataDir, "replicas"),
+    /** What apps keep: one folder per project. */
+    storageDir: join(dataDir, "storage"),
   } as const;
 }
 

@@ -1,97 +1,145 @@
 // Every example app is deployed for real by a real platform process, from a git repository over HTTP, and called.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
 import { deploy, replicaCount, serveExamples } from "./support/examples.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
+
+/** What is done with one example app, and whether it needs packages from the index. */
+type Scenario = {
+  readonly promise: string;
+  readonly needsPackages: boolean;
+  readonly run: (platform: PlatformProcess, t: TestContext) => Promise<void>;
+};
+
+async function tryHello(platform: PlatformProcess): Promise<void> {
+  const { projectId } = platform.bootstrap;
+  const hello = await deploy(platform, { name: "hello", gitPath: "hello", cooldownPeriodSeconds: 1 });
+  assert.equal(hello.status, "success", hello.log);
+  const first = await platform.call("hello", "run", { name: "Ada" });
+  const answer = (await first.json()) as { run_id: string; result: unknown; run_time_ms: number };
+  assert.deepEqual(Object.keys(answer), ["run_id", "result", "run_time_ms"]);
+  assert.deepEqual(answer.result, { greeting: "Hello, Ada!" });
+  assert.equal(first.headers.get("x-request-id"), answer.run_id);
+  await until("the app sleeps", async () => (await replicaCount(platform, hello.appId)) === 0, {
+    deadlineMs: 20_000,
+  });
+  const woken = await platform.call("hello", "run", {});
+  assert.deepEqual(((await woken.json()) as { result: unknown }).result, { greeting: "Hello, world!" });
+  await until(
+    "the line that the app printed can be read by its run",
+    async () => {
+      const logs = await platform.api(
+        "GET",
+        `/v2/projects/${projectId}/apps/${hello.appId}/logs?runId=${answer.run_id}`,
+      );
+      return logs.body?.logs?.[0]?.logLine === "greeting Ada";
+    },
+    { deadlineMs: 10_000 },
+  );
+}
+
+async function tryStream(platform: PlatformProcess): Promise<void> {
+  const stream = await deploy(platform, { name: "stream", gitPath: "stream" });
+  assert.equal(stream.status, "success", stream.log);
+  const response = await platform.call("stream", "run", { count: 3, pause_seconds: 0.3 });
+  assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const pieces: string[] = [];
+  for await (const piece of response.body ?? []) pieces.push(new TextDecoder().decode(piece));
+  assert.equal(pieces.join(""), "data: Number 0\n\ndata: Number 1\n\ndata: Number 2\n\n");
+  assert.ok(pieces.length >= 3, `arrived in ${pieces.length} pieces`);
+  const letters = await (await platform.call("stream", "letters", { text: "ab" })).text();
+  assert.match(letters, /^data: \{"letter": ?"a"\}\n\ndata: \{"letter": ?"b"\}\n\n$/);
+}
+
+async function trySecretsAsync(platform: PlatformProcess): Promise<void> {
+  const { projectId } = platform.bootstrap;
+  const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { SIGNING_KEY: "k1" });
+  assert.equal(secrets.status, 200, JSON.stringify(secrets.body));
+  const app = await deploy(platform, { name: "secrets-async", gitPath: "secrets-async" });
+  assert.equal(app.status, "success", app.log);
+  const calls = Array.from({ length: 20 }, () =>
+    platform.call("secrets-async", "sign", { message: "m", wait_seconds: 1 }),
+  );
+  const began = performance.now();
+  const answers = await Promise.all(
+    calls.map(async (call) => (await call).json() as Promise<{ result: { signature: string } }>),
+  );
+  assert.ok(performance.now() - began < 15_000, "twenty calls of one second each waited for one another");
+  assert.equal(new Set(answers.map((answer) => answer.result.signature)).size, 1);
+  assert.match(answers[0]?.result.signature ?? "", /^[0-9a-f]{64}$/);
+  assert.equal(await replicaCount(platform, app.appId), 1);
+}
+
+async function tryOpenaiCompatible(platform: PlatformProcess): Promise<void> {
+  const app = await deploy(platform, { name: "openai-compatible", gitPath: "openai-compatible" });
+  assert.equal(app.status, "success", app.log);
+  const body = { model: "echo", messages: [{ role: "user", content: "two words" }], stream: true };
+  const text = await (await platform.call("openai-compatible", "run/chat/completions", body)).text();
+  assert.match(text, /"content": "two"/);
+  assert.match(text, /data: \[DONE\]\n\n$/);
+}
+
+async function tryPypiDependency(platform: PlatformProcess): Promise<void> {
+  const app = await deploy(platform, { name: "pypi-dependency", gitPath: "pypi-dependency" });
+  assert.equal(app.status, "success", app.log);
+  const answer = (await (await platform.call("pypi-dependency", "run", { text: "Größe & Co." })).json()) as {
+    result: unknown;
+  };
+  assert.deepEqual(answer.result, { slug: "grosse-co" });
+}
+
+async function tryWebsocketFastapi(platform: PlatformProcess, t: TestContext): Promise<void> {
+  const { projectId, baseUrl, inferenceToken } = platform.bootstrap;
+  const app = await deploy(platform, { name: "websocket-fastapi", gitPath: "websocket-fastapi" });
+  assert.equal(app.status, "success", app.log);
+  const item = await fetch(`${baseUrl}/v4/${projectId}/websocket-fastapi/items/7`, {
+    headers: { authorization: `Bearer ${inferenceToken}` },
+  });
+  assert.deepEqual(await item.json(), { item: 7, run_id: item.headers.get("x-request-id"), build: app.buildId });
+  const url = `${baseUrl.replace("http", "ws")}/v4/${projectId}/websocket-fastapi/echo`;
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${inferenceToken}` } });
+  t.after(() => socket.terminate());
+  const reply = await new Promise<string>((resolve, reject) => {
+    socket.on("error", reject);
+    socket.on("open", () => socket.send("ahoy"));
+    socket.on("message", (data: Buffer) => resolve(data.toString()));
+  });
+  assert.deepEqual(JSON.parse(reply), { echo: "ahoy", length: 4 });
+  socket.close();
+}
+
+const scenarios: readonly Scenario[] = [
+  {
+    promise: "hello: a function answers, sleeps and wakes, and its output is kept by run",
+    needsPackages: false,
+    run: tryHello,
+  },
+  { promise: "stream: generators arrive piece by piece as server-sent events", needsPackages: false, run: tryStream },
+  {
+    promise: "secrets-async: async calls run side by side in one replica and see the project's secret",
+    needsPackages: false,
+    run: trySecretsAsync,
+  },
+  {
+    promise: "openai-compatible: the path of OpenAI clients reaches the function",
+    needsPackages: false,
+    run: tryOpenaiCompatible,
+  },
+  { promise: "pypi-dependency: packages are installed", needsPackages: true, run: tryPypiDependency },
+  {
+    promise: "websocket-fastapi: a server of one's own answers routes and a WebSocket",
+    needsPackages: true,
+    run: tryWebsocketFastapi,
+  },
+];
 
 test("example apps build, answer, stream and scale to zero", async (t) => {
   const platform = await startPlatform(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
-  const { projectId, baseUrl, inferenceToken } = platform.bootstrap;
-
-  await t.test("hello: a function answers, sleeps and wakes, and its output is kept by run", async () => {
-    const hello = await deploy(platform, { name: "hello", gitPath: "hello", cooldownPeriodSeconds: 1 });
-    assert.equal(hello.status, "success", hello.log);
-    const first = await platform.call("hello", "run", { name: "Ada" });
-    const answer = (await first.json()) as { run_id: string; result: unknown; run_time_ms: number };
-    assert.deepEqual(Object.keys(answer), ["run_id", "result", "run_time_ms"]);
-    assert.deepEqual(answer.result, { greeting: "Hello, Ada!" });
-    assert.equal(first.headers.get("x-request-id"), answer.run_id);
-    await until("the app sleeps", async () => (await replicaCount(platform, hello.appId)) === 0, { deadlineMs: 20_000 });
-    const woken = await platform.call("hello", "run", {});
-    assert.deepEqual(((await woken.json()) as { result: unknown }).result, { greeting: "Hello, world!" });
-    await until(
-      "the line that the app printed can be read by its run",
-      async () => {
-        const logs = await platform.api("GET", `/v2/projects/${projectId}/apps/${hello.appId}/logs?runId=${answer.run_id}`);
-        return logs.body?.logs?.[0]?.logLine === "greeting Ada";
-      },
-      { deadlineMs: 10_000 },
-    );
-  });
-
-  await t.test("stream: generators arrive piece by piece as server-sent events", async () => {
-    const stream = await deploy(platform, { name: "stream", gitPath: "stream" });
-    assert.equal(stream.status, "success", stream.log);
-    const response = await platform.call("stream", "run", { count: 3, pause_seconds: 0.3 });
-    assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
-    const pieces: string[] = [];
-    for await (const piece of response.body ?? []) pieces.push(new TextDecoder().decode(piece));
-    assert.equal(pieces.join(""), "data: Number 0\n\ndata: Number 1\n\ndata: Number 2\n\n");
-    assert.ok(pieces.length >= 3, `arrived in ${pieces.length} pieces`);
-    const letters = await (await platform.call("stream", "letters", { text: "ab" })).text();
-    assert.match(letters, /^data: \{"letter": ?"a"\}\n\ndata: \{"letter": ?"b"\}\n\n$/);
-  });
-
-  await t.test("secrets-async: async calls run side by side in one replica and see the project's secret", async () => {
-    const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { SIGNING_KEY: "k1" });
-    assert.equal(secrets.status, 200, JSON.stringify(secrets.body));
-    const app = await deploy(platform, { name: "secrets-async", gitPath: "secrets-async" });
-    assert.equal(app.status, "success", app.log);
-    const calls = Array.from({ length: 20 }, () => platform.call("secrets-async", "sign", { message: "m", wait_seconds: 1 }));
-    const began = performance.now();
-    const answers = await Promise.all(calls.map(async (call) => (await call).json() as Promise<{ result: { signature: string } }>));
-    assert.ok(performance.now() - began < 15_000, "twenty calls of one second each waited for one another");
-    assert.equal(new Set(answers.map((answer) => answer.result.signature)).size, 1);
-    assert.match(answers[0]?.result.signature ?? "", /^[0-9a-f]{64}$/);
-    assert.equal(await replicaCount(platform, app.appId), 1);
-  });
-
-  await t.test("openai-compatible: the path of OpenAI clients reaches the function", async () => {
-    const app = await deploy(platform, { name: "openai-compatible", gitPath: "openai-compatible" });
-    assert.equal(app.status, "success", app.log);
-    const body = { model: "echo", messages: [{ role: "user", content: "two words" }], stream: true };
-    const text = await (await platform.call("openai-compatible", "run/chat/completions", body)).text();
-    assert.match(text, /"content": "two"/);
-    assert.match(text, /data: \[DONE\]\n\n$/);
-  });
-
-  const index = await packageIndexAnswers();
-  await t.test("pypi-dependency: packages are installed", { skip: index }, async () => {
-    const app = await deploy(platform, { name: "pypi-dependency", gitPath: "pypi-dependency" });
-    assert.equal(app.status, "success", app.log);
-    const answer = (await (await platform.call("pypi-dependency", "run", { text: "Größe & Co." })).json()) as { result: unknown };
-    assert.deepEqual(answer.result, { slug: "grosse-co" });
-  });
-
-  await t.test("websocket-fastapi: a server of one's own answers routes and a WebSocket", { skip: index }, async () => {
-    const app = await deploy(platform, { name: "websocket-fastapi", gitPath: "websocket-fastapi" });
-    assert.equal(app.status, "success", app.log);
-    const item = await fetch(`${baseUrl}/v4/${projectId}/websocket-fastapi/items/7`, {
-      headers: { authorization: `Bearer ${inferenceToken}` },
-    });
-    assert.deepEqual(await item.json(), { item: 7, run_id: item.headers.get("x-request-id"), build: app.buildId });
-    const url = `${baseUrl.replace("http", "ws")}/v4/${projectId}/websocket-fastapi/echo`;
-    const socket = new WebSocket(url, { headers: { authorization: `Bearer ${inferenceToken}` } });
-    t.after(() => socket.terminate());
-    const reply = await new Promise<string>((resolve, reject) => {
-      socket.on("error", reject);
-      socket.on("open", () => socket.send("ahoy"));
-      socket.on("message", (data: Buffer) => resolve(data.toString()));
-    });
-    assert.deepEqual(JSON.parse(reply), { echo: "ahoy", length: 4 });
-    socket.close();
-  });
+  const noIndex = await packageIndexAnswers();
+  for (const { promise, needsPackages, run } of scenarios) {
+    await t.test(promise, { skip: needsPackages ? noIndex : false }, () => run(platform, t));
+  }
 });

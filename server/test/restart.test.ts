@@ -22,7 +22,12 @@ test("a restart keeps replicas running, and a stop ends with code 0", async (t) 
   const git = await startGitServer(t);
   await git.createRepo("acme", "pid", { "main.py": pidApp, "slipway.toml": '[cerebrium.deployment]\nname = "pid"\n' });
   const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-  const app = await deploy(platform, { name: "pid-app", gitRepo: "acme/pid", cooldownPeriodSeconds: 600, pythonVersion: "3.11" });
+  const app = await deploy(platform, {
+    name: "pid-app",
+    gitRepo: "acme/pid",
+    cooldownPeriodSeconds: 600,
+    pythonVersion: "3.11",
+  });
   assert.equal(app.status, "success", app.log);
   const startedAt = async (): Promise<unknown> =>
     ((await (await platform.call("pid-app", "parent_start")).json()) as { result: unknown }).result;
@@ -40,7 +45,12 @@ test("a restart keeps replicas running, and a stop ends with code 0", async (t) 
 test("a second platform on the same data folder is refused and names the first one's process", async (t) => {
   const platform = await startPlatform(t);
   const second = spawn(process.execPath, [join(import.meta.dirname, "../src/main.ts")], {
-    env: { PATH: process.env["PATH"], SLIPWAY_DATA_DIR: platform.dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process" },
+    env: {
+      PATH: process.env["PATH"],
+      SLIPWAY_DATA_DIR: platform.dataDir,
+      SLIPWAY_PORT: "0",
+      SLIPWAY_DRIVER: "process",
+    },
     stdio: ["ignore", "ignore", "pipe"],
   });
   let errors = "";
@@ -57,7 +67,10 @@ test("a build that a kill cut off is taken up again and succeeds", async (t) => 
   await git.createRepo("acme", "slow", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
   const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const { projectId } = platform.bootstrap;
-  const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, { name: "slow", gitRepo: "acme/slow" });
+  const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
+    name: "slow",
+    gitRepo: "acme/slow",
+  });
   assert.equal(created.status, 201, JSON.stringify(created.body));
   const path = `/v2/projects/${projectId}/apps/${created.body.appId}/builds/${created.body.buildId}`;
   const statusOf = async (): Promise<string> => String((await platform.api("GET", path)).body.status);
@@ -93,4 +106,3 @@ test("an unknown setting is refused with the nearest name", async () => {
   assert.equal(code, 1);
   assert.match(errors, /SLIPWAY_PROT is not a setting; did you mean SLIPWAY_PORT\?/);
 });
-

@@ -70,7 +70,7 @@ export class Credentials {
     }
     await this.#db.transaction().execute(async (tx) => {
       const [before] = await readCredentials(tx, { projectId, host, limit: 1 });
-      const secret_sealed = this.#sealer.seal(secret.reveal(), contextOf(projectId, host));
+      const secret_sealed = this.#sealer.seal(secret.reveal(), credentialContext(projectId, host));
       await putCredential(tx, { project_id: projectId, host, kind, username, secret_sealed });
       const old = before === undefined ? undefined : { kind: before.kind, username: before.username };
       const changes = {
@@ -94,7 +94,7 @@ export class Credentials {
   async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
     const [row] = await readCredentials(this.#db, { projectId, host: host.toLowerCase(), limit: 1 });
     if (row === undefined) return null;
-    const secret = this.#sealer.open(row.secret_sealed, contextOf(projectId, row.host));
+    const secret = this.#sealer.open(row.secret_sealed, credentialContext(projectId, row.host));
     return { kind: row.kind, username: row.username, secret };
   }
 }
@@ -103,7 +103,8 @@ function noSuchCredential(host: string): Fault {
   return new Fault("not_found", `The project has no git credential for ${host}.`);
 }
 
-function contextOf(projectId: ProjectId, host: string): string {
+/** What a sealed credential is bound to. */
+export function credentialContext(projectId: ProjectId, host: string): string {
   return `git-credential:${projectId}:${host}`;
 }
 

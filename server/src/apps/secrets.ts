@@ -88,7 +88,10 @@ export class Secrets {
       for (const [name, value] of secrets) {
         const old = before.get(name);
         if (old?.reveal() === value.reveal()) continue;
-        await putSealed(tx, place, { name, value_sealed: this.#sealer.seal(value.reveal(), contextOf(place, name)) });
+        await putSealed(tx, place, {
+          name,
+          value_sealed: this.#sealer.seal(value.reveal(), secretContext(place, name)),
+        });
         changes[name] = old === undefined ? { new: value } : { old, new: value };
       }
       await record(tx, {
@@ -112,7 +115,7 @@ export class Secrets {
   }
 
   #open(place: SecretPlace, rows: readonly SealedSecret[]): SecretMap {
-    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, contextOf(place, row.name))]));
+    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, secretContext(place, row.name))]));
   }
 }
 
@@ -120,7 +123,8 @@ async function requireApp(db: Db, { projectId, appId }: SecretPlace): Promise<vo
   if (appId !== null && !(await hasApp(db, projectId, appId))) throw noSuchApp(appId);
 }
 
-function contextOf({ projectId, appId }: SecretPlace, name: string): string {
+/** What a sealed secret is bound to. */
+export function secretContext({ projectId, appId }: SecretPlace, name: string): string {
   return `secret:${projectId}:${appId ?? ""}:${name}`;
 }
 

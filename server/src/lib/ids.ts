@@ -19,33 +19,42 @@ export type RunId = Branded<"RunId">;
 /** A UUID. */
 export type TokenId = Branded<"TokenId">;
 
+/** What a project id looks like. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
+/** What an app may be called. */
 export const appNameForm = /^[a-z0-9-]{3,30}$/;
 
+/** A new random id; the database refuses the rare one that is taken. */
 export function newProjectId(): ProjectId {
   return `p-${randomBytes(4).toString("hex")}` as ProjectId;
 }
 
+/** The id of the app of this name: ids of apps are made of both. */
 export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
 }
 
+/** A new random id. */
 export function newBuildId(): BuildId {
   return randomUUID() as BuildId;
 }
 
+/** A new random id. */
 export function newReleaseId(): ReleaseId {
   return randomUUID() as ReleaseId;
 }
 
+/** A new random id that shows the app's name. */
 export function newReplicaId(appName: string): ReplicaId {
   return `${appName}-${randomBytes(5).toString("hex")}` as ReplicaId;
 }
 
+/** A new random id. */
 export function newRunId(): RunId {
   return randomUUID() as RunId;
 }
 
+/** A new random id. */
 export function newTokenId(): TokenId {
   return randomUUID() as TokenId;
 }

@@ -3,9 +3,9 @@
 import { systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
-type Part = { readonly name: string; readonly close: () => Promise<void> | void };
+type Part = { readonly name: string; readonly close: () => Promise<void> | void; readonly waitMs: number };
 
-/** How long one part may take to close before it is given up on. */
+/** How long one part may take to close before it is given up on, unless it says otherwise. */
 const closeWaitMs = 30_000;
 
 /** The ordered list of open parts of one platform. */
@@ -21,8 +21,8 @@ export class Lifecycle {
   }
 
   /** Registers an open part; the last registered is closed first. */
-  onClose(name: string, close: () => Promise<void> | void): void {
-    this.#parts.push({ name, close });
+  onClose(name: string, close: () => Promise<void> | void, options: { waitMs?: number } = {}): void {
+    this.#parts.push({ name, close, waitMs: options.waitMs ?? closeWaitMs });
   }
 
   /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part failed to close. */
@@ -46,8 +46,8 @@ export class Lifecycle {
 
   async #closeOne(part: Part): Promise<void> {
     const done = new AbortController();
-    const late = this.#clock.sleep(closeWaitMs, done.signal).then(
-      () => Promise.reject(new Error(`${part.name} did not close within ${closeWaitMs} ms`)),
+    const late = this.#clock.sleep(part.waitMs, done.signal).then(
+      () => Promise.reject(new Error(`${part.name} did not close within ${part.waitMs} ms`)),
       () => undefined,
     );
     try {

@@ -47,6 +47,8 @@ export type ApiUnderTest = {
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
   readonly sealer: Sealer;
+  /** What the sealer seals with. */
+  readonly secretKey: string;
   /** A call with the owner's token; `token: null` sends none. */
   call(method: string, path: string, options?: CallOptions): Promise<ApiAnswer>;
   /** Another token of the project, or of another one. */
@@ -72,7 +74,8 @@ export async function startManagementApi(
 ): Promise<ApiUnderTest> {
   const clock = options.clock ?? systemClock;
   const { db, url } = await testDatabase(t);
-  const sealer = new Sealer([randomBytes(32).toString("hex")]);
+  const secretKey = randomBytes(32).toString("hex");
+  const sealer = new Sealer([secretKey]);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
@@ -127,7 +130,18 @@ export async function startManagementApi(
   const ownProject = await addProject("first");
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
-    ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs, notifications, sealer },
+    ...{
+      db,
+      baseUrl,
+      projectId: ownProject,
+      token,
+      useCases: cases,
+      buildLogs,
+      appLogs,
+      notifications,
+      sealer,
+      secretKey,
+    },
     ...{ issue, addProject },
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),

@@ -21,114 +21,116 @@ export type Bootstrap = {
   readonly operatorToken: string;
 };
 
-/** A running platform under test. */
-export type PlatformProcess = {
-  readonly dataDir: string;
-  readonly bootstrap: Bootstrap;
-  /** All that it printed so far, both streams. */
-  output(): string;
-  /** The process id, for signals. */
-  pid(): number;
-  /** Ends it with the signal and waits until it is gone; returns the exit code. */
-  end(signal: "SIGTERM" | "SIGKILL" | "SIGINT"): Promise<number | null>;
-  /** Starts it again on the same data folder (and another port when 0 was asked for). */
-  restart(): Promise<void>;
-  /** A call of the management API with the owner's service account. */
-  api(method: string, path: string, body?: unknown): Promise<{ status: number; body: any; headers: Headers }>;
-  /** A call of an app with the inference token. */
-  call(app: string, path: string, body?: unknown, init?: RequestInit): Promise<Response>;
-};
-
 const entry = join(import.meta.dirname, "../../src/main.ts");
 
 /** `settings` are SLIPWAY_… variables. The platform stops, and its replicas with it, when the test ends. */
 export async function startPlatform(t: TestContext, settings: Record<string, string> = {}): Promise<PlatformProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
-  let printed = "";
-  let child: ChildProcess | undefined;
-  let bootstrap: Bootstrap | undefined;
+  const platform = new PlatformProcess(dataDir, settings);
+  t.after(() => platform.remove());
+  await platform.restart();
+  return platform;
+}
 
-  const start = async (): Promise<void> => {
-    const before = printed.length;
-    const started = spawn(process.execPath, [entry], {
+/** A running platform under test. */
+export class PlatformProcess {
+  readonly dataDir: string;
+  readonly #settings: Record<string, string>;
+  #printed = "";
+  #child: ChildProcess | undefined;
+  #bootstrap: Bootstrap | undefined;
+
+  constructor(dataDir: string, settings: Record<string, string>) {
+    this.dataDir = dataDir;
+    this.#settings = settings;
+  }
+
+  get bootstrap(): Bootstrap {
+    if (this.#bootstrap === undefined) throw new Error("the platform has not started");
+    return this.#bootstrap;
+  }
+
+  /** All that it printed so far, both streams. */
+  output(): string {
+    return this.#printed;
+  }
+
+  /** The process id, for signals. */
+  pid(): number {
+    return this.#child?.pid ?? -1;
+  }
+
+  /** Starts it (again) on its data folder, and waits until it says that it is ready. */
+  async restart(): Promise<void> {
+    const before = this.#printed.length;
+    const own = { SLIPWAY_PORT: "0", SLIPWAY_DATA_DIR: this.dataDir, SLIPWAY_DRIVER: "process" };
+    const child = spawn(process.execPath, [entry], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: {
-        ...cleanEnvironment(),
-        SLIPWAY_PORT: "0",
-        SLIPWAY_DATA_DIR: dataDir,
-        SLIPWAY_DRIVER: "process",
-        ...settings,
-      },
+      env: { ...cleanEnvironment(), ...own, ...this.#settings },
     });
-    child = started;
-    for (const stream of [started.stdout, started.stderr]) {
-      stream?.on("data", (chunk: Buffer) => (printed += chunk.toString()));
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk: Buffer) => (this.#printed += chunk.toString()));
     }
-    await until(
-      "the platform says that it is ready",
-      () => {
-        if (started.exitCode !== null) throw new Error(`the platform ended with ${started.exitCode}:\n${printed}`);
-        return /^slipway ready /m.test(printed.slice(before));
-      },
-      { deadlineMs: 60_000 },
-    );
-    bootstrap = JSON.parse(await readFile(join(dataDir, "bootstrap.json"), "utf8")) as Bootstrap;
-  };
+    const ended = once(child, "exit").then(([code]) => {
+      throw new Error(`the platform ended with ${String(code)}:\n${this.#printed}`);
+    });
+    const isReady = (): boolean => /^slipway ready /m.test(this.#printed.slice(before));
+    await Promise.race([until("the platform says that it is ready", isReady, { deadlineMs: 60_000 }), ended]);
+    ended.catch(() => undefined);
+    const file = await readFile(join(this.dataDir, "bootstrap.json"), "utf8");
+    this.#bootstrap = JSON.parse(file) as Bootstrap;
+  }
 
-  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+  /** Ends it with the signal and waits until it is gone; returns the exit code. */
+  async end(signal: "SIGTERM" | "SIGKILL" | "SIGINT"): Promise<number | null> {
+    const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
     const gone = once(child, "exit");
     child.kill(signal);
     await gone;
     return child.exitCode;
-  };
+  }
 
-  t.after(async () => {
-    if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(printed);
-    await end("SIGTERM");
-    await endReplicas(dataDir);
-    await endDatabase(dataDir);
-    await rm(dataDir, { recursive: true, force: true });
-  });
-  await start();
-  const ready = (): Bootstrap => {
-    if (bootstrap === undefined) throw new Error("the platform has not started");
-    return bootstrap;
-  };
-  return {
-    dataDir,
-    get bootstrap() {
-      return ready();
-    },
-    output: () => printed,
-    pid: () => child?.pid ?? -1,
-    end,
-    restart: start,
-    async api(method, path, body) {
-      const response = await fetch(`${ready().baseUrl}${path}`, {
-        method,
-        headers: {
-          authorization: `Bearer ${ready().serviceAccountToken}`,
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      });
-      const text = await response.text();
-      return { status: response.status, headers: response.headers, body: text === "" ? null : JSON.parse(text) };
-    },
-    call(app, path, body, init = {}) {
-      return fetch(`${ready().apiUrl}/v4/${ready().projectId}/${app}/${path}`, {
-        method: "POST",
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        ...init,
-        headers: {
-          authorization: `Bearer ${ready().inferenceToken}`,
-          "content-type": "application/json",
-          ...(init.headers as Record<string, string> | undefined),
-        },
-      });
-    },
-  };
+  /** Ends it, its replicas and its database, and removes its data folder. */
+  async remove(): Promise<void> {
+    if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
+    await this.end("SIGTERM");
+    const ours = [join(this.dataDir, "builds"), join(this.dataDir, "replicas"), join(this.dataDir, "postgres")];
+    await endProcessesThatName(ours);
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+
+  /** A call of the management API with the owner's service account. */
+  async api(method: string, path: string, body?: unknown): Promise<{ status: number; body: any; headers: Headers }> {
+    const { baseUrl, serviceAccountToken } = this.bootstrap;
+    const hasBody = body !== undefined;
+    const response = await fetch(`${baseUrl}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${serviceAccountToken}`,
+        ...(hasBody ? { "content-type": "application/json" } : {}),
+      },
+      ...(hasBody ? { body: typeof body === "string" ? body : JSON.stringify(body) } : {}),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text === "" ? null : JSON.parse(text) };
+  }
+
+  /** A call of an app with the inference token. */
+  call(app: string, path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
+    const { apiUrl, projectId, inferenceToken } = this.bootstrap;
+    return fetch(`${apiUrl}/v4/${projectId}/${app}/${path}`, {
+      method: "POST",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...init,
+      headers: {
+        authorization: `Bearer ${inferenceToken}`,
+        "content-type": "application/json",
+        ...(init.headers as Record<string, string> | undefined),
+      },
+    });
+  }
 }
 
 /** The environment without settings of a platform that may run beside. */
@@ -140,41 +142,28 @@ function cleanEnvironment(): Record<string, string> {
   return kept;
 }
 
-/** Replicas outlive the platform by design: end those that this data folder's records name. */
-async function endReplicas(dataDir: string): Promise<void> {
-  await endProcessesWith(
-    (environment, line) => line.includes(join(dataDir, "builds")) || environment.includes(join(dataDir, "replicas")),
-  );
-}
-
-/** A platform that was killed leaves its database running until the next start. */
-async function endDatabase(dataDir: string): Promise<void> {
-  await endProcessesWith((_environment, line) => line.includes(join(dataDir, "postgres")));
-}
-
-async function endProcessesWith(matches: (environment: string, commandLine: string) => boolean): Promise<void> {
+/** Replicas outlive the platform by design, and a killed platform leaves its database: ends those that name the folders. */
+async function endProcessesThatName(folders: readonly string[]): Promise<void> {
   const alive = async (): Promise<number[]> => {
     const found: number[] = [];
     for (const name of await readdir("/proc")) {
       if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
       const read = (file: string): Promise<string> => readFile(`/proc/${name}/${file}`, "utf8").catch(() => "");
-      if (matches(await read("environ"), await read("cmdline"))) found.push(Number(name));
+      const text = (await read("environ")) + (await read("cmdline"));
+      if (folders.some((folder) => text.includes(folder))) found.push(Number(name));
     }
     return found;
   };
-  await until(
-    "processes of the test's data folder are gone",
-    async () => {
-      const pids = await alive();
-      for (const pid of pids) {
-        try {
-          process.kill(pid, "SIGKILL");
-        } catch {
-          // It ended by itself meanwhile.
-        }
+  const endAll = async (): Promise<boolean> => {
+    const pids = await alive();
+    for (const pid of pids) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It ended by itself meanwhile.
       }
-      return pids.length === 0;
-    },
-    { deadlineMs: 15_000 },
-  );
+    }
+    return pids.length === 0;
+  };
+  await until("processes of the test's data folder are gone", endAll, { deadlineMs: 15_000 });
 }

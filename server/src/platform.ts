@@ -1,0 +1,259 @@
+// The only assembler: builds every part, hands each exactly what it uses, and registers how it is closed. The order of
+// opening is the order of this file; closing is the reverse, and loops end before what they use.
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { computeTypes } from "@slipway/contract/app-settings.ts";
+import { SigningKeys } from "#accounts/keys.ts";
+import { TokenCheck } from "#accounts/token-check.ts";
+import { createApi } from "#api/server.ts";
+import type { Urls } from "#api/urls.ts";
+import { resealOld } from "#apps/reseal.ts";
+import { Routes } from "#apps/routes.ts";
+import { useCases, type UseCases } from "#apps/use-cases.ts";
+import { Git } from "#deploy/git.ts";
+import { BuildQueue } from "#deploy/queue.ts";
+import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { Source } from "#deploy/source.ts";
+import type { Builder } from "#drivers/builder.ts";
+import type { Driver } from "#drivers/driver.ts";
+import { ProcessBuilder } from "#drivers/process/build.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
+import { must } from "#lib/assert.ts";
+import { systemClock } from "#lib/clock.ts";
+import { Lifecycle } from "#lib/lifecycle.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import { AppLogs } from "#logs/app-log.ts";
+import { BuildLogs } from "#logs/build-log.ts";
+import { retentionLoop } from "#logs/retention.ts";
+import { Proxy } from "#proxy/proxy.ts";
+import { createListener, type ListenerParts } from "#proxy/server.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
+import { Scheduler } from "#scheduler/scheduler.ts";
+import { openDatabase, type Db } from "#store/database.ts";
+import { startEmbedded } from "#store/embedded.ts";
+import { lockFolder } from "#store/folder-lock.ts";
+import { migrate } from "#store/migrate.ts";
+import { Notifications } from "#store/notify.ts";
+import { StartRefused } from "#store/start-refused.ts";
+import { bootstrap } from "./bootstrap.ts";
+import { dataPaths, type Config } from "./config.ts";
+import { openSealer } from "./secret-key.ts";
+
+/** A platform that serves. */
+export type Platform = {
+  /** Where it is reached, without a slash at the end. */
+  readonly baseUrl: string;
+  /** Stops accepting, lets running calls end, closes everything. Replicas go on running; the next start takes them over. */
+  stop(): Promise<void>;
+};
+
+const clock = systemClock;
+const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
+
+/** Starts everything. Throws `StartRefused` with what to do; whatever was opened by then is closed again. */
+export async function startPlatform(config: Config, log: Log): Promise<Platform> {
+  const lifecycle = new Lifecycle({ log, clock });
+  try {
+    const baseUrl = await assemble(config, log, lifecycle);
+    return { baseUrl, stop: () => lifecycle.close() };
+  } catch (error) {
+    await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
+    throw error;
+  }
+}
+
+async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise<string> {
+  const store = await openStore(config, log, lifecycle);
+  const { db, notifications, sealer } = store;
+  const keys = new SigningKeys({ sealer, clock });
+  await keys.load(db);
+  const resealed = await resealOld(db, sealer);
+  if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
+  const tokens = new TokenCheck({ db, keys, notifications, clock });
+  lifecycle.onClose("tokens", () => tokens.close());
+  const routes = new Routes({ db, notifications, log, clock });
+  await routes.start();
+  lifecycle.onClose("routes", () => routes.stop());
+  const desk = { receiveBuild, rebuild, requestCancel };
+  const cases = useCases({ db, sealer, desk, providers: config.providers });
+  const logs = openLogs(config, { db, notifications, log, lifecycle });
+
+  const { driver, builder } = await openDriver(config, log);
+  const view = new ReplicaView();
+  const proxy = new Proxy({
+    ...{ routes, tokens, view, log, clock },
+    nudge: (appId) => scheduler.nudge(appId),
+    limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
+  });
+  lifecycle.onClose("proxy", () => proxy.close());
+  const scheduler = new Scheduler({
+    ...{ driver, routes, view, log, clock },
+    rows: new ReplicaStore(db),
+    demand: proxy,
+    occupancy: proxy,
+    environmentOf: (appId) => cases.secrets.environmentOf(appId),
+    lines: logs.appLogs,
+  });
+  await scheduler.start();
+  lifecycle.onClose("scheduler", () => scheduler.stop());
+
+  let urls: Urls | undefined;
+  const stopping = new AbortController();
+  const api = createApi({
+    ...{ useCases: cases, tokens, keys, ...logs, log, clock, stopping: stopping.signal },
+    urls: () => must(urls, "the platform listens"),
+    deploysPerMinute: config.deploysPerMinute,
+  });
+  await api.ready();
+  lifecycle.onClose("api", () => api.close());
+  const port = await listen(config, lifecycle, {
+    handle: (request, response) => proxy.handle(request, response),
+    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+    fallback: (request, response) => api.routing(request, response),
+    clock,
+  });
+  // Live logs would hold the listener until their builds end.
+  lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
+  urls = urlsOf(config, port);
+  const { baseUrl } = urls;
+  await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
+
+  const queue = openQueue(config, {
+    ...store,
+    log,
+    cases,
+    routes,
+    scheduler,
+    driver,
+    builder,
+    buildLogs: logs.buildLogs,
+  });
+  await queue.start();
+  lifecycle.onClose("builds", () => queue.stop());
+  return baseUrl;
+}
+
+/** How much longer than calls may take the listener itself may take to close. */
+const listenerCloseMs = 10_000;
+
+async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts): Promise<number> {
+  const listener = createListener(parts);
+  const { host, port } = config;
+  const drainMs = config.drainSeconds * 1000;
+  try {
+    const at = await listener.listen({ host, port });
+    lifecycle.onClose("listener", () => listener.close({ drainMs }), { waitMs: drainMs + listenerCloseMs });
+    return at.port;
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    const why = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
+    const message = `The platform cannot listen on ${host}, port ${port}: ${why}. Set SLIPWAY_HOST or SLIPWAY_PORT.`;
+    throw new StartRefused(message, { cause: error });
+  }
+}
+
+type Store = { readonly db: Db; readonly notifications: Notifications; readonly sealer: Sealer };
+
+async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
+  const paths = dataPaths(config.dataDir);
+  const lock = lockFolder(paths.lockFile);
+  lifecycle.onClose("data folder", () => lock.release());
+  let url: Secret;
+  if (config.databaseUrl === null) {
+    const connections = config.databaseConnections;
+    const embedded = await startEmbedded({ folder: paths.postgresDir, lock, log, connections, clock });
+    lifecycle.onClose("embedded database", () => embedded.stop());
+    url = embedded.url;
+  } else {
+    url = config.databaseUrl;
+  }
+  const db = await openDatabase({ url, connections: config.databaseConnections, log, clock });
+  lifecycle.onClose("database", () => db.destroy());
+  await migrate({ url, log });
+  const sealer = await openSealer(db, { secretKeys: config.secretKeys, secretKeyFile: paths.secretKeyFile });
+  const notifications = new Notifications({ url, log, clock });
+  await notifications.start();
+  lifecycle.onClose("notifications", () => notifications.stop());
+  return { db, notifications, sealer };
+}
+
+type LogParts = Pick<Store, "db" | "notifications"> & { readonly log: Log; readonly lifecycle: Lifecycle };
+
+function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildLogs; readonly appLogs: AppLogs } {
+  const { db, notifications, log, lifecycle } = parts;
+  const buildLogs = new BuildLogs({ db, notifications, clock, log });
+  lifecycle.onClose("build logs", () => buildLogs.flush());
+  const appLogs = new AppLogs({ db, notifications, clock });
+  lifecycle.onClose("app logs", () => appLogs.flush());
+  const retention = retentionLoop({ db, clock, log, days: config.logRetentionDays });
+  retention.start();
+  lifecycle.onClose("log retention", () => retention.stop());
+  return { buildLogs, appLogs };
+}
+
+/** What runs replicas and builds for them. This version has the process driver. */
+async function openDriver(config: Config, log: Log): Promise<{ readonly driver: Driver; readonly builder: Builder }> {
+  if (config.driver !== null && config.driver !== "process") {
+    throw new StartRefused(
+      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
+    );
+  }
+  const paths = dataPaths(config.dataDir);
+  await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
+  const sandbox = await detectSandbox(paths.replicasDir);
+  const compute = config.simulateCompute ? computeTypes : (["CPU"] as const);
+  const { dataDir, toolEnvironment } = config;
+  const { replicasDir, storageDir, buildsDir } = paths;
+  const driver = new ProcessDriver({ dataDir, replicasDir, storageDir, runtimeDir, sandbox, compute, clock, log });
+  const builder = new ProcessBuilder({
+    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, clock },
+    pythons: new PythonFinder({ environment: toolEnvironment }),
+    commandTimeoutMs: config.buildTimeoutSeconds * 1000,
+    hidden: [dataDir],
+  });
+  return { driver, builder };
+}
+
+type QueueParts = Store & {
+  readonly log: Log;
+  readonly cases: UseCases;
+  readonly routes: Routes;
+  readonly scheduler: Scheduler;
+  readonly driver: Driver;
+  readonly builder: Builder;
+  readonly buildLogs: BuildLogs;
+};
+
+function openQueue(config: Config, parts: QueueParts): BuildQueue {
+  const { db, notifications, log, cases, routes, scheduler, driver, builder, buildLogs } = parts;
+  const git = new Git({ toolEnvironment: config.toolEnvironment });
+  const source = new Source({
+    ...{ git, clock, urlTemplate: config.gitUrl },
+    timeoutMs: config.gitTimeoutSeconds * 1000,
+    bytesMax: config.gitSizeBytes,
+    sourcesDir: dataPaths(config.dataDir).sourcesDir,
+    findCredential: (projectId, host) => cases.credentials.forFetch(projectId, host),
+  });
+  return new BuildQueue({
+    ...{ db, notifications, git, source, builder, driver, clock, log },
+    logs: buildLogs,
+    trial: scheduler,
+    refreshRoute: (appId) => routes.refresh(appId),
+    providers: config.providers,
+    buildTimeoutMs: config.buildTimeoutSeconds * 1000,
+    buildsAtOnce: config.buildsAtOnce,
+  });
+}
+
+/** A platform that listens on all addresses is reached on this machine at least. */
+function urlsOf(config: Config, port: number): Urls {
+  const anyAddress = config.host === "0.0.0.0" || config.host === "::";
+  const host = anyAddress ? "127.0.0.1" : config.host.includes(":") ? `[${config.host}]` : config.host;
+  const baseUrl = config.publicUrl ?? `http://${host}:${port}`;
+  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` };
+}

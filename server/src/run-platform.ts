@@ -1,0 +1,61 @@
+// What `main.ts` runs once the Node version is known to do: arguments, settings, start, signals, stop.
+import { parseArgs } from "node:util";
+import { ConfigRefused, readConfig, type Config } from "./config.ts";
+import { helpText } from "./config-help.ts";
+import { startPlatform, type Platform } from "./platform.ts";
+import { createLog, type Log } from "#lib/log.ts";
+import { StartRefused } from "#store/start-refused.ts";
+
+/** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
+export async function runPlatform(args: readonly string[]): Promise<number> {
+  let config: Config;
+  try {
+    const { values } = parseArgs({ args: [...args], options: { help: { type: "boolean", short: "h" } } });
+    if (values.help === true) {
+      process.stdout.write(helpText());
+      return 0;
+    }
+    config = readConfig(process.env);
+  } catch (error) {
+    const isUsage = error instanceof ConfigRefused || (error instanceof TypeError && "code" in error);
+    if (!isUsage) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return 1;
+  }
+  const log = createLog({ level: config.logLevel, pretty: process.stderr.isTTY });
+  const signalled = firstSignal();
+  let platform: Platform;
+  try {
+    platform = await startPlatform(config, log);
+  } catch (error) {
+    if (error instanceof StartRefused) process.stderr.write(`${error.message}\n`);
+    else log.fatal({ err: error }, "the platform could not start");
+    return 1;
+  }
+  process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
+  log.info({ signal: await signalled }, "stopping");
+  return stop(platform, log);
+}
+
+async function stop(platform: Platform, log: Log): Promise<number> {
+  try {
+    await platform.stop();
+    log.info("stopped");
+    return 0;
+  } catch (error) {
+    log.error({ err: error }, "the platform did not stop cleanly");
+    return 1;
+  }
+}
+
+/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once, as nobody waits for it any more. */
+function firstSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.once(signal, () => {
+        process.once(signal, () => process.exit(1));
+        resolve(signal);
+      });
+    }
+  });
+}

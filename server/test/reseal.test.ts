@@ -1,0 +1,37 @@
+// Rotation of the secret key, on everything that is sealed in a real database.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import { resealOld } from "#apps/reseal.ts";
+import { useCases } from "#apps/use-cases.ts";
+import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { Sealer } from "#lib/seal.ts";
+import { sealingKeyIds } from "#store/sealed-store.ts";
+import { startManagementApi } from "./support/management-api.ts";
+
+test("after a start with a new key everything opens with that key alone", async (t) => {
+  const api = await startManagementApi(t);
+  const project = `/v2/projects/${api.projectId}`;
+  const body = { name: "my-app", gitRepo: "a/b", dockerAuth: '{"auths":{}}' };
+  const created = await api.call("POST", `${project}/apps/git`, { body });
+  assert.equal(created.status, 201);
+  await api.call("PATCH", `${project}/secrets`, { body: { A: "one" } });
+  await api.call("PATCH", `${project}/apps/my-app/secrets`, { body: { B: "two" } });
+  const credential = { kind: "token", secret: "three" };
+  await api.call("PUT", `${project}/git-credentials/example.com`, { body: credential });
+
+  const newKey = randomBytes(32).toString("hex");
+  const both = new Sealer([newKey, api.secretKey]);
+  assert.equal(await resealOld(api.db, both), 4);
+  assert.equal(await resealOld(api.db, both), 0);
+  const only = new Sealer([newKey]);
+  const sealedBy = await sealingKeyIds(api.db);
+  assert.ok(sealedBy.includes(only.keyIds()[0] ?? ""), "the new key is in use");
+
+  const desk = { receiveBuild, rebuild, requestCancel };
+  const cases = useCases({ db: api.db, sealer: only, desk, providers: [] });
+  const environment = await cases.secrets.environmentOf(created.body.appId);
+  const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);
+  assert.deepEqual(Object.fromEntries(values), { A: "one", B: "two" });
+  assert.equal((await cases.credentials.forFetch(api.projectId, "example.com"))?.secret.reveal(), "three");
+});
