@@ -15,9 +15,7 @@ before(async () => {
 });
 
 /** A machine with one folder on its PATH and nothing else but the system's shell. */
-async function machine(
-  t: TestContext,
-): Promise<{
+async function machine(t: TestContext): Promise<{
   python: Python;
   folder: string;
   finder: PythonFinder;

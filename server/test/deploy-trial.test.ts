@@ -68,12 +68,11 @@ async function open(t: TestContext) {
 test("an app that starts takes traffic: its route and its first replica are there when the build says success", async (t) => {
   const { db, server, routes } = await open(t);
   await server.createRepo("acme", "app", {
-    "main.py": "import helper\nprint('loading the model')\ndef run(): return helper.x\n",
+    "main.py": "import helper\ndef run(): return helper.x\n",
     "helper.py": "x = 1\n",
   });
   const app = await createApp(db);
   const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
-  assert.ok(log.includes("loading the model"), log.join("\n"));
   assert.match(log.at(-2) ?? "", /^App initialized in \d/);
   assert.equal(log.at(-1), "App started successfully!");
   assert.equal(routes.byAppId(app.appId)?.live?.buildId, row.id);
