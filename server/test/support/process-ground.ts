@@ -1,7 +1,7 @@
 // A data folder with apps for tests of the process driver, and what is left of it on this machine.
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
@@ -38,16 +38,18 @@ export class ProcessGround implements ConformanceGround {
   }
 
   driver(): Driver {
-    return new ProcessDriver({
+    return new ProcessDriver({ ...this.places(), compute: ["CPU"], clock: systemClock, log: silentLog });
+  }
+
+  /** The part of a driver's options that can be written down. */
+  places() {
+    return {
       dataDir: this.dataDir,
       replicasDir: this.replicasDir,
       storageDir: join(this.dataDir, "storage"),
       runtimeDir: this.#runtimeDir,
       sandbox: this.#sandbox,
-      compute: ["CPU"],
-      clock: systemClock,
-      log: silentLog,
-    });
+    };
   }
 
   spec(behaviour: Behaviour): ReplicaSpec {
@@ -64,6 +66,7 @@ export class ProcessGround implements ConformanceGround {
     const appDir = join(this.dataDir, "builds", String(this.#apps++), "app");
     mkdirSync(appDir, { recursive: true });
     for (const [name, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(appDir, name)), { recursive: true });
       writeFileSync(join(appDir, name), content);
       chmodSync(join(appDir, name), 0o644);
     }

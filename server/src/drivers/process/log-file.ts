@@ -11,6 +11,7 @@ export type LogPosition = {
   readonly gap: { readonly from: number; readonly to: number; readonly lines: number } | null;
 };
 
+/** Nothing was handed over yet. */
 export const logStart: LogPosition = { offset: 0, isCutting: false, gap: null };
 
 export type LogPiece = {
@@ -111,7 +112,7 @@ export class LogFile {
       this.#punchedTo = upTo - (upTo % blockBytes);
     }
     if (gap !== null && gap.from > offset && gap.to > this.#punchedGapTo) {
-      ranges.push([gap.from, gap.to]);
+      ranges.push([Math.max(gap.from, this.#punchedGapTo), gap.to]);
       this.#punchedGapTo = gap.to;
     }
     if (ranges.length === 0) return;

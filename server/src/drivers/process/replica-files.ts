@@ -8,6 +8,7 @@ import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 /** Where the parts of a replica's folder are. */
 export type ReplicaPaths = ReturnType<typeof replicaPaths>;
 
+/** The parts of the folder `dir`. */
 export function replicaPaths(dir: string) {
   const at = (name: string): string => join(dir, name);
   return {
@@ -76,6 +77,7 @@ export function readRecord(paths: ReplicaPaths): ReplicaRecord | null {
   return value?.["version"] === 1 ? (value as ReplicaRecord) : null;
 }
 
+/** Null while its end was not told. */
 export function readEnded(paths: ReplicaPaths): EndedRecord | null {
   return readJson(paths.ended) as EndedRecord | null;
 }

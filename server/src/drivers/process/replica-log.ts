@@ -77,8 +77,8 @@ export class ReplicaLog {
 
   /** Drops the oldest unread lines of an app that writes faster than its lines can be stored. */
   async bound(): Promise<void> {
-    await this.#files.stdout.bound();
-    await this.#files.stderr.bound();
+    const dropped = [await this.#files.stdout.bound(), await this.#files.stderr.bound()];
+    if (dropped.includes(true)) this.#keep();
   }
 
   /** `flow` ends once the lines that are being stored are stored. */

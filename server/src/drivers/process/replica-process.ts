@@ -62,6 +62,7 @@ export class ReplicaProcess {
   #ended: EndedRecord | null;
   #asked: "not" | "stopped" | "killed" = "not";
   #isTerminated = false;
+  #isKilled = false;
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
 
@@ -224,7 +225,8 @@ export class ReplicaProcess {
     if (this.#options.child !== null) return this.#isChildGone;
     if (this.#options.record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
-    if (readState(this.#options.paths).exitCode !== null) this.#lookSoon();
+    // Nobody tells when a process ends that is not our child.
+    if (this.#isKilled || readState(this.#options.paths).exitCode !== null) this.#lookSoon();
     return false;
   }
 
@@ -244,6 +246,7 @@ export class ReplicaProcess {
 
   /** The shell is the first process of its namespace: with it the kernel kills all that is in there. */
   #killNow(): void {
+    this.#isKilled = true;
     this.#identity ??= readPid(this.#options.paths);
     const { child } = this.#options;
     if (this.#identity !== null && isAlive(this.#identity)) {

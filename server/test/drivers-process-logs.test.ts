@@ -1,0 +1,141 @@
+// Output of replicas of the process driver: how soon it comes, and that an app which writes without end fills neither
+// the disk nor the memory.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Driver } from "#drivers/driver.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { ProcessGround } from "#test/support/process-ground.ts";
+import { replicaSpec } from "#test/support/replica-spec.ts";
+import { until } from "#test/support/until.ts";
+
+const live = new AbortController().signal;
+const none = { kind: "none", reason: "as a test" } as const;
+
+async function stage(t: TestContext): Promise<{ ground: ProcessGround; driver: Driver; sink: DriverSink }> {
+  const ground = new ProcessGround({ sandbox: none });
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    for (const { replicaId } of await driver.list()) {
+      await driver.stop(replicaId, { graceMs: 0 });
+      await driver.forget(replicaId);
+    }
+    await driver.close();
+    assert.deepEqual(await ground.remains(), []);
+    await ground.close();
+  });
+  return { ground, driver, sink };
+}
+
+/** Bytes that a replica's output takes on the disk. */
+function diskBytes(ground: ProcessGround, replicaId: string): number {
+  const dir = join(ground.replicasDir, replicaId);
+  const listed = execFileSync("du", ["--block-size=1", join(dir, "stdout"), join(dir, "stderr")], { encoding: "utf8" });
+  return listed.split("\n").reduce((sum, line) => sum + (Number.parseInt(line, 10) || 0), 0);
+}
+
+test("a line comes within 50 ms", async (t) => {
+  const { ground, driver, sink } = await stage(t);
+  const code = "import time\nfor i in range(30):\n    print(time.time(), flush=True)\n    time.sleep(0.01)";
+  const spec = replicaSpec({
+    artifact: ground.artifact({ "app.py": code }),
+    runtime: "custom",
+    entrypoint: ["python", "app.py"],
+  });
+  const delays: number[] = [];
+  sink.lines = (lines) => {
+    for (const { text } of lines) delays.push(Date.now() - Number(text) * 1000);
+    return Promise.resolve();
+  };
+  await driver.start(spec, live);
+  await sink.told("exited", spec.replicaId);
+  delays.sort((a, b) => a - b);
+  assert.equal(delays.length, 30);
+  assert.ok((delays[15] ?? Number.NaN) < 50, `the median delay is ${delays[15]} ms`);
+});
+
+test("the room of output that was handed over is given back", async (t) => {
+  const { ground, driver, sink } = await stage(t);
+  const lines = 400_000;
+  const code = `import signal
+for i in range(${lines}):
+    print(i, "x" * 100)
+print("all", flush=True)
+signal.pause()`;
+  const spec = replicaSpec({
+    artifact: ground.artifact({ "app.py": code }),
+    runtime: "custom",
+    entrypoint: ["python", "app.py"],
+  });
+  let taken = 0;
+  let dropped = 0;
+  let isLast = false;
+  sink.lines = (given) => {
+    for (const { text } of given) {
+      const drop = /^\[slipway\] (\d+) lines were dropped/.exec(text);
+      if (drop === null) taken++;
+      else dropped += Number(drop[1]);
+    }
+    isLast = given.at(-1)?.text === "all";
+    return Promise.resolve();
+  };
+  await driver.start(spec, live);
+  await until("the last line", () => isLast, { deadlineMs: 60_000 });
+  assert.equal(taken + dropped, lines + 1, "every line is handed over or counted");
+  await until("its room is given back", () => diskBytes(ground, spec.replicaId) < 4_000_000, { deadlineMs: 30_000 });
+});
+
+test("an app that writes faster than its lines are stored loses the oldest, counted, and fills no disk", async (t) => {
+  const store = Promise.withResolvers<void>();
+  t.after(() => store.resolve());
+  const { ground, driver, sink } = await stage(t);
+  // 300 MB of lines of 101 bytes, while the first lines are being stored.
+  const blocks = 3000;
+  const code = `import os, signal
+block = ("x" * 100 + "\\n").encode() * 1000
+for i in range(${blocks}):
+    os.write(1, block)
+os.write(1, b"all\\n")
+signal.pause()`;
+  const spec = replicaSpec({
+    artifact: ground.artifact({ "app.py": code }),
+    runtime: "custom",
+    entrypoint: ["python", "app.py"],
+  });
+  let taken = 0;
+  let dropped = 0;
+  let isLast = false;
+  sink.lines = (given) => {
+    for (const { text } of given) {
+      const drop = /^\[slipway\] (\d+) lines were dropped/.exec(text);
+      if (drop === null) taken++;
+      else dropped += Number(drop[1]);
+    }
+    isLast = given.at(-1)?.text === "all";
+    return store.promise;
+  };
+  await driver.start(spec, live);
+  const written = blocks * 101_000;
+  const size = (): number =>
+    Number(
+      execFileSync("stat", ["-c", "%s", join(ground.replicasDir, spec.replicaId, "stdout")], { encoding: "utf8" }),
+    );
+  let most = 0;
+  await until(
+    "all is written and what is too much is dropped",
+    () => {
+      const bytes = diskBytes(ground, spec.replicaId);
+      most = Math.max(most, bytes);
+      return size() >= written && bytes < 50_000_000;
+    },
+    { deadlineMs: 60_000 },
+  );
+  store.resolve();
+  await until("the last line", () => isLast, { deadlineMs: 30_000 });
+  assert.equal(taken + dropped, blocks * 1000 + 1, "every line is handed over or counted");
+  assert.ok(dropped > 1000 * 1000, `${dropped} lines were dropped`);
+});

@@ -1,0 +1,194 @@
+// What an app in the sandbox of the process driver can see and do: its own files, and nothing of the platform, of other
+// apps or of whoever runs the platform.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { ReplicaSpec } from "#drivers/driver.ts";
+import { processArtifact } from "#drivers/process/artifact.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { Secret } from "#lib/secret.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { replicaSpec } from "#test/support/replica-spec.ts";
+
+const sandbox = await detectSandbox(tmpdir());
+const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
+const live = new AbortController().signal;
+
+type Told = { ground: ProcessGround; spec: ReplicaSpec; value: unknown };
+
+/** Runs Python code as a custom app to its end; it sets `result`. */
+async function runInside(
+  t: TestContext,
+  code: string,
+  prepare: (ground: ProcessGround) => Readonly<Record<string, string>> = () => ({}),
+): Promise<Told> {
+  const ground = new ProcessGround({ sandbox });
+  const environment = prepare(ground);
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    await driver.close();
+    await ground.close();
+  });
+  const app = `import json, os, subprocess\nresult = None\n${code}\nprint("RESULT " + json.dumps(result))\n`;
+  const artifact = ground.artifact({ "app.py": app, "data/kept.txt": "as built" });
+  const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
+  await driver.start(spec, live);
+  await sink.told("exited", spec.replicaId);
+  const line = sink.texts(spec.replicaId).find((text) => text.startsWith("RESULT "));
+  assert.ok(line !== undefined, sink.texts(spec.replicaId).join("\n"));
+  return { ground, spec, value: JSON.parse(line.slice("RESULT ".length)) };
+}
+
+test("an app does not see the data folder, other apps, homes or other processes", { skip }, async (t) => {
+  const code = `
+shown = {}
+for name in ["SECRET_FILE", "OTHER_APP", "OTHER_REPLICA", "HOME_FOLDER", "PLATFORM"]:
+    path = os.environ[name]
+    shown[name] = os.path.exists(path)
+shown["data folder"] = sorted(os.listdir(os.environ["DATA"]))
+shown["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()]) < 8
+shown["builds"] = len(os.listdir(os.environ["DATA"] + "/builds"))
+shown["run"] = os.path.exists("/run/dbus") or os.path.exists("/run/docker.sock") or os.path.exists("/var/lib")
+result = shown`;
+  const { value } = await runInside(t, code, (ground) => {
+    writeFileSync(join(ground.dataDir, "secret.key"), "a secret");
+    const other = processArtifact(ground.artifact({ "main.py": "" })).appDir;
+    mkdirSync(join(ground.replicasDir, "other-1"), { recursive: true });
+    const home =
+      readdirSync(homedir()).find((name) => name.startsWith(".") && !dirname(python).includes(name)) ?? ".ssh";
+    return {
+      DATA: ground.dataDir,
+      SECRET_FILE: join(ground.dataDir, "secret.key"),
+      OTHER_APP: other,
+      OTHER_REPLICA: join(ground.replicasDir, "other-1"),
+      HOME_FOLDER: join(homedir(), home),
+      PLATFORM: import.meta.dirname,
+    };
+  });
+  assert.deepEqual(value, {
+    SECRET_FILE: false,
+    OTHER_APP: false,
+    OTHER_REPLICA: false,
+    HOME_FOLDER: false,
+    PLATFORM: false,
+    "data folder": ["builds", "replicas", "venv"],
+    processes: true,
+    builds: 1,
+    run: false,
+  });
+});
+
+test(
+  "an app has no rights: no capability, no way to gain one, no other user's files, nothing to unmount",
+  { skip },
+  async (t) => {
+    const code = `
+status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+def fails(*command):
+    return subprocess.run(command, capture_output=True).returncode != 0
+def denied(path, mode):
+    try:
+        open(path, mode).close()
+        return False
+    except OSError:
+        return True
+result = {
+    "capabilities": [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
+    "no new privileges": status["NoNewPrivs"].strip(),
+    "shadow": denied("/etc/shadow", "r"),
+    "system": denied("/usr/written", "w") and denied("/etc/written", "w"),
+    "interpreter": denied(os.path.realpath(os.sys.executable), "r+b"),
+    "environment": denied(os.environ["VIRTUAL_ENV"] + "/written", "w"),
+    "unmount": fails("umount", "/tmp") and fails("umount", os.environ["HOME"]) and fails("mount", "-t", "tmpfs", "tmpfs", "/tmp"),
+    "shell's variables": denied("/proc/1/environ", "r"),
+}`;
+    const { value } = await runInside(t, code);
+    assert.deepEqual(value, {
+      capabilities: Array.from({ length: 5 }, () => "0000000000000000"),
+      "no new privileges": "1",
+      shadow: true,
+      system: true,
+      interpreter: true,
+      environment: true,
+      unmount: true,
+      "shell's variables": true,
+    });
+  },
+);
+
+test(
+  "an app writes beside its code, to /tmp, its home and its project's storage, and the build stays as it was",
+  { skip },
+  async (t) => {
+    const code = `
+written = []
+for path in ["made.txt", "data/kept.txt", "/cortex/also.txt", "/tmp/t", os.environ["HOME"] + "/h", "/persistent-storage/stored.txt", "/dev/shm/s", "/var/tmp/v"]:
+    with open(path, "a") as file:
+        file.write("by the app")
+    written.append(path)
+import multiprocessing
+with multiprocessing.Pool(2) as pool:
+    squares = pool.map(abs, [-1, -2])
+result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd() == os.path.realpath("."), os.ttyname(os.openpty()[1]) != ""]`;
+    const { value, ground, spec } = await runInside(t, code);
+    assert.deepEqual(value, [8, ["also.txt", "app.py", "data", "made.txt"], "as builtby the app", [1, 2], true, true]);
+    const { appDir } = processArtifact(spec.artifact);
+    assert.equal(readFileSync(join(appDir, "data/kept.txt"), "utf8"), "as built");
+    assert.ok(!existsSync(join(appDir, "made.txt")));
+    const stored = join(ground.dataDir, "storage", spec.projectId, "stored.txt");
+    assert.equal(readFileSync(stored, "utf8"), "by the app");
+  },
+);
+
+test("a variable of the app does nothing to the tools that make its sandbox", { skip }, async (t) => {
+  const { value, ground, spec } = await runInside(t, 'result = os.environ["LD_PRELOAD"]', () => ({
+    LD_PRELOAD: "/no/such/library.so",
+    PATH_BEFORE: "x",
+  }));
+  assert.equal(value, "/no/such/library.so");
+  const state = readFileSync(join(ground.replicasDir, spec.replicaId, "state"), "utf8");
+  assert.equal(state, "running\nexit 0\n");
+});
+
+test("a sandbox that cannot be made refuses the start, says why, and leaves nothing", { skip }, async (t) => {
+  assert.ok(sandbox.kind === "namespaces");
+  const broken = { ...sandbox, systemFolders: [...sandbox.systemFolders, "/no-such-system-folder"] };
+  const ground = new ProcessGround({ sandbox: broken });
+  const driver = ground.driver();
+  await driver.open(new DriverSink());
+  t.after(async () => {
+    await driver.close();
+    await ground.close();
+  });
+  const spec = replicaSpec({ artifact: ground.artifact({}), environment: { SECRET: new Secret("tell-nobody") } });
+  await assert.rejects(driver.start(spec, live), (error: Error) => {
+    assert.match(error.message, /could not be started: .*no-such-system-folder/);
+    assert.ok(!error.message.includes("tell-nobody"));
+    return true;
+  });
+  assert.deepEqual(await ground.remains(), []);
+});
+
+test("folders that an app locked are removed with the replica", { skip }, async (t) => {
+  const ground = new ProcessGround({ sandbox });
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    await driver.close();
+    chmodSync(ground.dataDir, 0o700);
+    await ground.close();
+  });
+  const script = "mkdir -p locked/inside && touch locked/inside/file && chmod 000 locked/inside locked";
+  const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+  await driver.start(spec, live);
+  await sink.told("exited", spec.replicaId);
+  await driver.forget(spec.replicaId);
+  assert.deepEqual(await ground.remains(), []);
+});

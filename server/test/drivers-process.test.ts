@@ -1,0 +1,342 @@
+// The process driver on real processes: what outlives the platform and how it is found again, ports, exits, secrets.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
+import { Secret } from "#lib/secret.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
+import { replicaSpec } from "#test/support/replica-spec.ts";
+import { until } from "#test/support/until.ts";
+
+const live = new AbortController().signal;
+const graceMs = 20_000;
+const detected = await detectSandbox(tmpdir());
+const none: Sandbox = { kind: "none", reason: "as a test" };
+
+for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
+  describe(`process driver, sandbox: ${sandbox.kind}`, () => {
+    adoption(sandbox);
+    customApps(sandbox);
+    exits(sandbox);
+    cortexApps(sandbox);
+  });
+}
+
+type Stage = { readonly ground: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+
+/** An open driver; after the test all replicas are ended, and nothing may be left. */
+async function stage(t: TestContext, options: { sandbox: Sandbox; runtimeDir?: string }): Promise<Stage> {
+  const ground = new ProcessGround(options);
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    await endAll(driver);
+    await driver.close();
+    assert.deepEqual(await ground.remains(), []);
+    await ground.close();
+  });
+  return { ground, driver, sink };
+}
+
+async function endAll(driver: Driver): Promise<void> {
+  for (const { replicaId } of await driver.list()) {
+    await driver.stop(replicaId, { graceMs: 0 });
+    await driver.forget(replicaId);
+  }
+}
+
+function adoption(sandbox: Sandbox): void {
+  it("finds every replica again wherever a kill hit the platform, and nothing runs that it does not list", async () => {
+    const ground = new ProcessGround({ sandbox });
+    try {
+      // Spread over the time that a start takes, from the first folder to the running app.
+      for (let round = 0; round < 8; round++)
+        await killWhileStarting(ground, { afterStarts: 1 + (round % 3), delay: round });
+      assert.deepEqual(await ground.remains(), []);
+    } finally {
+      await ground.close();
+    }
+  });
+
+  it("goes on with the output where a killed platform was, missing none of it", async (t) => {
+    const ground = new ProcessGround({ sandbox });
+    const script = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo line $i; sleep 0.002; done; exec sleep 1000";
+    const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    const holder = spawnHolder(ground, [spec]);
+    let seen = "";
+    holder.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+    await until("some lines", () => seen.includes("line line 50\n"));
+    holder.kill("SIGKILL");
+    await once(holder, "close");
+    const driver = ground.driver();
+    const sink = new DriverSink();
+    await driver.open(sink);
+    t.after(async () => {
+      await endAll(driver);
+      await driver.close();
+      await ground.close();
+    });
+    await sink.line(spec.replicaId, "line 300");
+    const numbers = [...seen.matchAll(/^line line (\d+)$/gm)].map((match) => Number(match[1]));
+    const more = sink.texts(spec.replicaId).map((text) => Number(text.slice("line ".length)));
+    assert.deepEqual(
+      [...new Set([...numbers, ...more])],
+      Array.from({ length: 300 }, (_, index) => index + 1),
+    );
+    assert.ok((more[0] ?? 0) > 1, "not all from the beginning again");
+  });
+}
+
+function spawnHolder(ground: ProcessGround, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
+  const holder = join(import.meta.dirname, "support/driver-holder.ts");
+  return spawn(process.execPath, [holder, JSON.stringify({ ...ground.places(), specs })], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
+
+async function killWhileStarting(ground: ProcessGround, given: { afterStarts: number; delay: number }): Promise<void> {
+  const specs = Array.from({ length: given.afterStarts + 2 }, () => ground.spec({ kind: "serves" }));
+  const holder = spawnHolder(ground, specs);
+  // The folder of a start is its first act: from there it is a matter of turns of the event loop and microseconds.
+  const wanted = specs[given.afterStarts - 1];
+  while (!readFolder(ground.replicasDir).includes(wanted?.replicaId ?? ""))
+    await new Promise((resolve) => setImmediate(resolve));
+  const killAtMs = performance.now() + given.delay;
+  while (performance.now() < killAtMs);
+  holder.kill("SIGKILL");
+  await once(holder, "close");
+
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  const owned = await driver.list();
+  assert.ok(owned.length >= given.afterStarts - 1, "what was started before is listed");
+  for (const { replicaId, isReady } of owned) if (!isReady) await sink.told("ready", replicaId).catch(() => undefined);
+  await endAll(driver);
+  await driver.close();
+  await until("no process is left", () => ground.processes().length === 0);
+  assert.deepEqual(await ground.remains(), []);
+}
+
+function readFolder(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
+}
+
+const customServer = `import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = (os.environ["PORT"] + " " + " ".join(sys.argv[1:])).encode()
+        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1].rpartition(":")[2]) if sys.argv[1:] else int(os.environ["PORT"])), Handler).serve_forever()
+`;
+
+function customApps(sandbox: Sandbox): void {
+  it("gives each replica of a custom app a port of its own in place of the one that its entrypoint names", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const artifact = ground.artifact({ "server.py": customServer });
+    const entrypoint = ["python", "server.py", "0.0.0.0:8123"];
+    const specs = [1, 2].map(() => replicaSpec({ artifact, runtime: "custom", entrypoint, port: 8123 }));
+    const ports = [];
+    for (const spec of specs) {
+      await driver.start(spec, live);
+      const started = await sink.told("started", spec.replicaId);
+      assert.equal(started.hint, null);
+      const { port } = started.address;
+      assert.equal(await answer(port), `${port} 0.0.0.0:${port}`);
+      ports.push(port);
+    }
+    assert.equal(new Set([...ports, 8123]).size, 3);
+  });
+
+  it("keeps a port that only the settings name while it is free, else gives another one by PORT and says so", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const blocker = createServer();
+    blocker.listen(0, "127.0.0.1");
+    await once(blocker, "listening");
+    t.after(() => blocker.close());
+    const taken = (blocker.address() as { port: number }).port;
+    const artifact = ground.artifact({ "server.py": customServer });
+    const spec = replicaSpec({
+      artifact,
+      runtime: "custom",
+      entrypoint: ["sh", "-c", "exec python server.py"],
+      port: taken,
+    });
+    await driver.start(spec, live);
+    const started = await sink.told("started", spec.replicaId);
+    assert.notEqual(started.address.port, taken);
+    assert.match(started.hint ?? "", new RegExp(`Port ${taken} is in use .*PORT`));
+    assert.equal(await answer(started.address.port), `${started.address.port} `);
+  });
+
+  it("shows the app its own environment and nothing of the platform's, and writes no secret to the disk", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const spec = replicaSpec({
+      artifact: ground.artifact({ "show.py": "import os, json; print(json.dumps(dict(os.environ)))" }),
+      runtime: "custom",
+      entrypoint: ["python", "show.py"],
+      environment: {
+        SECRET: new Secret("tell-nobody"),
+        LD_PRELOAD: "/no/such/library.so",
+        IFS: "x",
+        PATH_EXTRA: "a b\n'c'",
+      },
+    });
+    await driver.start(spec, live);
+    await sink.told("exited", spec.replicaId);
+    const json = sink.texts(spec.replicaId).find((text) => text.startsWith("{")) ?? "";
+    const environment = JSON.parse(json) as Record<string, string>;
+    assert.equal(environment["SECRET"], "tell-nobody");
+    assert.equal(environment["PATH_EXTRA"], "a b\n'c'");
+    assert.equal(environment["IFS"], "x");
+    assert.equal(environment["LD_PRELOAD"], "/no/such/library.so");
+    assert.equal(environment["APP_NAME"], "driven");
+    assert.equal(environment["PROJECT_ID"], spec.projectId);
+    assert.equal(environment["BUILD_ID"], spec.buildId);
+    assert.equal(environment["LANG"], "C.UTF-8");
+    const known =
+      /^(SECRET|LD_PRELOAD|IFS|PATH_EXTRA|APP_NAME|PROJECT_ID|BUILD_ID|LANG|PORT|PATH|HOME|USER|LOGNAME|TMPDIR|HF_HOME|VIRTUAL_ENV|PYTHONUNBUFFERED|PWD|SLIPWAY_REPLICA_ID|LC_CTYPE)$/;
+    assert.deepEqual(
+      Object.keys(environment).filter((name) => !known.test(name)),
+      [],
+    );
+    const outputs = /\/(stdout|stderr)$/;
+    const files = filesBelow(join(ground.replicasDir, spec.replicaId)).filter((file) => !outputs.test(file));
+    assert.ok(files.length >= 4);
+    for (const file of files) assert.ok(!readFileSync(file, "utf8").includes("tell-nobody"), `no secret in ${file}`);
+  });
+
+  it("refuses variables that no process can be given, and names them", async (t) => {
+    const { ground, driver } = await stage(t, { sandbox });
+    const spec = replicaSpec({ artifact: ground.artifact({}), environment: { "not-a-name": "1" } });
+    await assert.rejects(driver.start(spec, live), /variable "not-a-name" cannot be set: names of variables have/);
+    const huge = replicaSpec({ artifact: ground.artifact({}), environment: { BIG: "x".repeat(200_000) } });
+    await assert.rejects(driver.start(huge, live), /variables are too large/);
+  });
+}
+
+function exits(sandbox: Sandbox): void {
+  const reasons: readonly [string, string[], RegExp][] = [
+    [
+      "an exit code and the error that was printed",
+      ["python", "-c", "import no_such_module"],
+      /^The app ended with exit code 1: ModuleNotFoundError: No module named 'no_such_module'\.$/,
+    ],
+    ["a signal", ["python", "-c", "import os; os.kill(os.getpid(), 11)"], /^The app was ended by SIGSEGV\.$/],
+    [
+      "a kill from elsewhere",
+      ["python", "-c", "import os; os.kill(os.getpid(), 9)"],
+      /^The app was killed \(SIGKILL\), but not by the platform\.$/,
+    ],
+    ["a start command that is not there", ["no-such-program"], /^The start command was not found: no-such-program\.$/],
+    ["an end by itself", ["true"], /^The app ended by itself \(exit code 0\)\.$/],
+  ];
+  for (const [what, entrypoint, form] of reasons) {
+    it(`says how an app ended: ${what}`, async (t) => {
+      const { ground, driver, sink } = await stage(t, { sandbox });
+      const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint });
+      await driver.start(spec, live);
+      assert.match((await sink.told("exited", spec.replicaId)).reason, form);
+    });
+  }
+
+  it("asks only the app to end, by SIGTERM, and hands over what it says then", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const script = `import signal, sys
+def end(*_):
+    print("ending", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+signal.pause()
+`;
+    const spec = replicaSpec({
+      artifact: ground.artifact({ "app.py": script }),
+      runtime: "custom",
+      entrypoint: ["python", "app.py"],
+    });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "up");
+    await driver.stop(spec.replicaId, { graceMs });
+    const exited = await sink.told("exited", spec.replicaId);
+    assert.deepEqual([exited.exitCode, exited.reason], [0, "The replica was stopped."]);
+    assert.deepEqual(sink.texts(spec.replicaId), ["up", "ending"]);
+  });
+
+  it("leaves no process of an app behind, not even one in a session of its own", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const script = "setsid sleep 1000 & sleep 1000 & echo up; wait";
+    const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "up");
+    await driver.stop(spec.replicaId, { graceMs });
+    assert.deepEqual(ground.processes(), []);
+  });
+}
+
+function cortexApps(sandbox: Sandbox): void {
+  it("runs a cortex app: it answers, its lines belong to their runs, and it ends when it is asked to", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
+    const main = `print("loaded")
+def run(run_id, name: str):
+    print("hello", name)
+    return name
+`;
+    const spec = replicaSpec({ artifact: ground.artifact({ "main.py": main }) });
+    await driver.start(spec, live);
+    const { address } = await sink.told("ready", spec.replicaId);
+    const runId = "6f1b7f0e-5a4c-4d6e-9a53-0d4f6a6a2f10";
+    const response = await fetch(`http://127.0.0.1:${address.port}/run`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-request-id": runId },
+      body: JSON.stringify({ name: "you" }),
+    });
+    assert.equal(response.status, 200);
+    assert.equal(((await response.json()) as { result: string }).result, "you");
+    await sink.line(spec.replicaId, "hello you");
+    const lines = sink.taken.map(({ text, runId: id }) => [text, id]);
+    assert.deepEqual(lines, [
+      ["loaded", null],
+      ["hello you", runId],
+    ]);
+    await driver.stop(spec.replicaId, { graceMs });
+    assert.equal((await sink.told("exited", spec.replicaId)).exitCode, 0);
+  });
+
+  it("says why a cortex app did not start", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
+    const spec = replicaSpec({ artifact: ground.artifact({ "main.py": "import no_such_module\n" }) });
+    await driver.start(spec, live);
+    const exited = await sink.told("exited", spec.replicaId);
+    assert.match(exited.reason, /^The app ended with exit code \d+: .*No module named 'no_such_module'/);
+    assert.deepEqual(
+      sink.events.map(({ kind }) => kind),
+      ["exited"],
+    );
+  });
+}
+
+function answer(port: number): Promise<string> {
+  return until(`an answer on port ${port}`, async () => (await fetch(`http://127.0.0.1:${port}/`)).text());
+}
+
+function filesBelow(dir: string): string[] {
+  return readdirSync(dir, { recursive: true })
+    .map((name) => join(dir, String(name)))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true);
+}

@@ -1,0 +1,28 @@
+// A process that holds a process driver, as the platform does, and is killed by a test: starts replicas one after the
+// other without end and says their ids on standard output. `node driver-holder.ts <options as JSON>`.
+import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
+import type { ReplicaSpec } from "#drivers/driver.ts";
+import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+
+/** What the holder is told. */
+export type HolderOptions = {
+  readonly dataDir: string;
+  readonly replicasDir: string;
+  readonly storageDir: string;
+  readonly runtimeDir: string;
+  readonly sandbox: Sandbox;
+  readonly specs: readonly ReplicaSpec[];
+};
+
+const { specs, ...folders } = JSON.parse(process.argv[2] ?? "") as HolderOptions;
+const driver = new ProcessDriver({ ...folders, compute: ["CPU"], clock: systemClock, log: silentLog });
+await driver.open({
+  event: (event) => process.stdout.write(`${event.kind} ${event.replicaId}\n`),
+  lines: (lines) => {
+    for (const { text } of lines) process.stdout.write(`line ${text}\n`);
+    return Promise.resolve();
+  },
+});
+for (const spec of specs) await driver.start(spec, new AbortController().signal);

@@ -1,0 +1,45 @@
+// Takes what a driver tells, and waits for it.
+import type { ReplicaEvent, ReplicaLine, ReplicaSink } from "#drivers/driver.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import { until } from "./until.ts";
+
+type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;
+
+/** Keeps all events and lines. */
+export class DriverSink implements ReplicaSink {
+  readonly events: ReplicaEvent[] = [];
+  readonly taken: ReplicaLine[] = [];
+  /** Replaced by tests in which storing takes time. */
+  storing: () => Promise<void> = () => Promise.resolve();
+
+  event(event: ReplicaEvent): void {
+    this.events.push(event);
+  }
+
+  lines(lines: readonly ReplicaLine[]): Promise<void> {
+    this.taken.push(...lines);
+    return this.storing();
+  }
+
+  texts(replicaId: ReplicaId): string[] {
+    return this.taken.filter((line) => line.replicaId === replicaId).map(({ text }) => text);
+  }
+
+  /** The event, once it was told. Fails when the replica ended without it. */
+  async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {
+    const find = (wanted: string): ReplicaEvent | undefined =>
+      this.events.find((event) => event.kind === wanted && event.replicaId === replicaId);
+    await until(`${kind} of ${replicaId}`, () => find(kind) ?? find("exited"), { deadlineMs: 30_000 });
+    const found = find(kind);
+    if (found === undefined)
+      throw new Error(
+        `${kind} was not told, but ${JSON.stringify(find("exited"))}; it printed ${this.texts(replicaId).join("\n")}`,
+      );
+    return found as Told<Kind>;
+  }
+
+  /** A line of the replica that holds `part`. */
+  line(replicaId: ReplicaId, part: string): Promise<string> {
+    return until(`a line with ${part}`, () => this.texts(replicaId).find((text) => text.includes(part)));
+  }
+}
