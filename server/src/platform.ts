@@ -102,11 +102,11 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
 
-  let urls: Urls | undefined;
+  const reached: { urls?: Urls } = {};
   const stopping = new AbortController();
   const api = createApi({
     ...{ useCases: cases, tokens, keys, ...logs, log, clock, stopping: stopping.signal },
-    urls: () => must(urls, "the platform listens"),
+    urls: () => must(reached.urls, "the platform listens"),
     deploysPerMinute: config.deploysPerMinute,
   });
   await api.ready();
@@ -119,8 +119,8 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   });
   // Live logs would hold the listener until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
-  urls = urlsOf(config, port);
-  const { baseUrl } = urls;
+  reached.urls = urlsOf(config, port);
+  const { baseUrl } = reached.urls;
   await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
 
   const queue = openQueue(config, {

@@ -67,6 +67,20 @@ export type CallOptions = {
 
 export const testBy: By = { actor: platformActor };
 
+/** Serves the instance on a free port until the test ends; returns where. */
+async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
+  const server = createServer((request, response) => api.routing(request, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(async () => {
+    await api.close();
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
 /** Starts it on a free port; everything is closed after the test. */
 export async function startManagementApi(
   t: TestContext,
@@ -101,16 +115,7 @@ export async function startManagementApi(
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();
-  const server = createServer((request, response) => api.routing(request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  t.after(async () => {
-    await api.close();
-    server.closeAllConnections();
-    server.close();
-    await once(server, "close");
-  });
+  baseUrl = await listen(t, api);
   const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
     const project = projectId ?? ownProject;
     const wish: TokenWish =
@@ -130,19 +135,8 @@ export async function startManagementApi(
   const ownProject = await addProject("first");
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
-    ...{
-      db,
-      baseUrl,
-      projectId: ownProject,
-      token,
-      useCases: cases,
-      buildLogs,
-      appLogs,
-      notifications,
-      sealer,
-      secretKey,
-    },
-    ...{ issue, addProject },
+    ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs },
+    ...{ notifications, sealer, secretKey, issue, addProject },
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
   };

@@ -6,6 +6,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import type { Json } from "./management-api.ts";
 import { until } from "./until.ts";
 
 /** What the first start writes into `bootstrap.json`. */
@@ -102,7 +103,7 @@ export class PlatformProcess {
   }
 
   /** A call of the management API with the owner's service account. */
-  async api(method: string, path: string, body?: unknown): Promise<{ status: number; body: any; headers: Headers }> {
+  async api(method: string, path: string, body?: unknown): Promise<{ status: number; body: Json; headers: Headers }> {
     const { baseUrl, serviceAccountToken } = this.bootstrap;
     const hasBody = body !== undefined;
     const response = await fetch(`${baseUrl}${path}`, {
