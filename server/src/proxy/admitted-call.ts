@@ -1,0 +1,36 @@
+// What a call of any kind (plain HTTP, WebSocket) is to the admission: something that enters an app, perhaps stands in
+// its line, holds a place on one replica, and leaves exactly once.
+import type { Route } from "#apps/routes.ts";
+import type { Fault } from "#lib/fault.ts";
+import { Timed } from "./deadlines.ts";
+import type { InLine } from "./line.ts";
+import type { ReplicaSlot } from "./replica-slot.ts";
+
+/** The live release, as `Route` has it. */
+export type Live = NonNullable<Route["live"]>;
+
+/** One call, as `AppCalls` admits it. */
+export abstract class AdmittedCall extends Timed implements InLine {
+  previousInLine: InLine | null = null;
+  nextInLine: InLine | null = null;
+  isInLine = false;
+  /** The replica whose place it holds. Only `AppCalls` writes it. */
+  slot: ReplicaSlot | null = null;
+  /** In `Clock.monotonicMs`. */
+  readonly arrivedAtMs: number;
+  /** The release that was live when it came; its settings hold for the call. */
+  readonly live: Live;
+  /** How long it stood in the line. */
+  lineMs = 0;
+
+  constructor(arrivedAtMs: number, live: Live) {
+    super();
+    this.arrivedAtMs = arrivedAtMs;
+    this.live = live;
+  }
+
+  /** A place was found: `slot` is set. Must not leave before it has returned. */
+  abstract begin(slot: ReplicaSlot, nowMs: number): void;
+  /** It is out of the line without a place. */
+  abstract refuse(fault: Fault): void;
+}

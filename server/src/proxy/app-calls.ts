@@ -1,0 +1,255 @@
+// Admission of one app's calls: a place on a replica with room, or a place in the bounded line. Kept at all times: while
+// a replica has room, nobody waits; a replica never gets more calls than it may have at once; each place that was
+// taken is given back exactly once.
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
+import { assert } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { ReadyReplica, StartFailure } from "#scheduler/replica-view.ts";
+import type { AdmittedCall, Live } from "./admitted-call.ts";
+import { choose, type Turn } from "./choose.ts";
+import { Line } from "./line.ts";
+import type { Meter } from "./meter.ts";
+import { ReplicaPool, type PoolParts } from "./replica-pool.ts";
+import { ReplicaSlot } from "./replica-slot.ts";
+
+/** What admission reads of `ReplicaView`. */
+export type Replicas = {
+  ready(appId: AppId): readonly ReadyReplica[];
+  failure(appId: AppId): StartFailure | undefined;
+};
+
+/** Bounds of each app's line. */
+export type LineLimits = {
+  /** How many calls may wait; one more is refused. */
+  readonly lineLengthMax: number;
+  /** How long one may wait; undefined: as long as a start or a call before it may take by the app's settings. */
+  readonly lineWaitMs?: number;
+};
+
+export type AppCallsParts = PoolParts & {
+  readonly replicas: Replicas;
+  readonly limits: LineLimits;
+  /** The slots of all apps. */
+  readonly slots: Map<ReplicaId, ReplicaSlot>;
+  /** Has the scheduler look at the app. */
+  readonly nudge: (appId: AppId) => void;
+  readonly monotonicMs: () => number;
+  /** In [0, 1). */
+  readonly random: () => number;
+};
+
+/** A full line empties as fast as calls end, which nobody knows. */
+const fullRetrySeconds = 1;
+const noReplicas: readonly ReadyReplica[] = [];
+
+/** One app; lives from its first call or first replica until it is deleted. */
+export class AppCalls {
+  readonly meter: Meter;
+  readonly #parts: AppCallsParts;
+  readonly #line = new Line<AdmittedCall>();
+  /** Listed or still working. */
+  readonly #slots = new Set<ReplicaSlot>();
+  /** Those that take calls, in the order of the view. */
+  #open: readonly ReplicaSlot[] = [];
+  /** The view's array that `#open` was made from. */
+  #seen = noReplicas;
+  readonly #turn: Turn = { next: 0 };
+  #algorithm: LoadBalancingAlgorithm = "round-robin";
+
+  constructor(meter: Meter, parts: AppCallsParts) {
+    this.meter = meter;
+    this.#parts = parts;
+  }
+
+  /** True when nothing of it is needed any more. */
+  get isIdle(): boolean {
+    return this.#slots.size === 0 && this.#line.length === 0;
+  }
+
+  /** Gives the call a place at once, or one in the line, or says why there is none. */
+  enter(call: AdmittedCall): Fault | null {
+    const { replicas, limits, deadlines, nudge } = this.#parts;
+    const { meter } = this;
+    const { appId } = meter;
+    this.#algorithm = call.live.settings.loadBalancingAlgorithm;
+    meter.receivedTotal++;
+    meter.lastActiveAtMs = call.arrivedAtMs;
+    if (replicas.ready(appId) !== this.#seen) this.refresh();
+    // Whoever waits already has the first claim on a place.
+    const slot = this.#line.length === 0 ? this.#find() : undefined;
+    if (slot !== undefined) {
+      this.#begin(call, slot, call.arrivedAtMs);
+      return null;
+    }
+    const fault = this.#startFault() ?? this.#fullFault();
+    if (fault === null) {
+      this.#line.join(call);
+      meter.waiting = this.#line.length;
+      deadlines.set(call, call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live)));
+    }
+    nudge(appId);
+    return fault;
+  }
+
+  /** Gives back what the call holds: its place on a replica or in the line. To be called once for each call that entered and was not refused. */
+  leave(call: AdmittedCall): void {
+    this.#parts.deadlines.clear(call);
+    if (call.isInLine) {
+      this.#line.leave(call);
+      this.meter.waiting = this.#line.length;
+      return;
+    }
+    const { slot } = call;
+    assert(slot !== null, "a call must hold a place to leave");
+    call.slot = null;
+    this.meter.lastActiveAtMs = this.#parts.monotonicMs();
+    this.#giveBack(slot);
+    // When somebody waits, no other replica has room: the place is the next one's.
+    const isOnlyRoom = slot.isOpen && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
+    if (this.#line.length > 0) this.#admitWaiting(isOnlyRoom ? slot : undefined);
+  }
+
+  /** Moves a call, of which its replica has seen nothing, to another replica. False: none has room. */
+  move(call: AdmittedCall): boolean {
+    const from = call.slot;
+    assert(from !== null, "a call must hold a place to move");
+    const others = this.#open.filter((slot) => slot !== from);
+    const slot = others[choose(this.#algorithm, others, { next: 0 }, this.#parts.random)];
+    if (slot === undefined) return false;
+    slot.running++;
+    this.meter.running++;
+    call.slot = slot;
+    this.#giveBack(from);
+    call.begin(slot, this.#parts.monotonicMs());
+    this.#admitWaiting();
+    return true;
+  }
+
+  /** The replicas of the app, or what became of their starts, have changed. */
+  refresh(): void {
+    const { replicas } = this.#parts;
+    const { appId } = this.meter;
+    const ready = replicas.ready(appId);
+    if (ready !== this.#seen) this.#take(ready);
+    this.#admitWaiting();
+    const fault = this.#startFault();
+    if (fault !== null) this.refuseWaiting(fault);
+  }
+
+  /** Answers everybody in the line with the fault. */
+  refuseWaiting(fault: Fault): void {
+    for (let call = this.#line.takeFirst(); call !== null; call = this.#line.takeFirst()) {
+      this.#parts.deadlines.clear(call);
+      this.meter.waiting = this.#line.length;
+      call.refuse(fault);
+    }
+  }
+
+  /** From now on the replica gets no call. */
+  retire(slot: ReplicaSlot): void {
+    slot.isRetired = true;
+    slot.pool.close();
+    this.#open = this.#open.filter((one) => one !== slot);
+    if (slot.running === 0) this.#forget(slot);
+  }
+
+  /** Closes all connections that wait; for the end of the platform. */
+  close(): void {
+    for (const slot of this.#slots) slot.pool.close();
+  }
+
+  #find(): ReplicaSlot | undefined {
+    const open = this.#open;
+    if (open.length === 0) return undefined;
+    return open[choose(this.#algorithm, open, this.#turn, this.#parts.random)];
+  }
+
+  #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
+    slot.running++;
+    this.meter.running++;
+    call.slot = slot;
+    this.#parts.deadlines.set(call, nowMs + call.live.settings.responseGracePeriodSeconds * 1000);
+    call.begin(slot, nowMs);
+  }
+
+  #admitWaiting(first?: ReplicaSlot): void {
+    let slot = first;
+    while (this.#line.length > 0) {
+      slot ??= this.#find();
+      if (slot === undefined) return;
+      const call = this.#line.takeFirst();
+      assert(call !== null, "a line with a length has a first");
+      const nowMs = this.#parts.monotonicMs();
+      this.meter.waiting = this.#line.length;
+      this.meter.lastActiveAtMs = nowMs;
+      call.lineMs = nowMs - call.arrivedAtMs;
+      this.meter.lineWait.add(call.lineMs);
+      this.#parts.deadlines.clear(call);
+      this.#begin(call, slot, nowMs);
+      slot = undefined;
+    }
+  }
+
+  #giveBack(slot: ReplicaSlot): void {
+    assert(slot.running > 0, "a place was given back twice");
+    slot.running--;
+    this.meter.running--;
+    if (slot.running > 0 || slot.isOpen) return;
+    this.#forget(slot);
+    // The scheduler waits for this to end the replica.
+    this.#parts.nudge(this.meter.appId);
+  }
+
+  #take(ready: readonly ReadyReplica[]): void {
+    const before = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
+    this.#seen = ready;
+    const listed = ready.map((replica) => before.get(replica) ?? this.#newSlot(replica));
+    this.#open = listed.filter((slot) => slot.isOpen);
+    const kept = new Set(listed);
+    for (const slot of this.#slots) {
+      if (!kept.has(slot)) this.#unlist(slot);
+    }
+  }
+
+  #newSlot(replica: ReadyReplica): ReplicaSlot {
+    const slot = new ReplicaSlot(replica, new ReplicaPool(replica.address, this.#parts));
+    this.#slots.add(slot);
+    this.#parts.slots.set(replica.replicaId, slot);
+    return slot;
+  }
+
+  #unlist(slot: ReplicaSlot): void {
+    slot.isListed = false;
+    slot.pool.close();
+    if (slot.running === 0) this.#forget(slot);
+  }
+
+  /** A retired one is remembered for as long as the view has it, lest it be taken for a new one. */
+  #forget(slot: ReplicaSlot): void {
+    if (slot.isListed) return;
+    const { replicaId } = slot.replica;
+    this.#slots.delete(slot);
+    if (this.#parts.slots.get(replicaId) === slot) this.#parts.slots.delete(replicaId);
+  }
+
+  #startFault(): Fault | null {
+    const failure = this.#open.length === 0 ? this.#parts.replicas.failure(this.meter.appId) : undefined;
+    if (failure === undefined) return null;
+    const waitMs = failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
+    const retry = waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
+    return new Fault("start_failed", failure.reason, retry);
+  }
+
+  #fullFault(): Fault | null {
+    const { lineLengthMax } = this.#parts.limits;
+    if (this.#line.length < lineLengthMax) return null;
+    const message = `${lineLengthMax} calls of this app are waiting for a replica already`;
+    return new Fault("line_full", message, { retryAfterSeconds: fullRetrySeconds });
+  }
+}
+
+/** Long enough for a start, and for the call before it. */
+function lineWaitMs({ settings }: Live): number {
+  return Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000;
+}

@@ -1,0 +1,88 @@
+// Which replica gets the next call: the four algorithms that an app can name. Pure but for the place at which
+// round-robin goes on. A replica is chosen only while it has room, except by random-choice-2, which looks at load alone.
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
+import { never } from "#lib/assert.ts";
+
+/** A replica as the choice sees it. */
+export type Room = {
+  readonly running: number;
+  /** The most calls at once. */
+  readonly concurrency: number;
+};
+
+/** Where round-robin goes on; one for each app. */
+export type Turn = { next: number };
+
+/** Even with random-choice-2, which knows no limit of the app's own: more calls than this on one replica are a mistake. */
+export const runningMax = 10_000;
+
+/** The place of the chosen replica in `rooms`; -1: none may take a call now. `random` is in [0, 1). */
+export function choose(
+  algorithm: LoadBalancingAlgorithm,
+  rooms: readonly Room[],
+  turn: Turn,
+  random: () => number,
+): number {
+  switch (algorithm) {
+    case "round-robin":
+      return roundRobin(rooms, turn);
+    case "first-available":
+      return firstWithRoom(rooms);
+    case "min-connections":
+      return leastRunning(rooms);
+    case "random-choice-2":
+      return betterOfTwo(rooms, random);
+    default:
+      return never(algorithm);
+  }
+}
+
+function hasRoom(room: Room): boolean {
+  return room.running < room.concurrency;
+}
+
+function roundRobin(rooms: readonly Room[], turn: Turn): number {
+  const count = rooms.length;
+  let index = turn.next < count ? turn.next : 0;
+  for (let tries = 0; tries < count; tries++) {
+    if (hasRoom(rooms[index] as Room)) {
+      turn.next = index + 1;
+      return index;
+    }
+    index = index + 1 === count ? 0 : index + 1;
+  }
+  return -1;
+}
+
+function firstWithRoom(rooms: readonly Room[]): number {
+  for (let index = 0; index < rooms.length; index++) {
+    if (hasRoom(rooms[index] as Room)) return index;
+  }
+  return -1;
+}
+
+/** Equal ones: the first. Replicas of one app may differ in concurrency, so full ones are passed over. */
+function leastRunning(rooms: readonly Room[]): number {
+  let best = -1;
+  let bestRunning = Number.POSITIVE_INFINITY;
+  for (let index = 0; index < rooms.length; index++) {
+    const room = rooms[index] as Room;
+    if (room.running < bestRunning && hasRoom(room)) {
+      best = index;
+      bestRunning = room.running;
+    }
+  }
+  return best;
+}
+
+function betterOfTwo(rooms: readonly Room[], random: () => number): number {
+  const count = rooms.length;
+  if (count === 0) return -1;
+  const one = count === 1 ? 0 : Math.floor(random() * count);
+  // The second pick is one of the others: with two replicas it is always the other one.
+  const other = count === 1 ? 0 : (one + 1 + Math.floor(random() * (count - 1))) % count;
+  const oneRunning = (rooms[one] as Room).running;
+  const otherRunning = (rooms[other] as Room).running;
+  const isOne = oneRunning === otherRunning ? random() < 0.5 : oneRunning < otherRunning;
+  return Math.min(oneRunning, otherRunning) >= runningMax ? -1 : isOne ? one : other;
+}

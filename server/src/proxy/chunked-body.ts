@@ -1,0 +1,119 @@
+// Takes the chunked coding (RFC 9112, 7.1) off a body, strictly, whatever pieces it arrives in. Lines are bounded, and
+// chunk extensions are read over.
+import { readTrailers } from "./answer-head.ts";
+
+/** Whoever gets the data: bytes from `start` to `end`, valid only during the call. */
+export type TakeData = (bytes: Buffer, start: number, end: number) => void;
+
+type State = "size" | "extension" | "size-end" | "data" | "data-end" | "data-end-2" | "trailers" | "done" | "bad";
+
+/** Enough for 2^53 - 1 bytes, the largest number that is exact. */
+const sizeDigitsMax = 13;
+const extensionBytesMax = 256;
+const trailerBytesMax = 16_384;
+
+/** One body. After `isDone` nothing more is taken. */
+export class ChunkedBody {
+  /** What the body ended with: name, value, …; set once it is done. */
+  trailers: string[] = [];
+  #state: State = "size";
+  #left = 0;
+  #digits = 0;
+  #extensionBytes = 0;
+  #trailerText = "";
+
+  get isDone(): boolean {
+    return this.#state === "done";
+  }
+
+  get isBad(): boolean {
+    return this.#state === "bad";
+  }
+
+  /** Reads on; returns the place of the first byte that was not taken: `end` unless it is done or bad. */
+  push(bytes: Buffer, start: number, end: number, take: TakeData): number {
+    let at = start;
+    while (at < end) {
+      switch (this.#state) {
+        case "data": {
+          const count = Math.min(this.#left, end - at);
+          take(bytes, at, at + count);
+          this.#left -= count;
+          at += count;
+          if (this.#left === 0) this.#state = "data-end";
+          break;
+        }
+        case "trailers":
+          at = this.#pushTrailers(bytes, at, end);
+          break;
+        case "done":
+        case "bad":
+          return at;
+        default:
+          this.#step(bytes[at] ?? 0);
+          at++;
+      }
+    }
+    return at;
+  }
+
+  #step(byte: number): void {
+    switch (this.#state) {
+      case "size":
+        this.#stepSize(byte);
+        break;
+      case "extension":
+        if (byte === 13) this.#state = "size-end";
+        else if ((byte < 32 && byte !== 9) || byte === 127 || ++this.#extensionBytes > extensionBytesMax)
+          this.#state = "bad";
+        break;
+      case "size-end":
+        this.#state = byte !== 10 ? "bad" : this.#left === 0 ? "trailers" : "data";
+        this.#digits = 0;
+        break;
+      case "data-end":
+        this.#state = byte === 13 ? "data-end-2" : "bad";
+        break;
+      default:
+        this.#state = byte === 10 ? "size" : "bad";
+    }
+  }
+
+  #stepSize(byte: number): void {
+    const digit = hexDigit(byte);
+    if (digit !== -1) {
+      this.#left = this.#left * 16 + digit;
+      if (++this.#digits > sizeDigitsMax) this.#state = "bad";
+    } else if (this.#digits === 0) {
+      this.#state = "bad";
+    } else if (byte === 13) {
+      this.#state = "size-end";
+    } else {
+      this.#extensionBytes = 0;
+      this.#state = byte === 59 ? "extension" : "bad";
+    }
+  }
+
+  #pushTrailers(bytes: Buffer, start: number, end: number): number {
+    const before = this.#trailerText;
+    const text = before + bytes.toString("latin1", start, Math.min(end, start + trailerBytesMax));
+    const isEmpty = text.startsWith("\r\n");
+    const mark = isEmpty ? 0 : text.indexOf("\r\n\r\n", Math.max(0, before.length - 3)) + 2;
+    if (!isEmpty && mark === 1) {
+      this.#trailerText = text;
+      if (text.length >= trailerBytesMax) this.#state = "bad";
+      return start + text.length - before.length;
+    }
+    const trailers = readTrailers(text.slice(0, mark));
+    this.#trailerText = "";
+    this.#state = trailers === undefined ? "bad" : "done";
+    this.trailers = trailers ?? [];
+    return start + mark + 2 - before.length;
+  }
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const lower = byte | 32;
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
+}

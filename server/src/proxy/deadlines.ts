@@ -1,0 +1,117 @@
+// Many deadlines at little cost: a wheel of lists, turned by one timer that runs only while something waits. Setting
+// and clearing take constant time and make nothing; a deadline comes up to `tickMs` late, never early.
+import type { Clock } from "#lib/clock.ts";
+
+/** Something that has at most one deadline at a time. */
+export abstract class Timed {
+  /** In `Clock.monotonicMs`. */
+  deadlineAtMs = 0;
+  previousTimed: Timed | null = null;
+  nextTimed: Timed | null = null;
+
+  /** Called once when the deadline has passed; may set another. */
+  abstract onDeadline(nowMs: number): void;
+}
+
+class Slot extends Timed {
+  onDeadline(): void {
+    // The head of a list has no deadline.
+  }
+}
+
+const slotsCount = 512;
+const defaultTickMs = 100;
+
+/** The wheel. `stop()` forgets all deadlines. */
+export class Deadlines {
+  readonly #clock: Clock;
+  readonly #tickMs: number;
+  readonly #slots: readonly Slot[];
+  #count = 0;
+  #tick = 0;
+  #cancel: (() => void) | undefined;
+
+  constructor(clock: Clock, tickMs = defaultTickMs) {
+    this.#clock = clock;
+    this.#tickMs = tickMs;
+    this.#slots = Array.from({ length: slotsCount }, () => {
+      const slot = new Slot();
+      slot.previousTimed = slot;
+      slot.nextTimed = slot;
+      return slot;
+    });
+  }
+
+  /** How many deadlines are set. */
+  get size(): number {
+    return this.#count;
+  }
+
+  /** Sets the deadline of `timed`, which must have none. */
+  set(timed: Timed, atMs: number): void {
+    timed.deadlineAtMs = atMs;
+    if (this.#count++ === 0) this.#begin();
+    const tick = Math.max(Math.ceil(atMs / this.#tickMs), this.#tick + 1);
+    insert(this.#slots[tick % slotsCount] as Slot, timed);
+  }
+
+  /** Takes the deadline away; nothing happens when there is none. */
+  clear(timed: Timed): void {
+    if (timed.nextTimed === null) return;
+    remove(timed);
+    this.#count--;
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    for (const slot of this.#slots) {
+      while (slot.nextTimed !== null && slot.nextTimed !== slot) remove(slot.nextTimed);
+    }
+    this.#count = 0;
+  }
+
+  #begin(): void {
+    if (this.#cancel !== undefined) return;
+    this.#tick = Math.floor(this.#clock.monotonicMs() / this.#tickMs);
+    this.#cancel = this.#clock.after(this.#tickMs, () => this.#turn());
+  }
+
+  #turn(): void {
+    const nowMs = this.#clock.monotonicMs();
+    const last = Math.floor(nowMs / this.#tickMs);
+    const first = Math.max(this.#tick + 1, last - slotsCount + 1);
+    this.#tick = Math.max(this.#tick, last);
+    for (let tick = first; tick <= last; tick++) this.#expire(this.#slots[tick % slotsCount] as Slot, nowMs);
+    this.#cancel = this.#count === 0 ? undefined : this.#clock.after(this.#tickMs, () => this.#turn());
+  }
+
+  /** Those of a later lap stay. What is called may clear or set any deadline, so due ones are taken out first. */
+  #expire(slot: Slot, nowMs: number): void {
+    const due: Timed[] = [];
+    for (let timed = slot.nextTimed; timed !== null && timed !== slot; timed = timed.nextTimed) {
+      if (timed.deadlineAtMs <= nowMs) due.push(timed);
+    }
+    for (const timed of due) {
+      if (timed.nextTimed === null || timed.deadlineAtMs > nowMs) continue;
+      this.clear(timed);
+      timed.onDeadline(nowMs);
+    }
+  }
+}
+
+function insert(slot: Slot, timed: Timed): void {
+  const last = slot.previousTimed as Timed;
+  timed.previousTimed = last;
+  timed.nextTimed = slot;
+  last.nextTimed = timed;
+  slot.previousTimed = timed;
+}
+
+function remove(timed: Timed): void {
+  const { previousTimed, nextTimed } = timed;
+  if (previousTimed !== null) previousTimed.nextTimed = nextTimed;
+  if (nextTimed !== null) nextTimed.previousTimed = previousTimed;
+  timed.previousTimed = null;
+  timed.nextTimed = null;
+}

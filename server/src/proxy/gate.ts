@@ -1,0 +1,67 @@
+// Who may call an app: everybody when its authentication is off, else whoever has a valid token of its project. Answers
+// do not tell strangers which apps exist: without a valid token it is 401 whether or not there is such an app, and with
+// a token of another project 404, as for an app that does not exist.
+import type { Caller } from "#accounts/caller.ts";
+import type { Route } from "#apps/routes.ts";
+import { Fault } from "#lib/fault.ts";
+
+/** What the gate asks of `TokenCheck`. */
+export type Tokens = {
+  cached(token: string): Caller | null | undefined;
+  check(token: string): Promise<Caller | null>;
+};
+
+const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
+const badToken = "The token is not valid: it was altered, has expired or was revoked, or does not give access to apps.";
+
+/** The app's route, or why the caller does not get there. At once when the token was seen before. */
+export function pass(
+  tokens: Tokens,
+  route: Route | undefined,
+  asked: { readonly projectId: string; readonly appName: string },
+  authorization: string | undefined,
+): Route | Fault | Promise<Route | Fault> {
+  if (route !== undefined && route.disableAuth) return route;
+  const token = authorization === undefined ? undefined : bearerToken(authorization);
+  if (token === undefined) return new Fault("unauthorized", noToken);
+  const caller = tokens.cached(token);
+  if (caller !== undefined) return judge(caller, route, asked);
+  return tokens.check(token).then((checked) => judge(checked, route, asked));
+}
+
+function judge(
+  caller: Caller | null,
+  route: Route | undefined,
+  asked: { readonly projectId: string; readonly appName: string },
+): Route | Fault {
+  // An operator looks after the platform; apps are not theirs to call.
+  if (caller === null || caller.kind === "operator") return new Fault("unauthorized", badToken);
+  if (route === undefined || caller.projectId !== asked.projectId) {
+    return new Fault("not_found", `There is no app ${shown(asked.appName)} in project ${shown(asked.projectId)}.`);
+  }
+  return route;
+}
+
+/** The scheme's name may have any letter case (RFC 9110, 11.1). */
+function bearerToken(authorization: string): string | undefined {
+  if (authorization.startsWith("Bearer ")) return authorization.slice(7);
+  return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+}
+
+function shown(name: string): string {
+  return name.length > 64 ? `${name.slice(0, 64)}…` : name;
+}
+
+/** Why an app without a release cannot be called. */
+export function notDeployed(route: Route): Fault {
+  const { latestBuild, appName } = route;
+  if (latestBuild === null) return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
+  const { status, reason } = latestBuild;
+  const isOver = status !== "pending" && status !== "building" && status !== "initializing";
+  const why = reason === null ? "" : `: ${reason}`;
+  const message = `${appName} has no release yet: its latest build is in state ${status}${why}`;
+  return new Fault("not_deployed", message, isOver ? {} : { retryAfterSeconds: buildRetrySeconds });
+}
+
+/** A build takes seconds to minutes. */
+const buildRetrySeconds = 5;

@@ -1,0 +1,300 @@
+// The way of a call: which app, who is calling, a place on a replica, there and back. Everything that it must know is in
+// memory; a call of an app with a ready replica touches no database and has no body read. The scheduler learns here how
+// much each app has to do.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Route } from "#apps/routes.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
+import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
+import type { AsyncAccept } from "./async-accept.ts";
+import { Call, tooLarge, type CallParts } from "./call.ts";
+import { Deadlines } from "./deadlines.ts";
+import type { CallOutcome, OnFinished } from "./finished-call.ts";
+import { notDeployed, pass, type Tokens } from "./gate.ts";
+import { Meter } from "./meter.ts";
+import { metricsText } from "./metrics-text.ts";
+import { refusalBytes, sendRefusal } from "./refusal.ts";
+import type { ReplicaSlot } from "./replica-slot.ts";
+import { forwardedLines, readRequestFields, type RequestFields } from "./request-head.ts";
+import { originForm, readTarget, type Target } from "./target.ts";
+import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
+
+/** Bounds of calls. */
+export type ProxyLimits = LineLimits & {
+  /** The longest body of a call. */
+  readonly bodyBytesMax: number;
+};
+
+export type ProxyOptions = {
+  readonly routes: { find(projectId: string, appName: string): Route | undefined };
+  readonly tokens: Tokens;
+  readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
+  /** Has the scheduler look at the app now. */
+  readonly nudge: (appId: AppId) => void;
+  readonly limits: ProxyLimits;
+  readonly log: Log;
+  readonly clock?: Clock;
+  /** Told of each call that entered its app, when it has ended. */
+  readonly onFinished?: OnFinished;
+  /** Takes calls with `async=true`; without it they are refused. */
+  readonly asyncAccept?: AsyncAccept;
+  /** True when a proxy that can be trusted stands before the platform: its X-Forwarded fields are believed. */
+  readonly trustForwarded?: boolean;
+  /** In [0, 1). */
+  readonly random?: () => number;
+};
+
+/** Which app a request is for, and that its sender may call it. */
+type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: Route };
+/** A request, and what the platform noted when it came. */
+type Arrival = { readonly request: IncomingMessage; readonly runId: RunId; readonly atMs: number };
+
+const readBufferBytes = 65_536;
+
+/** One for the platform. `close()` once the listener is closed. */
+export class Proxy implements DemandSource, Occupancy {
+  readonly #options: ProxyOptions;
+  readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
+  readonly #apps = new Map<AppId, AppCalls>();
+  readonly #slots = new Map<ReplicaId, ReplicaSlot>();
+  readonly #sockets = new Set<UpgradeCall>();
+  readonly #appParts: AppCallsParts;
+  readonly #callParts: CallParts;
+  readonly #upgradeParts: UpgradeParts;
+  readonly #unlisten: () => void;
+  #isClosed = false;
+
+  constructor(options: ProxyOptions) {
+    const { clock = systemClock, random = Math.random, onFinished, limits, log, nudge, view } = options;
+    const monotonicMs = (): number => clock.monotonicMs();
+    const deadlines = new Deadlines(clock);
+    this.#options = options;
+    this.#clock = clock;
+    this.#deadlines = deadlines;
+    const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
+    const common = { deadlines, monotonicMs };
+    this.#appParts = { ...common, replicas: view, limits, slots: this.#slots, nudge, random, readBuffer };
+    const tell = onFinished === undefined ? null : this.#teller(onFinished);
+    this.#callParts = { ...common, bodyBytesMax: limits.bodyBytesMax, log, onEnd: tell };
+    this.#upgradeParts = {
+      ...common,
+      onEnd: (call, outcome) => {
+        this.#sockets.delete(call);
+        tell?.(call, outcome);
+      },
+    };
+    this.#unlisten = view.onChange((appId) => this.#refresh(appId));
+  }
+
+  /** Answers one request whose path begins with `/v4/`. Never throws. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const arrival = { request, runId: newRunId(), atMs: this.#clock.monotonicMs() };
+    try {
+      const resolved = this.#resolve(request);
+      if (!(resolved instanceof Promise)) return this.#serve(arrival, response, resolved);
+      resolved
+        .then((later) => this.#serve(arrival, response, later))
+        .catch((error: unknown) => {
+          this.#refuse(arrival, response, this.#unexpected(error, arrival.runId));
+        });
+    } catch (error) {
+      this.#refuse(arrival, response, this.#unexpected(error, arrival.runId));
+    }
+  }
+
+  /** Answers one request for a WebSocket whose path begins with `/v4/`. Never throws. */
+  upgrade(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
+    const arrival = { request, runId: newRunId(), atMs: this.#clock.monotonicMs() };
+    // A client that breaks off is noticed by the end of its socket.
+    socket.on("error", () => undefined);
+    const fail = (error: unknown): void => refuseSocket(socket, this.#unexpected(error, arrival.runId), arrival.runId);
+    try {
+      const resolved = this.#resolve(request);
+      if (!(resolved instanceof Promise)) return this.#connect(arrival, socket, firstBytes, resolved);
+      resolved.then((later) => this.#connect(arrival, socket, firstBytes, later)).catch(fail);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  demandOf(appId: AppId): Demand {
+    const meter = this.#apps.get(appId)?.meter;
+    if (meter === undefined) return noDemand;
+    const { running, waiting, lastActiveAtMs, receivedTotal } = meter;
+    return { running, waiting, lastActiveAtMs, receivedTotal };
+  }
+
+  running(replicaId: ReplicaId): number {
+    return this.#slots.get(replicaId)?.running ?? 0;
+  }
+
+  retire(replicaId: ReplicaId): void {
+    const slot = this.#slots.get(replicaId);
+    if (slot !== undefined) this.#apps.get(slot.replica.appId)?.retire(slot);
+  }
+
+  /** The numbers of all apps in the text format of Prometheus. */
+  metrics(): string {
+    return metricsText([...this.#apps.values()].map((app) => app.meter));
+  }
+
+  /** Calls that are in the hands of replicas or wait for one; WebSockets count. */
+  get callCount(): number {
+    let count = 0;
+    for (const { meter } of this.#apps.values()) count += meter.running + meter.waiting;
+    return count;
+  }
+
+  /** Refuses what waits and what still comes, ends WebSockets, closes all connections to replicas that wait. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#unlisten();
+    for (const app of this.#apps.values()) {
+      app.refuseWaiting(stopping());
+      app.close();
+    }
+    for (const call of this.#sockets) call.destroy();
+    this.#deadlines.stop();
+  }
+
+  #resolve(request: IncomingMessage): Resolved | Fault | Promise<Resolved | Fault> {
+    const { routes, tokens } = this.#options;
+    const target = readTarget(originForm(request.url ?? "/"));
+    if (target instanceof Fault) return target;
+    const found = routes.find(target.projectId, target.appName);
+    const fields = readRequestFields(request.rawHeaders, found?.disableAuth === true);
+    if (fields instanceof Fault) return fields;
+    const route = pass(tokens, found, target, fields.authorization);
+    if (route instanceof Fault) return route;
+    if (!(route instanceof Promise)) return { target, fields, route };
+    return route.then((later) => (later instanceof Fault ? later : { target, fields, route: later }));
+  }
+
+  #serve(arrival: Arrival, response: ServerResponse, resolved: Resolved | Fault): void {
+    if (resolved instanceof Fault) return this.#refuse(arrival, response, resolved);
+    const { target, fields, route } = resolved;
+    const { request, runId, atMs } = arrival;
+    const { bodyBytesMax } = this.#options.limits;
+    if (response.destroyed) return;
+    const { live } = route;
+    if (live === null) return this.#refuse(arrival, response, notDeployed(route));
+    if (this.#isClosed) return this.#refuse(arrival, response, stopping());
+    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, response, tooLarge(bodyBytesMax));
+    if (target.isAsync || target.webhookEndpoint !== null) return this.#acceptAsync(arrival, response, resolved);
+    const about = {
+      request,
+      response,
+      runId,
+      path: target.path,
+      fields,
+      addedLines: this.#addedLines(request, fields),
+    };
+    new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
+  }
+
+  #connect(arrival: Arrival, socket: Duplex, firstBytes: Buffer, resolved: Resolved | Fault): void {
+    const { request, runId, atMs } = arrival;
+    if (resolved instanceof Fault) return refuseSocket(socket, resolved, runId);
+    const { target, fields, route } = resolved;
+    if (socket.destroyed) return;
+    const { live } = route;
+    if (live === null) return refuseSocket(socket, notDeployed(route), runId);
+    if (this.#isClosed) return refuseSocket(socket, stopping(), runId);
+    if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route), runId);
+    if (target.isAsync)
+      return refuseSocket(socket, new Fault("invalid", "A WebSocket cannot be run with async=true."), runId);
+    const addedLines = this.#addedLines(request, fields);
+    const about = { request, socket, firstBytes, runId, path: target.path, fields, addedLines };
+    const call = new UpgradeCall(about, this.#appOf(route.appId), live, atMs, this.#upgradeParts);
+    this.#sockets.add(call);
+    call.enter();
+  }
+
+  #acceptAsync(arrival: Arrival, response: ServerResponse, { target, route }: Resolved): void {
+    const { asyncAccept } = this.#options;
+    if (asyncAccept === undefined || !target.isAsync) {
+      const what = target.isAsync ? "async=true" : "webhookEndpoint without async=true";
+      const message = `This platform does not take calls with ${what} yet; leave it out to wait for the answer.`;
+      return this.#refuse(arrival, response, new Fault("unavailable", message));
+    }
+    const { request, runId } = arrival;
+    asyncAccept.accept({ runId, route, path: target.path, webhookEndpoint: target.webhookEndpoint, request, response });
+  }
+
+  #addedLines(request: IncomingMessage, fields: RequestFields): string {
+    const address = request.socket.remoteAddress ?? "unknown";
+    return forwardedLines(fields, address, this.#options.trustForwarded === true);
+  }
+
+  #appOf(appId: AppId): AppCalls {
+    const known = this.#apps.get(appId);
+    if (known !== undefined) return known;
+    const app = new AppCalls(new Meter(appId), this.#appParts);
+    this.#apps.set(appId, app);
+    app.refresh();
+    return app;
+  }
+
+  /** Replicas are known here before their first call, so that a replica can be retired before it. */
+  #refresh(appId: AppId): void {
+    this.#appOf(appId).refresh();
+  }
+
+  #refuse({ runId, atMs }: Arrival, response: ServerResponse, fault: Fault): void {
+    sendRefusal(response, fault, runId, { deadlines: this.#deadlines, nowMs: atMs });
+  }
+
+  #unexpected(error: unknown, runId: RunId): Fault {
+    if (error instanceof Fault) return error;
+    this.#options.log.error({ err: error, runId }, "a call failed within the platform");
+    return new Fault("internal", `The platform failed; its log has the reason under ${runId}.`, { cause: error });
+  }
+
+  #teller(onFinished: OnFinished): (call: Call | UpgradeCall, outcome: CallOutcome) => void {
+    return (call, outcome) => {
+      const { about, app, live, lastSlot, status, lineMs, requestBytes, answerBytes } = call;
+      const totalMs = this.#clock.monotonicMs() - call.arrivedAtMs;
+      const query = about.path.indexOf("?");
+      onFinished({
+        runId: about.runId,
+        appId: app.meter.appId,
+        releaseId: live.releaseId,
+        replicaId: lastSlot?.replica.replicaId ?? null,
+        method: about.request.method ?? "GET",
+        path: query === -1 ? about.path : about.path.slice(0, query),
+        isWebSocket: call instanceof UpgradeCall,
+        clientAddress: about.request.socket.remoteAddress ?? "unknown",
+        outcome,
+        status,
+        receivedAt: this.#clock.now() - totalMs,
+        lineMs,
+        totalMs,
+        requestBytes,
+        answerBytes,
+      });
+    };
+  }
+}
+
+function stopping(): Fault {
+  return new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: stoppingRetrySeconds });
+}
+
+/** A restart takes a few seconds. */
+const stoppingRetrySeconds = 5;
+
+function noWebSocket({ appName }: Route): Fault {
+  return new Fault("invalid", `WebSockets need an app with runtime "custom"; ${appName} has runtime "cortex".`);
+}
+
+function refuseSocket(socket: Duplex, fault: Fault, runId: RunId): void {
+  if (socket.destroyed) return;
+  socket.once("finish", () => socket.destroy());
+  socket.end(refusalBytes(fault, runId));
+}

@@ -1,0 +1,103 @@
+// Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code. A client that is still
+// sending a large body is read for a little longer, so that it sees the answer before its connection is closed.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { faultTable, type Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import { Timed, type Deadlines } from "./deadlines.ts";
+
+/** Bodies up to this size are read to their end, and the connection stays open. */
+const smallBodyBytes = 65_536;
+/** What is read at most of a larger one, and for how long. */
+const lingerBytesMax = 1_048_576;
+const lingerMs = 2_000;
+
+/** The status of a fault. */
+export function statusOf(fault: Fault): number {
+  return faultTable[fault.code].status;
+}
+
+function bodyOf(fault: Fault): Buffer {
+  return Buffer.from(JSON.stringify({ message: fault.message }));
+}
+
+function fieldsOf(fault: Fault, runId: RunId, bodyBytes: number): string[] {
+  const fields = ["Content-Type", "application/json", "Content-Length", String(bodyBytes), "X-Request-Id", runId];
+  if (fault.code === "unauthorized") fields.push("WWW-Authenticate", "Bearer");
+  if (fault.retryAfterSeconds !== undefined) fields.push("Retry-After", String(fault.retryAfterSeconds));
+  return fields;
+}
+
+/** The fault as the bytes of a last answer on a connection, for a request that asked for another protocol. */
+export function refusalBytes(fault: Fault, runId: RunId): Buffer {
+  const body = bodyOf(fault);
+  const fields = [...fieldsOf(fault, runId, body.length), "Connection", "close"];
+  let head = `HTTP/1.1 ${statusOf(fault)} ${fault.code}\r\n`;
+  for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  return Buffer.concat([Buffer.from(`${head}\r\n`, "latin1"), body]);
+}
+
+/** What sending a refusal needs besides the fault. */
+export type RefusalParts = { readonly deadlines: Deadlines; readonly nowMs: number };
+
+/** Answers with the fault; when something of an answer was sent already, it is cut off. */
+export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId, parts: RefusalParts): void {
+  if (response.headersSent) response.destroy();
+  if (response.destroyed) return;
+  const { req: request } = response;
+  const body = bodyOf(fault);
+  const fields = fieldsOf(fault, runId, body.length);
+  if (isAllRead(request)) {
+    response.writeHead(statusOf(fault), fields);
+    response.end(body);
+    return;
+  }
+  fields.push("Connection", "close");
+  response.writeHead(statusOf(fault), fields);
+  response.write(body);
+  new Linger(response, parts.deadlines).begin(parts.nowMs);
+}
+
+/** True when there is no body, or it is so small that node reads what is left of it. */
+function isAllRead(request: IncomingMessage): boolean {
+  if (request.complete) return true;
+  const { headers } = request;
+  // The client waits for leave to send its body, and gets none.
+  if (headers.expect !== undefined) return true;
+  if (headers["transfer-encoding"] !== undefined) return false;
+  return Number(headers["content-length"] ?? 0) <= smallBodyBytes;
+}
+
+/** Reads on after an answer, within bounds, then closes. */
+class Linger extends Timed {
+  readonly #response: ServerResponse;
+  readonly #deadlines: Deadlines;
+  #bytes = 0;
+
+  constructor(response: ServerResponse, deadlines: Deadlines) {
+    super();
+    this.#response = response;
+    this.#deadlines = deadlines;
+  }
+
+  begin(nowMs: number): void {
+    const { req: request } = this.#response;
+    this.#deadlines.set(this, nowMs + lingerMs);
+    request.on("data", (chunk: Buffer) => {
+      this.#bytes += chunk.length;
+      if (this.#bytes > lingerBytesMax) this.#end();
+    });
+    request.on("end", () => this.#end());
+    request.on("error", () => this.#end());
+    this.#response.on("close", () => this.#deadlines.clear(this));
+    request.resume();
+  }
+
+  override onDeadline(): void {
+    this.#end();
+  }
+
+  #end(): void {
+    this.#deadlines.clear(this);
+    this.#response.end();
+  }
+}

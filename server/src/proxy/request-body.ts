@@ -1,0 +1,111 @@
+// Sends a call's head and body to its replica as the body arrives: nothing is kept, and when the replica does not take
+// more the client is not read. A small body goes out in one write with the head.
+import type { IncomingMessage } from "node:http";
+import type { ReplicaConnection } from "./replica-connection.ts";
+
+export type RequestBodyOptions = {
+  readonly request: IncomingMessage;
+  readonly connection: ReplicaConnection;
+  /** The whole head, empty line included. */
+  readonly head: string;
+  readonly isChunked: boolean;
+  /** The client waits for leave to send its body: the head goes out alone. */
+  readonly expectsContinue: boolean;
+  /** More is not sent. */
+  readonly bytesMax: number;
+  /** The body is longer than `bytesMax`. */
+  readonly onTooLarge: () => void;
+};
+
+/** Smaller pieces are written as text together with what is around them, in one go. */
+const textBytesMax = 8_192;
+/** What is still read of a body that nobody wants, so that the connection can be used again. */
+const discardBytesMax = 1_048_576;
+
+/** One body on its way. `start()` once; `stop()` when the replica wants no more of it. */
+export class RequestBody {
+  /** Bytes of the body, without its framing. */
+  bytes = 0;
+  isSent = false;
+  readonly #options: RequestBodyOptions;
+  #head: string;
+  #isStopped = false;
+  #discardedBytes = 0;
+
+  constructor(options: RequestBodyOptions) {
+    this.#options = options;
+    this.#head = options.head;
+  }
+
+  start(): void {
+    const { request, expectsContinue } = this.#options;
+    request.on("data", (chunk: Buffer) => this.#data(chunk));
+    request.on("end", () => this.#end());
+    // A client that goes away is noticed by its answer's end.
+    request.on("error", () => undefined);
+    if (expectsContinue) this.#flush();
+    // What came with the head is handed on before this; the head waits no longer than that.
+    else process.nextTick(() => this.#flush());
+  }
+
+  /** The replica takes more. */
+  onDrain(): void {
+    if (!this.#isStopped) this.#options.request.resume();
+  }
+
+  /** Sends nothing more; what still comes is read and dropped, up to a bound. */
+  stop(): void {
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    this.#options.request.resume();
+  }
+
+  #flush(): void {
+    if (this.#head === "" || this.#isStopped) return;
+    this.#options.connection.write(this.#head);
+    this.#head = "";
+  }
+
+  #data(chunk: Buffer): void {
+    const { request, connection, isChunked, bytesMax, onTooLarge } = this.#options;
+    if (this.#isStopped) {
+      this.#discardedBytes += chunk.length;
+      if (this.#discardedBytes > discardBytesMax) request.destroy();
+      return;
+    }
+    this.bytes += chunk.length;
+    if (this.bytes > bytesMax) {
+      onTooLarge();
+      return;
+    }
+    const before = isChunked ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head;
+    const after = isChunked ? "\r\n" : "";
+    this.#head = "";
+    let hasRoom: boolean;
+    if (chunk.length <= textBytesMax) {
+      hasRoom = connection.write(before + chunk.toString("latin1") + after);
+    } else {
+      if (before !== "") connection.write(before);
+      hasRoom = connection.write(chunk);
+      if (after !== "") hasRoom = connection.write(after);
+    }
+    if (!hasRoom) request.pause();
+  }
+
+  #end(): void {
+    if (this.#isStopped) return;
+    const { connection, isChunked, request } = this.#options;
+    if (isChunked) connection.write(`${this.#head}0\r\n${trailerLines(request.rawTrailers)}\r\n`);
+    else this.#flush();
+    this.#head = "";
+    this.isSent = true;
+  }
+}
+
+function trailerLines(rawTrailers: readonly string[]): string {
+  let lines = "";
+  for (let index = 0; index + 1 < rawTrailers.length; index += 2) {
+    lines += `${rawTrailers[index]}: ${rawTrailers[index + 1]}\r\n`;
+  }
+  return lines;
+}

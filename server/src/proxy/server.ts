@@ -1,0 +1,160 @@
+// The platform's one HTTP listener: calls of apps go to the proxy, everything else to a fallback, without a router
+// between. Sets the limits that keep strangers from holding connections, and stops gracefully.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Clock } from "#lib/clock.ts";
+import { isCallPath, originForm } from "./target.ts";
+
+type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
+type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => void;
+
+export type ListenerParts = {
+  /** Gets each request below `/v4/`. */
+  readonly handle: TakeRequest;
+  /** Gets each request for a WebSocket below `/v4/`. */
+  readonly upgrade: TakeUpgrade;
+  /** Gets every other request. */
+  readonly fallback: TakeRequest;
+  /** Gets every other request for a WebSocket; without it those are plain requests. */
+  readonly fallbackUpgrade?: TakeUpgrade;
+  readonly clock: Clock;
+};
+
+/** An HTTP listener. */
+export type Listener = {
+  readonly server: Server;
+  /** Resolves with where it listens; port 0 takes a free one. Rejects when it cannot. */
+  listen(at: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
+  /** Takes no new connections, lets running requests end for up to `drainMs`, then closes every connection. */
+  close(options: { readonly drainMs: number }): Promise<void>;
+};
+
+/** Tokens have about 700 characters; cookies of other apps on the same host may be long. */
+const headBytesMax = 32_768;
+/** A whole head must have come within this. Bodies are bounded by the deadlines of calls. */
+const headMs = 30_000;
+const headCheckMs = 5_000;
+/** Longer than the clients and load balancers in common use keep idle connections. */
+const keepAliveMs = 75_000;
+const connectionsMax = 20_000;
+/** While stopping: how often connections that became idle are closed. */
+const idleCheckMs = 50;
+
+/** Makes the listener; it listens once `listen` is called. */
+export function createListener(parts: ListenerParts): Listener {
+  const { handle, fallback, clock } = parts;
+  const server = createServer({
+    headersTimeout: headMs,
+    connectionsCheckingInterval: headCheckMs,
+    // Uploads take as long as they take; see headMs.
+    requestTimeout: 0,
+    keepAliveTimeout: keepAliveMs,
+    maxHeaderSize: headBytesMax,
+    noDelay: true,
+    optimizeEmptyRequests: true,
+    insecureHTTPParser: false,
+    shouldUpgradeCallback: (request) => isUpgradeTaken(request, parts),
+  });
+  // Fields are bounded by their bytes; a bound by number would drop the rest in silence.
+  server.maxHeadersCount = 0;
+  server.maxConnections = connectionsMax;
+  /** Node does not close those itself. */
+  const upgraded = new Set<Duplex>();
+  let isClosing = false;
+  const take: TakeRequest = (request, response) => {
+    if (isClosing) response.shouldKeepAlive = false;
+    if (isCall(request)) handle(request, response);
+    else fallback(request, response);
+  };
+  server.on("request", take);
+  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    // Calls: the app is asked whether it wants the body.
+    if (!isCall(request)) response.writeContinue();
+    take(request, response);
+  });
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => {
+    upgraded.add(socket);
+    socket.on("close", () => upgraded.delete(socket));
+    const taker = isCall(request) ? parts.upgrade : parts.fallbackUpgrade;
+    taker?.(request, socket, firstBytes);
+  });
+  server.on("clientError", refuseMalformed);
+  return {
+    server,
+    listen: ({ host, port }) => listen(server, host, port),
+    close: async ({ drainMs }) => {
+      isClosing = true;
+      await drain({ server, upgraded, drainMs, clock });
+    },
+  };
+}
+
+function isCall(request: IncomingMessage): boolean {
+  const url = request.url ?? "/";
+  return url.startsWith("/v4/") || isCallPath(originForm(url));
+}
+
+/** Other protocols than WebSocket are not switched to: their requests are answered as plain ones (RFC 9110, 7.8). */
+function isUpgradeTaken(request: IncomingMessage, parts: ListenerParts): boolean {
+  const isWebSocket = request.method === "GET" && request.headers.upgrade?.toLowerCase() === "websocket";
+  return isWebSocket && (isCall(request) || parts.fallbackUpgrade !== undefined);
+}
+
+/** Answers what node's parser refuses. The socket may be in any state. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable || error.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  const [status, message] = malformedAnswer(error.code);
+  const body = JSON.stringify({ message });
+  const fields = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+  socket.once("finish", () => socket.destroy());
+  socket.end(`HTTP/1.1 ${status}\r\n${fields}\r\n\r\n${body}`);
+}
+
+function malformedAnswer(code: string | undefined): [string, string] {
+  if (code === "HPE_HEADER_OVERFLOW") {
+    return ["431 Request Header Fields Too Large", `The head of the request is longer than ${headBytesMax} bytes.`];
+  }
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return ["408 Request Timeout", "The head of the request took too long."];
+  return ["400 Bad Request", "The request is not HTTP/1.1."];
+}
+
+function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, backlog: 2048 }, () => {
+      server.off("error", reject);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}
+
+type Drain = {
+  readonly server: Server;
+  readonly upgraded: ReadonlySet<Duplex>;
+  readonly drainMs: number;
+  readonly clock: Clock;
+};
+
+async function drain({ server, upgraded, drainMs, clock }: Drain): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  const deadlineMs = clock.monotonicMs() + drainMs;
+  let cancel: (() => void) | undefined;
+  const look = (): void => {
+    if (clock.monotonicMs() < deadlineMs) {
+      server.closeIdleConnections();
+    } else {
+      server.closeAllConnections();
+      for (const socket of upgraded) socket.destroy();
+    }
+    cancel = clock.after(idleCheckMs, look);
+  };
+  look();
+  await closed;
+  cancel?.();
+}

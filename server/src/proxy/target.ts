@@ -1,0 +1,124 @@
+// What a request to `/v4/{project}/{app}/{path}` names: the app, and what its replica is asked for. Pure. The path is
+// kept byte for byte, percent-encoding and inner slashes included; only slashes before it are taken as one.
+import { Fault } from "#lib/fault.ts";
+
+/** Where a call goes. */
+export type Target = {
+  readonly projectId: string;
+  readonly appName: string;
+  /** What the replica is asked for: begins with `/`, query included, without the platform's own parameters. */
+  readonly path: string;
+  /** True when `async=true` was given. */
+  readonly isAsync: boolean;
+  /** As it was given, decoded; null: none. */
+  readonly webhookEndpoint: string | null;
+};
+
+const formHint = "Calls of apps go to /v4/{project}/{app}/{path}.";
+const scheme = /^https?:\/\/[^/?#]*/i;
+
+/**
+ * The path and query of a request's target without scheme and host (clients of proxies send those), and with one slash
+ * in front. Usually the string itself.
+ */
+export function originForm(url: string): string {
+  if (url.charCodeAt(0) !== 47) url = url.replace(scheme, "");
+  let start = 0;
+  while (url.charCodeAt(start + 1) === 47 && url.charCodeAt(start) === 47) start++;
+  return start === 0 ? url : url.slice(start);
+}
+
+/** True for what the proxy answers, given the result of `originForm`. */
+export function isCallPath(url: string): boolean {
+  return url.startsWith("/v4/") || url === "/v4";
+}
+
+/** Reads a request's target in the form of `originForm`; a `Fault` when it names no app or a parameter is wrong. */
+export function readTarget(url: string): Target | Fault {
+  const queryStart = url.indexOf("?");
+  const pathEnd = queryStart === -1 ? url.length : queryStart;
+  const projectStart = skipSlashes(url, 3, pathEnd);
+  const projectEnd = segmentEnd(url, projectStart, pathEnd);
+  const nameStart = skipSlashes(url, projectEnd, pathEnd);
+  const nameEnd = segmentEnd(url, nameStart, pathEnd);
+  if (projectStart === projectEnd || nameStart === nameEnd) return new Fault("not_found", formHint);
+  const restStart = skipSlashes(url, nameEnd, pathEnd);
+  const projectId = url.slice(projectStart, projectEnd);
+  const appName = url.slice(nameStart, nameEnd);
+  if (queryStart === -1) {
+    const path = restStart === pathEnd ? "/" : url.slice(restStart - 1);
+    return { projectId, appName, path, isAsync: false, webhookEndpoint: null };
+  }
+  const own = readQuery(url.slice(queryStart + 1));
+  if (own instanceof Fault) return own;
+  const rest = restStart === pathEnd ? "/" : url.slice(restStart - 1, pathEnd);
+  return { projectId, appName, path: rest + own.query, isAsync: own.isAsync, webhookEndpoint: own.webhookEndpoint };
+}
+
+function skipSlashes(url: string, start: number, end: number): number {
+  let at = start;
+  while (at < end && url.charCodeAt(at) === 47) at++;
+  return at;
+}
+
+function segmentEnd(url: string, start: number, end: number): number {
+  const slash = url.indexOf("/", start);
+  return slash === -1 || slash > end ? end : slash;
+}
+
+type Own = { readonly query: string; readonly isAsync: boolean; readonly webhookEndpoint: string | null };
+
+/** Takes the platform's own parameters out; all others stay as they are, in their order. `query` has its `?` or is empty. */
+function readQuery(query: string): Own | Fault {
+  if (!query.includes("async") && !query.includes("webhookEndpoint")) {
+    return { query: `?${query}`, isAsync: false, webhookEndpoint: null };
+  }
+  const kept: string[] = [];
+  let isAsync: boolean | undefined;
+  let webhookEndpoint: string | undefined;
+  for (const part of query.split("&")) {
+    const equals = part.indexOf("=");
+    const name = equals === -1 ? part : part.slice(0, equals);
+    const value = equals === -1 ? "" : part.slice(equals + 1);
+    if (name === "async") {
+      const given = readBoolean(value);
+      if (given === undefined) return invalid(`async must be true or false; given: ${shown(value)}`);
+      if (isAsync !== undefined && isAsync !== given) return invalid("async is given twice, with different values");
+      isAsync = given;
+    } else if (name === "webhookEndpoint") {
+      const given = decoded(value);
+      if (given === undefined) return invalid(`webhookEndpoint must be URL-encoded; given: ${shown(value)}`);
+      if (webhookEndpoint !== undefined) return invalid("webhookEndpoint is given twice");
+      webhookEndpoint = given;
+    } else {
+      kept.push(part);
+    }
+  }
+  const left = kept.length === 0 ? "" : `?${kept.join("&")}`;
+  return { query: left, isAsync: isAsync ?? false, webhookEndpoint: webhookEndpoint ?? null };
+}
+
+/** In any letter case: Python clients send `True`. */
+function readBoolean(value: string): boolean | undefined {
+  const lower = value.toLowerCase();
+  if (lower === "true") return true;
+  return lower === "false" ? false : undefined;
+}
+
+function decoded(value: string): string | undefined {
+  try {
+    return decodeURIComponent(value.replaceAll("+", "%20"));
+  } catch {
+    // Not percent-encoding.
+    return undefined;
+  }
+}
+
+function invalid(message: string): Fault {
+  return new Fault("invalid", message);
+}
+
+/** Long values are cut, so that an answer does not echo a whole request. */
+function shown(value: string): string {
+  return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
+}

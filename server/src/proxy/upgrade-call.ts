@@ -1,0 +1,254 @@
+// One WebSocket: the handshake is a call like any other (line, place, deadline); after it the bytes of both sides are
+// passed on as they come, and the connection counts as a running call until it ends.
+import { connect, type Socket } from "node:net";
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import { AdmittedCall, type Live } from "./admitted-call.ts";
+import type { AnswerHead } from "./answer-head.ts";
+import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
+import type { AppCalls } from "./app-calls.ts";
+import type { Deadlines } from "./deadlines.ts";
+import type { CallOutcome } from "./finished-call.ts";
+import { refusalBytes, statusOf } from "./refusal.ts";
+import type { ReplicaSlot } from "./replica-slot.ts";
+import type { RequestFields } from "./request-head.ts";
+
+/** What the handshake is about. */
+export type UpgradeRequest = {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  /** What the client has sent after its head. */
+  readonly firstBytes: Buffer;
+  readonly runId: RunId;
+  readonly path: string;
+  readonly fields: RequestFields;
+  /** Lines that the proxy adds to the head. */
+  readonly addedLines: string;
+};
+
+export type UpgradeParts = {
+  readonly deadlines: Deadlines;
+  readonly monotonicMs: () => number;
+  /** Told at the end of each that entered its app. */
+  readonly onEnd: (call: UpgradeCall, outcome: CallOutcome) => void;
+};
+
+/** A client has nothing to say before the handshake is answered. */
+const earlyBytesMax = 65_536;
+/** How long one side may go on after the other has said that it ends. */
+const closingMs = 30_000;
+const keepAliveProbeMs = 30_000;
+
+/** One WebSocket. `enter()` once; everything after that happens by itself. */
+export class UpgradeCall extends AdmittedCall implements AnswerSink {
+  readonly about: UpgradeRequest;
+  status: number | null = null;
+  requestBytes = 0;
+  answerBytes = 0;
+  lastSlot: ReplicaSlot | null = null;
+  readonly app: AppCalls;
+  readonly #parts: UpgradeParts;
+  readonly #parser = new AnswerParser();
+  readonly #early: Buffer[] = [];
+  #replica: Socket | null = null;
+  #isSwitched = false;
+  #isOver = false;
+
+  constructor(about: UpgradeRequest, app: AppCalls, live: Live, arrivedAtMs: number, parts: UpgradeParts) {
+    super(arrivedAtMs, live);
+    this.about = about;
+    this.app = app;
+    this.#parts = parts;
+  }
+
+  /** Enters the app; from here on it looks after itself. */
+  enter(): void {
+    const { socket, firstBytes } = this.about;
+    this.#keepEarly(firstBytes);
+    socket.on("data", (chunk: Buffer) => this.#fromClient(chunk));
+    socket.on("end", () => this.#clientEnded());
+    socket.on("close", () => this.#over("client_gone"));
+    const fault = this.app.enter(this);
+    if (fault !== null) this.refuse(fault);
+  }
+
+  override begin(slot: ReplicaSlot): void {
+    this.lastSlot = slot;
+    const { host, port } = slot.replica.address;
+    const replica = connect({
+      host,
+      port,
+      noDelay: true,
+      allowHalfOpen: true,
+      keepAlive: true,
+      keepAliveInitialDelay: keepAliveProbeMs,
+    });
+    this.#replica = replica;
+    replica.on("connect", () => this.#send(replica));
+    replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
+    replica.on("drain", () => this.about.socket.resume());
+    replica.on("end", () => this.#replicaEnded());
+    replica.on("error", (error) => this.#fail(`the replica failed: ${error.message}`));
+    replica.on("close", () => this.#fail("the replica closed the connection"));
+  }
+
+  override refuse(fault: Fault): void {
+    if (this.#isOver) return;
+    this.status = statusOf(fault);
+    this.about.socket.end(refusalBytes(fault, this.about.runId));
+    this.#over("refused");
+  }
+
+  override onDeadline(): void {
+    if (this.#isSwitched) {
+      this.#over("answered");
+      return;
+    }
+    if (this.isInLine) {
+      this.app.leave(this);
+      this.refuse(new Fault("line_timeout", "no replica of the app had room for the call within the waiting time"));
+      return;
+    }
+    const seconds = this.live.settings.responseGracePeriodSeconds;
+    const message = `the app did not answer within responseGracePeriodSeconds (${seconds} s)`;
+    this.#refuseRunning(new Fault("call_timeout", message));
+  }
+
+  /** Ends it at once; for the end of the platform. */
+  destroy(): void {
+    this.#over(this.#isSwitched ? "answered" : "client_gone");
+  }
+
+  onInformation(): void {
+    // Clients of WebSockets are not known to read any.
+  }
+
+  onHead(head: AnswerHead): void {
+    const { socket, runId } = this.about;
+    this.status = head.status;
+    const isSwitch = head.status === 101;
+    const length = head.body === "length" || head.body === "none" ? -1 : head.fields.indexOf("Content-Length");
+    let text = `HTTP/1.1 ${head.status} ${head.reason}\r\n`;
+    for (let index = 0; index < head.fields.length; index += 2) {
+      if (index !== length) text += `${head.fields[index]}: ${head.fields[index + 1]}\r\n`;
+    }
+    text += `X-Request-Id: ${runId}\r\n`;
+    text += isSwitch
+      ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade || "websocket"}\r\n\r\n`
+      : "Connection: close\r\n\r\n";
+    socket.write(text, "latin1");
+    if (isSwitch) this.#switch();
+  }
+
+  onPiece(piece: Piece): void {
+    this.answerBytes += piece.length;
+    this.about.socket.write(piece, "latin1");
+  }
+
+  /** The replica has refused the handshake, and its answer is handed on. */
+  onEnd(): void {
+    this.about.socket.end();
+    this.#over("answered");
+  }
+
+  #send(replica: Socket): void {
+    const { path, fields, addedLines, runId } = this.about;
+    this.#parser.expect({ isHead: false, isUpgrade: true }, this);
+    const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    replica.write(
+      `GET ${path} HTTP/1.1\r\n${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n${upgrade}\r\n`,
+      "latin1",
+    );
+  }
+
+  #switch(): void {
+    this.#isSwitched = true;
+    this.#parts.deadlines.clear(this);
+    for (const chunk of this.#early.splice(0)) this.#replica?.write(chunk);
+    this.about.socket.on("drain", () => this.#replica?.resume());
+    this.about.socket.resume();
+  }
+
+  #fromClient(chunk: Buffer): void {
+    const { socket } = this.about;
+    if (!this.#isSwitched) return this.#keepEarly(chunk);
+    this.requestBytes += chunk.length;
+    if (this.#replica?.write(chunk) === false) socket.pause();
+  }
+
+  #keepEarly(chunk: Buffer): void {
+    if (chunk.length === 0) return;
+    this.#early.push(chunk);
+    this.requestBytes += chunk.length;
+    if (this.requestBytes > earlyBytesMax) this.about.socket.pause();
+  }
+
+  #fromReplica(chunk: Buffer): void {
+    if (this.#isOver) return;
+    if (!this.#isSwitched) {
+      this.#parser.push(chunk, chunk.length);
+      const { problem, rest } = this.#parser;
+      if (problem !== undefined) this.#fail(`the replica failed: ${problem}`);
+      else if (rest !== undefined) this.#toClient(rest);
+      return;
+    }
+    this.#toClient(chunk);
+  }
+
+  #toClient(chunk: Buffer): void {
+    this.answerBytes += chunk.length;
+    if (!this.about.socket.write(chunk)) this.#replica?.pause();
+  }
+
+  /** The client sends nothing more. Before the switch that is the end of it. */
+  #clientEnded(): void {
+    if (this.#isOver) return;
+    if (!this.#isSwitched) return this.#over("client_gone");
+    this.#replica?.end();
+    this.#expectEnd();
+  }
+
+  #replicaEnded(): void {
+    if (this.#isOver || this.#parser.finish()) return;
+    if (!this.#isSwitched) return this.#fail("the replica closed the connection");
+    this.about.socket.end();
+    this.#expectEnd();
+  }
+
+  #expectEnd(): void {
+    this.#parts.deadlines.clear(this);
+    this.#parts.deadlines.set(this, this.#parts.monotonicMs() + closingMs);
+  }
+
+  #fail(reason: string): void {
+    if (this.#isOver) return;
+    if (this.status !== null) this.#over("answered");
+    else this.#refuseRunning(new Fault("replica_failed", reason));
+  }
+
+  #refuseRunning(fault: Fault): void {
+    if (this.#isOver) return;
+    this.app.leave(this);
+    this.refuse(fault);
+  }
+
+  #over(outcome: CallOutcome): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { socket } = this.about;
+    if (this.slot !== null || this.isInLine) this.app.leave(this);
+    this.#replica?.destroy();
+    // What was written to the client still leaves; it is not read any more.
+    if (socket.writableFinished || outcome === "client_gone" || outcome === "cut") socket.destroy();
+    else {
+      socket.once("finish", () => socket.destroy());
+      socket.end();
+    }
+    const { meter } = this.app;
+    if (this.status === null) meter.clientGoneTotal++;
+    else meter.answered(this.status, this.#parts.monotonicMs() - this.arrivedAtMs);
+    this.#parts.onEnd(this, this.#isSwitched ? "answered" : outcome);
+  }
+}

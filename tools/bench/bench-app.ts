@@ -1,0 +1,78 @@
+// The one app of the proxy benchmark: its route, its replica and a token that was checked before, in the shapes that
+// the platform's tables give to the proxy.
+import { createHash } from "node:crypto";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Caller } from "@slipway/server/src/accounts/caller.ts";
+import type { Route } from "@slipway/server/src/apps/routes.ts";
+import {
+  appIdOf,
+  type BuildId,
+  type ProjectId,
+  type ReleaseId,
+  type ReplicaId,
+  type TokenId,
+} from "@slipway/server/src/lib/ids.ts";
+import type { ReadyReplica } from "@slipway/server/src/scheduler/replica-view.ts";
+
+const projectId = "p-0be5c4ed" as ProjectId;
+const appName = "bench";
+const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
+
+/** The app's id. */
+export const benchAppId = appIdOf(projectId, appName);
+
+/** What the proxy reads of an app's settings, as they are for an app of many calls at once. */
+const settings = {
+  name: appName,
+  runtime: "cortex",
+  replicaConcurrency: 1000,
+  responseGracePeriodSeconds: 900,
+  deploymentInitializationTimeout: 600,
+  loadBalancingAlgorithm: "round-robin",
+} as AppSettings;
+
+/** The app, deployed and with authentication. */
+export const benchRoute: Route = Object.freeze({
+  appId: benchAppId,
+  projectId,
+  appName,
+  disableAuth: false,
+  live: { releaseId, buildId: "00000000-0000-4000-8000-000000000002" as BuildId, settings },
+  latestBuild: { status: "success", reason: null },
+});
+
+/** Its one replica, which is the benchmark's upstream. */
+export function benchReplica(port: number): ReadyReplica {
+  return Object.freeze({
+    replicaId: "bench-0000000000" as ReplicaId,
+    appId: benchAppId,
+    releaseId,
+    address: { host: "127.0.0.1", port },
+    concurrency: settings.replicaConcurrency,
+  });
+}
+
+/** As long as a real one: three parts, some 700 characters. */
+export const benchToken = ["header", "payload", "signature"]
+  .map((part, index) =>
+    createHash("sha512")
+      .update(part)
+      .digest("base64url")
+      .repeat(index === 2 ? 4 : 2),
+  )
+  .join(".");
+
+/** Knows one token from memory, as the platform does after its first check. */
+export function benchTokens(token: string): {
+  cached(given: string): Caller | null;
+  check(given: string): Promise<Caller | null>;
+} {
+  const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
+  const caller: Caller = { kind: "inference", tokenId, projectId, role: null, name: "bench" };
+  const known = new Map([[token, caller]]);
+  const cached = (given: string): Caller | null => known.get(given) ?? null;
+  return { cached, check: (given) => Promise.resolve(cached(given)) };
+}
+
+/** The path of the calls, the same through every proxy. */
+export const benchPath = `/v4/${projectId}/${appName}/run`;

@@ -1,0 +1,34 @@
+// The project's own proxy as a process of its own for the benchmark: the real listener and the real proxy with
+// authentication, routing, limits and metrics on, before replicas that are the benchmark's upstream.
+// Arguments: port of the upstream, then what the benchmark's app is to be called (see `bench-app.ts`).
+import { Proxy } from "@slipway/server/src/proxy/proxy.ts";
+import { createListener } from "@slipway/server/src/proxy/server.ts";
+import { systemClock } from "@slipway/server/src/lib/clock.ts";
+import { silentLog } from "@slipway/server/src/lib/log.ts";
+import { ReplicaView } from "@slipway/server/src/scheduler/replica-view.ts";
+import { benchAppId, benchRoute, benchReplica, benchToken, benchTokens } from "./bench-app.ts";
+
+const upstreamPort = Number(process.argv[2]);
+const view = new ReplicaView();
+const routes = new Map([[`${benchRoute.projectId}/${benchRoute.appName}`, benchRoute]]);
+const proxy = new Proxy({
+  routes: { find: (projectId, appName) => routes.get(`${projectId}/${appName}`) },
+  tokens: benchTokens(benchToken),
+  view,
+  nudge: () => undefined,
+  limits: { lineLengthMax: 1000, bodyBytesMax: 512_000_000 },
+  log: silentLog,
+});
+view.put(benchAppId, { ready: [benchReplica(upstreamPort)], failure: undefined });
+const listener = createListener({
+  handle: (request, response) => proxy.handle(request, response),
+  upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+  fallback: (_request, response) => response.writeHead(404).end(),
+  clock: systemClock,
+});
+const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+process.stdout.write(`listening ${port}\n`);
+process.once("SIGTERM", () => {
+  proxy.close();
+  void listener.close({ drainMs: 0 });
+});
