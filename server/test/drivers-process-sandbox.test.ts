@@ -2,7 +2,7 @@
 // apps or of whoever runs the platform.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -182,7 +182,6 @@ test("folders that an app locked are removed with the replica", { skip }, async 
   await driver.open(sink);
   t.after(async () => {
     await driver.close();
-    chmodSync(ground.dataDir, 0o700);
     await ground.close();
   });
   const script = "mkdir -p locked/inside && touch locked/inside/file && chmod 000 locked/inside locked";

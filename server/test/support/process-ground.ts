@@ -5,10 +5,11 @@ import { dirname, join } from "node:path";
 import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
-import { makeFolder, removeFolder } from "./folder.ts";
+import { makeFolder } from "./folder.ts";
 import { replicaSpec } from "./replica-spec.ts";
 
 /** What stands in for the runtime unless the real one is asked for. */
@@ -89,9 +90,9 @@ export class ProcessGround implements ConformanceGround {
     });
   }
 
+  /** Overlays leave folders that not even their owner may enter, which the driver knows how to remove. */
   close(): Promise<void> {
-    removeFolder(this.dataDir);
-    return Promise.resolve();
+    return removeFolder(this.dataDir);
   }
 }
 

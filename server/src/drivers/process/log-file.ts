@@ -43,7 +43,7 @@ export class LogFile {
   #punchedTo = 0;
   #punchedGapTo = 0;
   #punching: Promise<void> | null = null;
-  #dropping: Promise<void> | null = null;
+  #bounding: Promise<boolean> | null = null;
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
     return new LogFile(path, await open(path, "r"), options);
@@ -63,7 +63,7 @@ export class LogFile {
 
   /** The next lines; null when there is none. The same again until `stored` is called. */
   async read(isEnd: boolean): Promise<LogPiece | null> {
-    await this.#dropping;
+    await this.#bounding;
     const { size, mtimeMs } = await this.#handle.stat();
     // An app may open /dev/stdout for writing, which empties the file.
     if (size < this.#position.offset) this.#position = logStart;
@@ -121,23 +121,30 @@ export class LogFile {
     });
   }
 
-  /** Drops what is too much, even while a piece is being stored: an app that writes without end must not fill the disk. */
+  /**
+   * Drops what is too much, even while a piece is being stored: an app that writes without end must not fill the disk.
+   * True when it did. `read` waits for it; it must not begin while a `read` is at work.
+   */
   async bound(): Promise<boolean> {
-    if (this.#dropping !== null) return false;
-    const { size } = await this.#handle.stat();
-    const from = this.#position.gap?.to ?? this.#frontier;
-    if (size - Math.max(from, this.#frontier) <= backlogBytesMax) return false;
-    this.#dropping = this.#drop(Math.max(from, this.#frontier), size - backlogBytesKept).finally(() => {
-      this.#dropping = null;
+    if (this.#bounding !== null) return false;
+    this.#bounding = this.#bound().finally(() => {
+      this.#bounding = null;
     });
-    await this.#dropping;
-    return true;
+    return this.#bounding;
   }
 
   async close(): Promise<void> {
-    await this.#dropping;
+    await this.#bounding;
     await this.#punching;
     await this.#handle.close();
+  }
+
+  async #bound(): Promise<boolean> {
+    const { size } = await this.#handle.stat();
+    const from = Math.max(this.#position.gap?.to ?? 0, this.#frontier);
+    if (size - from <= backlogBytesMax) return false;
+    await this.#drop(from, size - backlogBytesKept);
+    return true;
   }
 
   /** Counts the lines between, up to the last newline before `to`, and makes them a gap. */

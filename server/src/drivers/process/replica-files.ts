@@ -145,7 +145,7 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
     return true;
   } catch (error) {
     // Created by the shell, or by an earlier giving up, which left it empty.
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return readText(paths.pid) === "";
+    if (codeOf(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
 }
@@ -155,17 +155,26 @@ export async function removeFolder(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });
   } catch (error) {
-    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes(codeOf(error))) throw error;
     await openFolders(dir);
-    await rm(dir, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
+/** What the first attempt is still removing may be gone by the time it is looked at. */
 async function openFolders(dir: string): Promise<void> {
-  await chmod(dir, 0o700);
-  for (const entry of await readdir(dir, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openFolders(join(dir, entry.name));
+  try {
+    await chmod(dir, 0o700);
+    for (const entry of await readdir(dir, { withFileTypes: true })) {
+      if (entry.isDirectory()) await openFolders(join(dir, entry.name));
+    }
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
   }
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? "";
 }
 
 /** Null when the file is not there or not whole. */
@@ -182,7 +191,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    if (codeOf(error) === "ENOENT") return "";
     throw error;
   }
 }

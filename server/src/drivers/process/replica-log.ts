@@ -77,7 +77,7 @@ export class ReplicaLog {
 
   /** Drops the oldest unread lines of an app that writes faster than its lines can be stored. */
   async bound(): Promise<void> {
-    const dropped = [await this.#files.stdout.bound(), await this.#files.stderr.bound()];
+    const dropped = await Promise.all([this.#files.stdout.bound(), this.#files.stderr.bound()]);
     if (dropped.includes(true)) this.#keep();
   }
 
