@@ -165,9 +165,8 @@ class BuildWork {
       },
     });
     this.#output.say("start", `App initialized in ${secondsText(tookMs)}`);
-    this.#output.say("release", "App started successfully!");
     await this.#output.flush();
-    const isPromoted = await promote({ db, refreshRoute }, { release, held: leases.held(this.#lease) });
+    const isPromoted = await promote({ db, clock, refreshRoute }, { release, held: leases.held(this.#lease) });
     if (!isPromoted) throw await this.#whyNotMine();
   }
 

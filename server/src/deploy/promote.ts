@@ -1,16 +1,18 @@
-// Lets a release that has proved itself take the app's traffic: release, app, build and audit row in one transaction, so
-// that a kill at any moment leaves the old one or the new one, never half of each.
+// Lets a release that has proved itself take the app's traffic: release, app, build, the last line of its log and the
+// audit row in one transaction, so that a kill at any moment leaves the old one or the new one, never half of each.
 import type { RawBuilder } from "kysely";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
+import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db } from "#store/database.ts";
 import { makeLive, moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
-/** False when the build is not the caller's any more or was cancelled meanwhile: then nothing has changed. Resolves when the proxy of this process knows. */
+/** Ends the build's log and the build; all its lines must be stored. False when the build is not the caller's any more or was cancelled meanwhile: then nothing has changed. Resolves when the proxy of this process knows. */
 export async function promote(
-  parts: { readonly db: Db; readonly refreshRoute: (appId: AppId) => Promise<void> },
+  parts: { readonly db: Db; readonly clock: Clock; readonly refreshRoute: (appId: AppId) => Promise<void> },
   given: { readonly release: CandidateRelease; readonly held: RawBuilder<boolean> },
 ): Promise<boolean> {
   const { release, held } = given;
@@ -18,6 +20,9 @@ export async function promote(
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     await makeLive(tx, appId, releaseId);
+    // Who reads it may call the app at once.
+    const at = parts.clock.now();
+    await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line: "App started successfully!" }]);
     await record(tx, {
       projectId,
       action: "app.promote",

@@ -1,7 +1,7 @@
 // Queries for the lines of builds.
 import { sql } from "kysely";
 import type { BuildId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** One line as it is handed in. `at`: milliseconds since the epoch. */
@@ -18,19 +18,22 @@ export type NumberedBuildLine = BuildLine & { readonly number: number };
 
 /** Adds lines after the last one, in one transaction with the notification. A second writer at the same time fails by the primary key. */
 export async function insertBuildLines(db: Db, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
-  await db.transaction().execute(async (tx) => {
-    const last = await lastLineNumber(tx, buildId);
-    const rows = lines.map((line, index) => ({
-      build_id: buildId,
-      line_number: last + index + 1,
-      at: new Date(line.at),
-      stage: line.stage,
-      stream: line.stream,
-      line: line.line,
-    }));
-    await tx.insertInto("build_logs").values(rows).execute();
-    await notify(tx, "build_logs", buildId);
-  });
+  await db.transaction().execute((tx) => addBuildLines(tx, buildId, lines));
+}
+
+/** As `insertBuildLines`, for lines that must appear together with what else the transaction changes; all earlier ones must be stored. */
+export async function addBuildLines(tx: Tx, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+  const last = await lastLineNumber(tx, buildId);
+  const rows = lines.map((line, index) => ({
+    build_id: buildId,
+    line_number: last + index + 1,
+    at: new Date(line.at),
+    stage: line.stage,
+    stream: line.stream,
+    line: line.line,
+  }));
+  await tx.insertInto("build_logs").values(rows).execute();
+  await notify(tx, "build_logs", buildId);
 }
 
 /** The number of a build's last line; 0 when it has none. */
