@@ -157,7 +157,12 @@ async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts
   }
 }
 
-type Store = { readonly db: Db; readonly notifications: Notifications; readonly sealer: Sealer };
+type Store = {
+  readonly db: Db;
+  readonly notifications: Notifications;
+  readonly sealer: Sealer;
+  readonly instanceId: string;
+};
 
 async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
   const paths = dataPaths(config.dataDir);
@@ -179,7 +184,7 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
-  return { db, notifications, sealer };
+  return { db, notifications, sealer, instanceId: lock.instanceId };
 }
 
 type LogParts = Pick<Store, "db" | "notifications"> & { readonly log: Log; readonly lifecycle: Lifecycle };
@@ -230,7 +235,7 @@ type QueueParts = Store & {
 };
 
 function openQueue(config: Config, parts: QueueParts): BuildQueue {
-  const { db, notifications, log, cases, routes, scheduler, driver, builder, buildLogs } = parts;
+  const { db, notifications, instanceId, log, cases, routes, scheduler, driver, builder, buildLogs } = parts;
   const git = new Git({ toolEnvironment: config.toolEnvironment });
   const source = new Source({
     ...{ git, clock, urlTemplate: config.gitUrl },
@@ -240,7 +245,7 @@ function openQueue(config: Config, parts: QueueParts): BuildQueue {
     findCredential: (projectId, host) => cases.credentials.forFetch(projectId, host),
   });
   return new BuildQueue({
-    ...{ db, notifications, git, source, builder, driver, clock, log },
+    ...{ db, notifications, instanceId, git, source, builder, driver, clock, log },
     logs: buildLogs,
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),

@@ -163,3 +163,19 @@ test("a worker that cannot reach the database stops before its lease runs out", 
   });
   assert.equal(await holding, true, "the lease still had time left when the work was told to end");
 });
+
+test("a holder's new process need not wait for the leases of its old one, and others' stay", async (t) => {
+  const { db } = await setup(t, 2);
+  const [old] = await leasesOf(db, "a", 60_000).claim({ ...open, limit: 1 });
+  assert.ok(old);
+  await leasesOf(db, "b", 60_000).claim(open);
+  const again = leasesOf(db, "a", 60_000);
+  assert.deepEqual(await again.claim(open), []);
+  assert.equal(await again.endEarlier(), 1);
+  const taken = await again.claim(open);
+  assert.deepEqual(
+    taken.map(({ id, isTakenOver }) => ({ id, isTakenOver })),
+    [{ id: old.id, isTakenOver: true }],
+  );
+  assert.equal(await leasesOf(db, "a", 60_000).release(old), false, "the old process has lost it");
+});

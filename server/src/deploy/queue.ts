@@ -14,6 +14,8 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly git: Git;
   readonly notifications: Pick<Notifications, "listen">;
   readonly buildsAtOnce: number;
+  /** Of the data folder, which one process has at a time; absent: builds of an earlier process are taken back when their leases run out. */
+  readonly instanceId?: string;
   /** How long a killed platform's builds wait before they are taken back. */
   readonly leaseMs?: number;
 };
@@ -42,7 +44,7 @@ export class BuildQueue {
     this.#options = options;
     this.#leases = new Leases({
       ...{ db, log, clock, table: "builds" },
-      holder: `builds-${randomUUID()}`,
+      holder: `builds-${options.instanceId ?? randomUUID()}`,
       leaseMs: options.leaseMs ?? leaseMsDefault,
     });
     this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
@@ -57,6 +59,7 @@ export class BuildQueue {
     else if (major < gitLeast[0] || (major === gitLeast[0] && minor < gitLeast[1])) {
       log.warn({ git: version }, `git is too old to fetch safely: ${gitLeast.join(".")} or newer is needed`);
     } else log.info({ git: version }, "git is there");
+    if (this.#options.instanceId !== undefined) await this.#leases.endEarlier();
     this.#unlisten = notifications.listen("builds", () => this.#loop.nudge());
     this.#loop.start();
   }

@@ -1,7 +1,8 @@
 // Lets only one platform work in a data folder. The lock is one that the kernel keeps (SQLite's own file lock on an
 // empty file), so it ends with the process that holds it, however that ends: it cannot become stale, and a reused
 // process id cannot fool it. The file `slipway.pid` beside it is only for the message.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartRefused } from "./start-refused.ts";
@@ -9,6 +10,8 @@ import { StartRefused } from "./start-refused.ts";
 /** A held lock; `release` may be called twice. */
 export type FolderLock = {
   readonly folder: string;
+  /** The same for all processes that work in this folder, which is one at a time: what an earlier one held in this name is free. */
+  readonly instanceId: string;
   release(): void;
 };
 
@@ -29,8 +32,10 @@ export function lockFolder(lockFile: string): FolderLock {
   }
   writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
   let held = true;
+  const instanceId = readInstanceId(join(folder, "instance.id"));
   return {
     folder,
+    instanceId,
     release() {
       if (!held) return;
       held = false;
@@ -38,6 +43,17 @@ export function lockFolder(lockFile: string): FolderLock {
       database.close();
     },
   };
+}
+
+/** Made once; another one after the file was lost does no harm, leases then run out by themselves. */
+function readInstanceId(file: string): string {
+  if (existsSync(file)) {
+    const kept = readFileSync(file, "utf8").trim();
+    if (kept !== "") return kept;
+  }
+  const made = randomUUID();
+  writeFileSync(file, `${made}\n`, { mode: 0o600 });
+  return made;
 }
 
 function isBusy(error: unknown): boolean {

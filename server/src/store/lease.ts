@@ -99,6 +99,18 @@ export class Leases<Name extends LeasedTable> {
     return result.numAffectedRows === 1n;
   }
 
+  /**
+   * Lets the leases run out that an earlier process held under this holder's name, so that they need not be waited for.
+   * Only for a holder that is surely the only one of its name. Returns how many.
+   */
+  async endEarlier(): Promise<number> {
+    const { db, table, holder } = this.#options;
+    const result = await sql`
+      update ${sql.table(table)} set lease_until = clock_timestamp()
+       where lease_holder = ${holder} and lease_until > clock_timestamp()`.execute(db);
+    return Number(result.numAffectedRows ?? 0n);
+  }
+
   /** Takes back up to `limit` leases whose time ran out, the oldest first, so that nobody holds the rows; returns the rows' ids. */
   async reap(limit: number): Promise<IdOf<Name>[]> {
     const { db, table } = this.#options;
