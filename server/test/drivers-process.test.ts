@@ -26,6 +26,7 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
   describe(`process driver, sandbox: ${sandbox.kind}`, () => {
     adoption(sandbox);
     customApps(sandbox);
+    environments(sandbox);
     exits(sandbox);
     cortexApps(sandbox);
   });
@@ -183,7 +184,9 @@ function customApps(sandbox: Sandbox): void {
     assert.match(started.hint ?? "", new RegExp(`Port ${taken} is in use .*PORT`));
     assert.equal(await answer(started.address.port), `${started.address.port} `);
   });
+}
 
+function environments(sandbox: Sandbox): void {
   it("shows the app its own environment and nothing of the platform's, and writes no secret to the disk", async (t) => {
     const { ground, driver, sink } = await stage(t, { sandbox });
     const spec = replicaSpec({

@@ -27,7 +27,7 @@ export class ProcessGround implements ConformanceGround {
   #apps = 0;
 
   constructor(options: { readonly sandbox: Sandbox; readonly runtimeDir?: string }) {
-    this.dataDir = makeFolder("replicas");
+    this.dataDir = makeFolder("replicas with blanks");
     this.#sandbox = options.sandbox;
     this.#runtimeDir = options.runtimeDir ?? testRuntimeDir;
     mkdirSync(join(this.dataDir, "venv/bin"), { recursive: true });

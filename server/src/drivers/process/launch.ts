@@ -13,7 +13,7 @@ import { replacePort } from "./entrypoint-port.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
-import { replicaPaths, removeFolder, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import { replicaPaths, removeReplica, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, type SandboxView } from "./sandbox-view.ts";
 
@@ -66,7 +66,7 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
     return { child, paths, record };
   } catch (error) {
     if (choice.port !== null) ground.ports.release(choice.port);
-    await removeFolder(paths.dir);
+    await removeReplica(paths);
     throw error;
   }
 }

@@ -46,7 +46,8 @@ export class LogFile {
   #bounding: Promise<boolean> | null = null;
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
-    return new LogFile(path, await open(path, "r"), options);
+    // Made when it is missing: a folder that was half removed must not keep the platform from starting.
+    return new LogFile(path, await open(path, "a+"), options);
   }
 
   private constructor(path: string, handle: FileHandle, options: { position: LogPosition; hasFrames: boolean }) {

@@ -17,7 +17,8 @@ import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { launch, type Launched } from "./launch.ts";
 import { PortPool } from "./port-pool.ts";
-import { giveUpStart, readPid, readRecord, removeFolder, replicaPaths } from "./replica-files.ts";
+import { isAlive, signal } from "./process-table.ts";
+import { giveUpStart, readPid, readRecord, removeFolder, removeReplica, replicaPaths } from "./replica-files.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -125,7 +126,7 @@ export class ProcessDriver implements Driver {
   async forget(replicaId: ReplicaId): Promise<void> {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined || !replica.isEnded) return;
-    await removeFolder(this.#pathsOf(replicaId).dir);
+    await removeReplica(this.#pathsOf(replicaId));
     this.#replicas.delete(replicaId);
   }
 
@@ -162,7 +163,7 @@ export class ProcessDriver implements Driver {
     } catch (error) {
       await replica.stop(0);
       this.#replicas.delete(spec.replicaId);
-      await removeFolder(launched.paths.dir);
+      await removeReplica(launched.paths);
       if (signal.aborted) throw cancelled();
       throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
     } finally {
@@ -191,7 +192,10 @@ export class ProcessDriver implements Driver {
     assert(sink === this.#sink, "a driver has one sink");
     const paths = this.#pathsOf(name);
     const record = readRecord(paths);
-    if (record === null || record.replicaId !== name || (readPid(paths) === null && giveUpStart(paths))) {
+    const identity = readPid(paths);
+    if (record === null || record.replicaId !== name || (identity === null && giveUpStart(paths))) {
+      // Without a readable record nobody could ever list it.
+      if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
       await removeFolder(paths.dir);
       return;
     }

@@ -161,6 +161,12 @@ export async function removeFolder(dir: string): Promise<void> {
   }
 }
 
+/** Removes all of a replica that has ended, its record first: were the rest left by a kill, it would not be taken for one. */
+export async function removeReplica(paths: ReplicaPaths): Promise<void> {
+  await rm(paths.record, { force: true });
+  await removeFolder(paths.dir);
+}
+
 /** What the first attempt is still removing may be gone by the time it is looked at. */
 async function openFolders(dir: string): Promise<void> {
   try {

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { exitSummary, type ExitFacts } from "./exit-reason.ts";
+
+const plain: ExitFacts = {
+  exitCode: 0,
+  startError: null,
+  lastErrorLine: null,
+  asked: "not",
+  memoryRanOut: false,
+  program: "serve",
+};
+
+test("the sentence says what ended the app, and who", () => {
+  const cases: [Partial<ExitFacts>, string, string | null][] = [
+    [{}, "The app ended by itself (exit code 0).", null],
+    [{ exitCode: 1, startError: "ImportError: no x" }, "The app ended with exit code 1: ImportError: no x.", null],
+    [{ exitCode: 1, lastErrorLine: "some last words" }, "The app ended with exit code 1.", null],
+    [{ exitCode: 1, lastErrorLine: "ValueError: bad" }, "The app ended with exit code 1: ValueError: bad.", null],
+    [
+      { exitCode: 137, memoryRanOut: true },
+      "The app was killed by the kernel because the machine ran out of memory.",
+      "SIGKILL",
+    ],
+    [{ exitCode: 137 }, "The app was killed (SIGKILL), but not by the platform.", "SIGKILL"],
+    [{ exitCode: 139 }, "The app was ended by SIGSEGV.", "SIGSEGV"],
+    [{ exitCode: 143, asked: "stopped" }, "The replica was stopped.", "SIGTERM"],
+    [{ asked: "stopped" }, "The replica was stopped.", null],
+    [{ exitCode: 7, asked: "stopped" }, "The replica was stopped; it ended with exit code 7.", null],
+    [{ exitCode: 127 }, "The start command was not found: serve.", null],
+    [{ exitCode: 126 }, "The start command cannot be executed: serve.", null],
+  ];
+  for (const [facts, reason, signal] of cases) {
+    const summary = exitSummary({ ...plain, ...facts });
+    assert.deepEqual([summary.reason, summary.signal], [reason, signal]);
+    assert.equal(summary.exitCode === null, signal !== null, "an exit code or a signal");
+  }
+  assert.match(exitSummary({ ...plain, exitCode: null }).reason, /from outside the platform/);
+  assert.match(exitSummary({ ...plain, exitCode: null, asked: "killed" }).reason, /by force/);
+});

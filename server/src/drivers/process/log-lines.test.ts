@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { cutLines, lineBytesMax } from "./log-lines.ts";
+
+const reading = { isCutting: false, isEnd: false, hasFrames: false };
+const texts = (buffer: Buffer, given = reading): string[] => cutLines(buffer, given).lines.map(({ text }) => text);
+
+test("an unfinished line is left for the next time, and is a line at the end", () => {
+  const buffer = Buffer.from("one\ntwo\r\n\nrest");
+  assert.deepEqual(cutLines(buffer, reading), {
+    lines: ["one", "two", ""].map((text) => ({ runId: null, text })),
+    bytes: 10,
+    isCutting: false,
+  });
+  assert.deepEqual(texts(buffer, { ...reading, isEnd: true }), ["one", "two", "", "rest"]);
+  assert.deepEqual(texts(Buffer.from("one\n"), { ...reading, isEnd: true }), ["one"]);
+});
+
+test("output cut anywhere gives the same lines as in one piece", () => {
+  const whole = Buffer.concat([Buffer.from("a\nbä\n\r\n"), Buffer.alloc(lineBytesMax + 5, "x"), Buffer.from("\nlast")]);
+  const expected = texts(whole, { ...reading, isEnd: true });
+  assert.equal(expected.length, 5);
+  for (const step of [1000, 4096, lineBytesMax - 1, lineBytesMax, lineBytesMax + 1, 100_000]) {
+    const found: string[] = [];
+    let isCutting = false;
+    // A file that grows by `step` and is read from where it was left.
+    for (let offset = 0, end = step; offset < whole.length; end += step) {
+      const isEnd = end >= whole.length;
+      const cut = cutLines(whole.subarray(offset, Math.min(end, whole.length)), { ...reading, isCutting, isEnd });
+      found.push(...cut.lines.map(({ text }) => text));
+      offset += cut.bytes;
+      isCutting = cut.isCutting;
+      if (isEnd) break;
+    }
+    assert.deepEqual(found, expected, `in steps of ${step}`);
+  }
+});
+
+test("a line is not cut inside a character", () => {
+  const buffer = Buffer.from(`${"x".repeat(lineBytesMax - 1)}äää\n`);
+  assert.deepEqual(texts(buffer), ["x".repeat(lineBytesMax - 1)]);
+});
+
+test("frames name the run of a line, where the runtime writes them", () => {
+  const id = "0c44b97c-22ba-4da0-b9eb-8a9b60fc66be";
+  const buffer = Buffer.from(`\x1e${id}\x1fin a run\n\x1e\x1f\x1eodd\nplain\n\x1eno end\n\x1e<script>\x1fx\n`);
+  assert.deepEqual(cutLines(buffer, { ...reading, hasFrames: true }).lines, [
+    { runId: id, text: "in a run" },
+    { runId: null, text: "\x1eodd" },
+    { runId: null, text: "plain" },
+    { runId: null, text: "\x1eno end" },
+    { runId: null, text: "\x1e<script>\x1fx" },
+  ]);
+  assert.equal(texts(buffer)[0], `\x1e${id}\x1fin a run`);
+});

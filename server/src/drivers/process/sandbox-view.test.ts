@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isWithin, mountTable, type SandboxView } from "./sandbox-view.ts";
+
+const ground = { systemFolders: ["/usr", "/opt"], isUserOwned: false };
+const view: SandboxView = {
+  stagingDir: "/data/r/root",
+  readOnly: ["/data/venv"],
+  writable: ["/data/r/home"],
+  temporaryDir: "/data/r/tmp",
+  hidden: ["/data"],
+};
+const targets = (given: SandboxView): string[] =>
+  mountTable(given, ground)
+    .trimEnd()
+    .split("\n")
+    .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length));
+
+test("the table shows the system, what is named and nothing else", () => {
+  const expected = [
+    "",
+    "/usr",
+    "/opt",
+    "/sys",
+    "/dev",
+    "/dev/pts",
+    "/dev/shm",
+    "/proc",
+    "/tmp",
+    "/var/tmp",
+    "/data/venv",
+    "/data/r/home",
+  ];
+  assert.deepEqual(targets(view), expected);
+});
+
+test("a hidden folder inside a system folder is covered before what is shown of it", () => {
+  const found = targets({
+    ...view,
+    hidden: ["/opt/slipway/data"],
+    readOnly: ["/opt/slipway/data/venv", "/opt/python"],
+  });
+  assert.ok(found.includes("/opt/slipway/data"));
+  assert.ok(found.indexOf("/opt/slipway/data") < found.indexOf("/opt/slipway/data/venv"));
+  assert.ok(!found.includes("/opt/python"), "what the system's folders show already is not shown again");
+});
+
+test("a folder comes before what lies in it", () => {
+  const found = targets({ ...view, writable: ["/data/a/b/c", "/data/a"], readOnly: ["/data/a/b"] });
+  assert.deepEqual(found.slice(-3), ["/data/a", "/data/a/b", "/data/a/b/c"]);
+});
+
+test("blanks and other signs of the table in a path stay part of the path", () => {
+  const table = mountTable({ ...view, writable: ["/data/a b\\c#d"] }, ground);
+  assert.ok(table.includes("/data/a\\040b\\134c\\043d "));
+  assert.equal(table.split("\n").at(-1), "");
+});
+
+test("a path lies in a folder by whole names", () => {
+  assert.ok(isWithin("/a/b", "/a"));
+  assert.ok(isWithin("/a", "/a"));
+  assert.ok(isWithin("/a", "/"));
+  assert.ok(!isWithin("/ab", "/a"));
+});
