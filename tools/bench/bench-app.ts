@@ -38,7 +38,7 @@ export const benchRoute: Route = Object.freeze({
   appName,
   disableAuth: false,
   live: { releaseId, buildId: "00000000-0000-4000-8000-000000000002" as BuildId, settings },
-  latestBuild: { status: "success", reason: null },
+  latestBuild: { status: "success" as const, reason: null },
 });
 
 /** Its one replica, which is the benchmark's upstream. */

@@ -1,0 +1,81 @@
+// Which fields of a request reach the replica, and what the proxy reads from them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Fault } from "#lib/fault.ts";
+import { fieldKind } from "./fields.ts";
+import { forwardedLines, readRequestFields, RequestFields } from "./request-head.ts";
+
+function read(lines: readonly string[], keepsAuthorization = false): RequestFields {
+  const raw = lines.flatMap((line) => line.split(/: ?/));
+  const fields = readRequestFields(raw, keepsAuthorization);
+  assert.ok(fields instanceof RequestFields, fields instanceof Fault ? fields.message : "");
+  return fields;
+}
+
+test("names are known in any letter case", () => {
+  for (const name of ["Transfer-Encoding", "transfer-encoding", "TRANSFER-ENCODING", "tRaNsFeR-eNcOdInG"]) {
+    assert.equal(fieldKind(name), "transfer-encoding");
+  }
+  assert.equal(fieldKind("TE"), "te");
+  assert.equal(fieldKind(""), "pass");
+  assert.equal(fieldKind("content-lengthy"), "pass");
+  assert.equal(fieldKind("x".repeat(10_000)), "pass");
+});
+
+test("fields of one connection stay behind, all others pass in their order", () => {
+  const fields = read([
+    "Host: a.test",
+    "Connection: keep-alive, X-Private",
+    "Keep-Alive: timeout=5",
+    "X-One: 1",
+    "Proxy-Authorization: Basic x",
+    "TE: trailers",
+    "Upgrade: h2c",
+    "HTTP2-Settings: x",
+    "x-private: 2",
+    "Cookie: a=b",
+    "cookie: c=d",
+    "X-One: 3",
+  ]);
+  assert.equal(fields.passed, "Host: a.test\r\nX-One: 1\r\nCookie: a=b\r\ncookie: c=d\r\nX-One: 3\r\n");
+  assert.equal(fields.takesTrailers, true);
+});
+
+test("a Connection field cannot take out how long the body is or where the call goes", () => {
+  const fields = read(["Connection: host, content-length, transfer-encoding", "Host: a.test", "Content-Length: 5"]);
+  assert.equal(fields.passed, "Host: a.test\r\n");
+  assert.equal(fields.contentLength, 5);
+});
+
+test("the platform's token is not handed to the app, the caller's own to an open app is", () => {
+  const lines = ["Authorization: Bearer secret", "Host: a.test"];
+  assert.equal(read(lines).passed, "Host: a.test\r\n");
+  assert.equal(read(lines).authorization, "Bearer secret");
+  assert.equal(read(lines, true).passed, "Authorization: Bearer secret\r\nHost: a.test\r\n");
+});
+
+test("a client's own X-Request-Id is not passed on", () => {
+  assert.equal(read(["X-Request-Id: mine"]).passed, "");
+});
+
+test("a transfer coding other than chunked is refused", () => {
+  for (const value of ["gzip, chunked", "identity", "chunked, chunked"]) {
+    const fields = readRequestFields(["Transfer-Encoding", value], false);
+    assert.ok(fields instanceof Fault && fields.code === "malformed");
+  }
+  assert.equal(read(["transfer-encoding: Chunked"]).isChunked, true);
+});
+
+test("what proxies before say about the client is passed on only when they are trusted", () => {
+  const lines = ["Host: a.test", "X-Forwarded-For: 9.9.9.9", "X-Forwarded-Proto: https", "X-Forwarded-Host: b.test"];
+  const fields = read([...lines, "Forwarded: for=9.9.9.9"]);
+  assert.equal(fields.passed, "Host: a.test\r\n");
+  assert.equal(
+    forwardedLines(fields, "10.0.0.1", false),
+    "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n",
+  );
+  assert.equal(
+    forwardedLines(fields, "10.0.0.1", true),
+    "X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n",
+  );
+});

@@ -1,0 +1,92 @@
+// From the target of a request to the app that it is for and what its replica is asked for.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { Fault } from "#lib/fault.ts";
+import { isCallPath, originForm, readTarget } from "./target.ts";
+
+function read(url: string) {
+  const target = readTarget(originForm(url));
+  return target instanceof Fault ? `${target.code}: ${target.message}` : target;
+}
+
+function pathOf(url: string): string {
+  const target = read(url);
+  return typeof target === "string" ? target : target.path;
+}
+
+test("project, app and the rest of the path are told apart", () => {
+  assert.deepEqual(read("/v4/p-1/hello/run"), {
+    projectId: "p-1",
+    appName: "hello",
+    path: "/run",
+    isAsync: false,
+    webhookEndpoint: null,
+  });
+  assert.equal(pathOf("/v4/p-1/hello"), "/");
+  assert.equal(pathOf("/v4/p-1/hello/"), "/");
+  assert.equal(pathOf("/v4/p-1/hello?a=1"), "/?a=1");
+  assert.equal(pathOf("/v4/p-1/hello/chat/completions?a=1&b"), "/chat/completions?a=1&b");
+});
+
+test("slashes before the app's own path count as one, its own stay", () => {
+  assert.equal(pathOf("//v4//p-1///hello////run"), "/run");
+  assert.equal(pathOf("/v4/p-1/hello/a//b///"), "/a//b///");
+});
+
+test("scheme and host of a client that speaks to a proxy are left out", () => {
+  assert.equal(pathOf("http://example.test:7070/v4/p-1/hello/run?x=http://y/"), "/run?x=http://y/");
+  assert.equal(originForm("HTTPS://example.test"), "");
+});
+
+test("the rest is kept byte for byte", () => {
+  const rest = "/%2F%2e%2E/../a%20b+c;d=e:@!$&'()*,~|^`{}\"<>\\";
+  assert.equal(pathOf(`/v4/p-1/hello${rest}?%61sync=true&q=%zz#f`), `${rest}?%61sync=true&q=%zz#f`);
+});
+
+test("a path that names no app is not found", () => {
+  for (const url of ["/v4/", "/v4", "/v4/p-1", "/v4//", "/v4/p-1/", "/v4/?p-1/hello"]) {
+    assert.match(String(read(url)), /^not_found: /, url);
+  }
+});
+
+test("only what begins with /v4/ is a call", () => {
+  for (const url of ["/v4/p/a/run", "//v4/p/a", "/v4", "http://host/v4/p/a"])
+    assert.ok(isCallPath(originForm(url)), url);
+  for (const url of ["/v2/v4/", "/v40/p/a", "/", "/healthz", "*", "v4/p/a"])
+    assert.ok(!isCallPath(originForm(url)), url);
+});
+
+test("async and webhookEndpoint are the platform's, in any place, and are not passed on", () => {
+  const target = read("/v4/p-1/hello/run?a=1&async=true&b=%20&webhookEndpoint=https%3A%2F%2Fx.test%2F%3Fy%3D1&c");
+  assert.deepEqual(target, {
+    projectId: "p-1",
+    appName: "hello",
+    path: "/run?a=1&b=%20&c",
+    isAsync: true,
+    webhookEndpoint: "https://x.test/?y=1",
+  });
+  assert.equal(pathOf("/v4/p-1/hello/run?async=False"), "/run");
+});
+
+test("names that only hold those words are passed on", () => {
+  assert.equal(pathOf("/v4/p-1/hello/run?asynchronous=1&my_async=2"), "/run?asynchronous=1&my_async=2");
+});
+
+test("an async that is neither true nor false is refused and named", () => {
+  for (const value of ["", "1", "yes", "tru", "true%20"]) {
+    assert.equal(read(`/v4/p-1/hello/run?async=${value}`), `invalid: async must be true or false; given: "${value}"`);
+  }
+  assert.match(String(read("/v4/p-1/hello/run?async=true&async=false")), /^invalid: async is given twice/);
+  assert.match(String(read("/v4/p-1/hello/run?webhookEndpoint=%E0%A4%A")), /^invalid: webhookEndpoint must be/);
+  assert.match(String(read("/v4/p-1/hello/run?webhookEndpoint=a&webhookEndpoint=b")), /^invalid: webhookEndpoint is/);
+});
+
+test("whatever follows the app's name reaches the replica unchanged", () => {
+  const rest = fc.string({ unit: fc.constantFrom(..."abc/%.?&=~+;:@#") }).filter((text) => !text.startsWith("/"));
+  fc.assert(
+    fc.property(rest, (text) => {
+      assert.equal(pathOf(`/v4/p-1/hello/${text}`), `/${text}`);
+    }),
+  );
+});
