@@ -1,3 +1,4 @@
+// Which arguments of a start command are taken for the port, and which are left alone.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { replacePort } from "./entrypoint-port.ts";

@@ -1,3 +1,4 @@
+// The sentences that owners of apps read when a replica has ended.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exitSummary, type ExitFacts } from "./exit-reason.ts";

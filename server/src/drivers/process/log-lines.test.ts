@@ -1,3 +1,4 @@
+// Output cut into lines: whole however it is read, bounded, and with the runs that lines belong to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cutLines, lineBytesMax } from "./log-lines.ts";

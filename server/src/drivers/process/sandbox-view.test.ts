@@ -1,3 +1,4 @@
+// The mount table of a sandbox: what is shown, what is covered, in which order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isWithin, mountTable, type SandboxView } from "./sandbox-view.ts";
