@@ -1,5 +1,5 @@
 // Documents that list things are held to the things: dependencies, decisions, the rules that STYLE.md says a machine keeps,
-// and links between documents.
+// the commands that they name, and links between documents.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -58,4 +58,13 @@ test("links between documents lead somewhere", () => {
       assert.ok(existsSync(join(projectDir, dirname(path), target)), `${path} links to ${target}, which is not there`);
     }
   }
+});
+
+test("every script that a document tells to run is there", () => {
+  const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: Readonly<Record<string, string>> };
+  const named = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+    [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map((match) => ({ path, name: match[1] ?? match[2] })),
+  );
+  assert.ok(named.length > 4);
+  for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
 });
