@@ -191,3 +191,19 @@ test("folders that an app locked are removed with the replica", { skip }, async 
   await driver.forget(spec.replicaId);
   assert.deepEqual(await ground.remains(), []);
 });
+
+test("an app gets variables of every name that a secret may have, with any value", { skip }, async (t) => {
+  const given: Record<string, string> = {
+    plain: "one",
+    "with-dash": 'two "quoted" $HOME `x` \\n',
+    "with.dot": "three\nlines\t# and 'more'",
+    UID: "four",
+    "0digit": "",
+  };
+  const code =
+    "result = {name: value for name, value in os.environ.items() if name in " +
+    JSON.stringify(Object.keys(given)) +
+    " or 'carried' in name}";
+  const { value } = await runInside(t, code, () => given);
+  assert.deepEqual(value, given);
+});

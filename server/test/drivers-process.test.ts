@@ -226,8 +226,8 @@ function environments(sandbox: Sandbox): void {
 
   it("refuses variables that no process can be given, and names them", async (t) => {
     const { ground, driver } = await stage(t, { sandbox });
-    const spec = replicaSpec({ artifact: ground.artifact({}), environment: { "not-a-name": "1" } });
-    await assert.rejects(driver.start(spec, live), /variable "not-a-name" cannot be set: names of variables have/);
+    const spec = replicaSpec({ artifact: ground.artifact({}), environment: { "not a name": "1" } });
+    await assert.rejects(driver.start(spec, live), /variable "not a name" cannot be set: names of variables have/);
     const huge = replicaSpec({ artifact: ground.artifact({}), environment: { BIG: "x".repeat(200_000) } });
     await assert.rejects(driver.start(huge, live), /variables are too large/);
   });

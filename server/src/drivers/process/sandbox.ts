@@ -35,9 +35,12 @@ export const sandboxFailedCode = 125;
 
 /** The environment of the tools that set the sandbox up. */
 const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
-/** Names that a shell owns; a program cannot be given them. */
+/** Names that a shell owns. */
 const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH_VERSINFO|_)$/;
-const variableForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** Names that a shell can set. */
+const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** Names that secrets may have. */
+const variableForm = /^[A-Za-z0-9_.-]+$/;
 /** Processes and threads of one project's user together, so that a fork bomb ends there. */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
@@ -52,8 +55,7 @@ export function projectUser(projectId: ProjectId): number {
 
 /** Why a variable of this name cannot be given to a program, as the end of a sentence; null when it can. */
 export function variableRefusal(name: string): string | null {
-  if (!variableForm.test(name)) return "names of variables have letters, digits and underscores and no digit first";
-  return shellNames.test(name) ? "the shell keeps this name for itself" : null;
+  return variableForm.test(name) ? null : 'names of variables have letters, digits, "_", "." and "-"';
 }
 
 /** The command that runs `run.command` in the sandbox. Pure; variables that `variableRefusal` refuses are left out. */
@@ -94,7 +96,19 @@ const processLimit = `ulimit -p ${processesMax} 2>/dev/null || ulimit -u ${proce
 
 /** Runs without rights already: gives the program its variables, which were carried under other names, and becomes it. */
 function insideScript(names: readonly string[]): string {
-  const exports = names.map((name, index) => `export ${name}="$carried_${index}"; unset carried_${index}`);
+  const carried = names.map((name, index) => ({ name, carrier: `carried_${index}` }));
+  const isPlain = ({ name }: { name: string }): boolean => shellForm.test(name) && !shellNames.test(name);
+  const exports = carried.filter(isPlain).map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";
-  return ['cd "$1" || exit 126', "shift", unset, ...exports, 'exec "$@"'].join("\n");
+  return ['cd "$1" || exit 126', "shift", unset, ...exports, become(carried.filter((one) => !isPlain(one)))].join("\n");
+}
+
+/** A shell cannot set variables of these names; `env` can. It takes the values from its environment, so no process list shows them. */
+function become(odd: readonly { readonly name: string; readonly carrier: string }[]): string {
+  if (odd.length === 0) return 'exec "$@"';
+  const words = [
+    ...odd.map(({ carrier }) => `-u ${carrier}`),
+    ...odd.map(({ name, carrier }) => `${name}=\${${carrier}}`),
+  ];
+  return `exec /usr/bin/env -S '${words.join(" ")}' "$@"`;
 }
