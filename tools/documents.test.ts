@@ -63,7 +63,10 @@ test("links between documents lead somewhere", () => {
 test("every script that a document tells to run is there", () => {
   const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: Readonly<Record<string, string>> };
   const named = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
-    [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map((match) => ({ path, name: match[1] ?? match[2] })),
+    [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map((match) => ({
+      path,
+      name: match[1] ?? match[2],
+    })),
   );
   assert.ok(named.length > 4);
   for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
