@@ -207,3 +207,44 @@ test("an app gets variables of every name that a secret may have, with any value
   const { value } = await runInside(t, code, () => given);
   assert.deepEqual(value, given);
 });
+
+test("a folder that one app hands to another leads no further than what both see anyway", { skip }, async (t) => {
+  const ground = new ProcessGround({ sandbox });
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    await driver.close();
+    await ground.close();
+  });
+  const name = `\\0slipway-test-${process.pid}`;
+  const common = `import array, json, os, socket\nunix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n`;
+  const giver = `${common}unix.bind("${name}")
+unix.listen(1)
+print("listening", flush=True)
+taker = unix.accept()[0]
+root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+taker.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [root]))])
+taker.recv(1)`;
+  const taker = `${common}unix.connect("${name}")
+given = array.array("i", unix.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
+os.fchdir(given)
+print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1, 12)]), flush=True)`;
+  const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
+    const artifact = ground.artifact({ "app.py": code });
+    const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
+    const spec = { ...made, projectId: projectId as ReplicaSpec["projectId"] };
+    await driver.start(spec, live);
+    return spec;
+  };
+  const one = await start(giver, "p-0000000a");
+  await sink.line(one.replicaId, "listening");
+  const other = await start(taker, "p-0000000b");
+  await sink.told("exited", other.replicaId);
+  const line = sink.texts(other.replicaId).find((text) => text.startsWith("RESULT "));
+  assert.ok(line !== undefined, sink.texts(other.replicaId).join("\n"));
+  const seen = JSON.parse(line.slice("RESULT ".length)) as string[][];
+  assert.ok(sandbox.kind === "namespaces");
+  const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));
+  for (const names of seen) assert.deepEqual(names, [...tops, "proc", "view"].sort());
+});

@@ -18,21 +18,10 @@ const targets = (given: SandboxView): string[] =>
     .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length));
 
 test("the table shows the system, what is named and nothing else", () => {
-  const expected = [
-    "",
-    "/usr",
-    "/opt",
-    "/sys",
-    "/dev",
-    "/dev/pts",
-    "/dev/shm",
-    "/proc",
-    "/tmp",
-    "/var/tmp",
-    "/data/venv",
-    "/data/r/home",
-  ];
-  assert.deepEqual(targets(view), expected);
+  const inView = ["", "/usr", "/opt", "/sys", "/dev", "/dev/pts", "/dev/shm", "/proc", "/tmp", "/var/tmp"];
+  const named = ["/data/venv", "/data/r/home"];
+  const aroundView = ["", "/usr", "/opt", "/proc"];
+  assert.deepEqual(targets(view), [...aroundView, ...[...inView, ...named].map((path) => `/view${path}`)]);
 });
 
 test("a hidden folder inside a system folder is covered before what is shown of it", () => {
@@ -41,14 +30,15 @@ test("a hidden folder inside a system folder is covered before what is shown of 
     hidden: ["/opt/slipway/data"],
     readOnly: ["/opt/slipway/data/venv", "/opt/python"],
   });
-  assert.ok(found.includes("/opt/slipway/data"));
-  assert.ok(found.indexOf("/opt/slipway/data") < found.indexOf("/opt/slipway/data/venv"));
-  assert.ok(!found.includes("/opt/python"), "what the system's folders show already is not shown again");
+  assert.ok(found.includes("/opt/slipway/data"), "around the view too");
+  assert.ok(found.includes("/view/opt/slipway/data"));
+  assert.ok(found.indexOf("/view/opt/slipway/data") < found.indexOf("/view/opt/slipway/data/venv"));
+  assert.ok(!found.includes("/view/opt/python"), "what the system's folders show already is not shown again");
 });
 
 test("a folder comes before what lies in it", () => {
   const found = targets({ ...view, writable: ["/data/a/b/c", "/data/a"], readOnly: ["/data/a/b"] });
-  assert.deepEqual(found.slice(-3), ["/data/a", "/data/a/b", "/data/a/b/c"]);
+  assert.deepEqual(found.slice(-3), ["/view/data/a", "/view/data/a/b", "/view/data/a/b/c"]);
 });
 
 test("blanks and other signs of the table in a path stay part of the path", () => {

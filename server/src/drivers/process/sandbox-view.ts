@@ -1,9 +1,15 @@
 // Which folders a sandboxed program sees, and the mount table that shows them: the system's own folders, read-only,
 // and what is named; all else (other apps, the platform's data, homes) is not there at all. Pure.
 
+/**
+ * Where the view lies in the root of the run's namespace. Around it are only the system's own folders: a program that
+ * another sandbox hands a folder to can climb from there to that root, and must find nothing.
+ */
+export const viewPlace = "/view";
+
 /** What a program may see. All paths are absolute folders that exist; a folder is seen at its own place. */
 export type SandboxView = {
-  /** An empty folder of this run alone; the view is put together there, and it stays empty for everybody else. */
+  /** An empty folder of this run alone; all is put together there, and it stays empty for everybody else. */
   readonly stagingDir: string;
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
@@ -30,9 +36,9 @@ export type SandboxGround = {
 /** Room for what a program puts into shared memory (multiprocessing, PyTorch's loaders): half of the memory is the kernel's default. */
 const sharedMemoryOptions = "mode=1777,nosuid,nodev";
 
-/** The mount table in the form of fstab(5) that turns `view.stagingDir` into the program's root. Order matters. */
+/** The mount table in the form of fstab(5) that turns `viewPlace` of `view.stagingDir` into the program's root. Order matters. */
 export function mountTable(view: SandboxView, ground: SandboxGround): string {
-  const root = view.stagingDir;
+  const root = view.stagingDir + viewPlace;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isWithin(path, folder));
   const isSystem = (path: string): boolean => ground.systemFolders.some((folder) => isWithin(path, folder));
   const shown = [
@@ -43,20 +49,32 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
   ];
   // A folder before what lies in it: the later mount would else be covered.
   shown.sort((a, b) => a.at.length - b.at.length);
+  const covers = view.hidden.filter(isSystem);
+  const system = (at: string): string[] => [
+    ...ground.systemFolders.map((path) => bind(path, at + path, "ro,").text),
+    ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
+  ];
   return [
-    line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev"),
-    ...ground.systemFolders.map((path) => bind(path, root + path, "ro,").text),
+    // The tools that set the sandbox up run there.
+    line("tmpfs", view.stagingDir, "tmpfs", "mode=755,size=1m,nosuid,nodev"),
+    ...system(view.stagingDir),
+    proc(view.stagingDir),
+    line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
+    ...system(root),
     bind("/sys", `${root}/sys`, "ro,").text,
     bind("/dev", `${root}/dev`, "").text,
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
     line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions),
-    line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir"),
-    ...view.hidden.filter(isSystem).map((path) => line("tmpfs", root + path, "tmpfs", "mode=755,size=1m")),
+    proc(root),
     bind(view.temporaryDir, `${root}/tmp`, "").text,
     bind(view.temporaryDir, `${root}/var/tmp`, "").text,
     ...shown.map(({ text }) => text),
     ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at, "").text),
   ].join("");
+}
+
+function proc(root: string): string {
+  return line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir");
 }
 
 /** True when `path` is `folder` or lies in it. */

@@ -1,8 +1,8 @@
 // Runs a program that is not trusted (an app, the commands of its build) in namespaces of its own: it sees the system
 // read-only, the folders of its `SandboxView`, its own processes and nothing else, as a user without any right.
-// Only what every Debian has is used: unshare, mount, chroot and setpriv of util-linux and coreutils, and sh.
+// Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
-import { mountTable, type SandboxGround, type SandboxView } from "./sandbox-view.ts";
+import { mountTable, viewPlace, type SandboxGround, type SandboxView } from "./sandbox-view.ts";
 
 /** What this machine lets us do; made by `detectSandbox`. */
 export type Sandbox =
@@ -74,11 +74,22 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
   }
-  const script = `table=$1\nroot=$2\nshift 2\n${before}${mountAll}${sandbox.isUserOwned ? "" : processLimit}${limits}${start}`;
+  const script = `table=$1\nroot=$2\nshift 2\n${before}${sandbox.isUserOwned ? "" : processLimit}${limits}${mountAll}${start}`;
   const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
   if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
   const root = run.view.stagingDir;
-  const shell = ["sh", "-c", script, "sh", mountTable(run.view, sandbox), root, "chroot", root, ...drop, ...inside];
+  const shell = [
+    "sh",
+    "-c",
+    script,
+    "sh",
+    mountTable(run.view, sandbox),
+    root,
+    "chroot",
+    viewPlace,
+    ...drop,
+    ...inside,
+  ];
   return { file: "unshare", args: [...namespaceOptions(sandbox.isUserOwned), ...shell], environment };
 }
 
@@ -88,8 +99,13 @@ function namespaceOptions(isUserOwned: boolean): string[] {
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 
-/** `mount` reads tables from files only; this one lies below the mount that it makes, so the program never sees it. */
-const mountAll = `printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" || exit ${sandboxFailedCode}\n`;
+/**
+ * `mount` reads tables from files only; this one lies below the mount that it makes, so the program never sees it. The
+ * machine's own root is then taken out of the namespace. `chroot` goes on hiding what is left: the kernel also refuses
+ * namespaces to whoever lives in one, which pivoting alone would allow.
+ */
+const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" && mkdir "$root/old" && cd "$root" &&
+pivot_root . old && umount -l /old && rmdir /old; } || exit ${sandboxFailedCode}\n`;
 /** No core dumps; as many open files as allowed, but not without end. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
 const processLimit = `ulimit -p ${processesMax} 2>/dev/null || ulimit -u ${processesMax}\n`;
