@@ -46,7 +46,7 @@ class Call:
             self.task = self.service.loop.create_task(self._run_async())
         else:
             context = copy_context()
-            self.service.workers.submit(lambda: context.run(self._run_sync))
+            self.service.workers.submit(lambda: context.run(self._run_sync), self._fail_in_thread)
 
     def give_up(self) -> None:
         """The replica ends before the call does: the caller is told, and the call left behind."""
@@ -93,7 +93,14 @@ class Call:
             status, body = self._success(result, elapsed)
         except BaseException as error:  # Also SystemExit: sys.exit() in a function must not end the replica.
             self.mark.leave()
-            status, body = self._failure(error)
+            self._fail_in_thread(error)
+            return
+        app_log.end_run(self.run_id)
+        self._on_loop(self._finish, status, body)
+
+    def _fail_in_thread(self, error: BaseException) -> None:
+        """Answers with what the function raised; also called for an interruption that strikes while that is done."""
+        status, body = self._failure(error)
         app_log.end_run(self.run_id)
         self._on_loop(self._finish, status, body)
 
@@ -138,7 +145,7 @@ class Call:
         elif is_iterator(result):
             self.task = None
             context = copy_context()
-            self.service.workers.submit(lambda: context.run(self._stream_in_thread, result))
+            self.service.workers.submit(lambda: context.run(self._stream_in_thread, result), self._fail_in_thread)
         else:
             status, body = self._success(result, perf_counter() - started)
             self._end_log()
@@ -153,9 +160,7 @@ class Call:
             self._on_loop(self._finish_stream)
         except BaseException as error:
             self.mark.leave()
-            status, body = self._failure(error)
-            app_log.end_run(self.run_id)
-            self._on_loop(self._finish, status, body)
+            self._fail_in_thread(error)
 
     def _fail_on_loop(self, error: BaseException) -> None:
         if isinstance(error, (asyncio.CancelledError, GeneratorExit)) and self.exchange.gone:

@@ -33,6 +33,12 @@ def let_go_after_fork(sources: list) -> None:
         for number, handler in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
             if is_servers(signal.getsignal(number)):
                 signal.signal(number, handler)
+        try:
+            let_go()
+        finally:
+            after_fork()
+
+    def let_go() -> None:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for source in list(sources):
             for fd in source():
@@ -40,7 +46,6 @@ def let_go_after_fork(sources: list) -> None:
                 if fd >= 0:
                     os.dup2(nothing, fd, inheritable=False)
         os.close(nothing)
-        after_fork()
 
     def is_servers(handler) -> bool:
         """Whether a handler is the runtime's, or what asyncio installs beside its own; else it is the app's."""

@@ -25,8 +25,12 @@ class Workers:
         self._idle = 0  # Threads that wait for a job and have none promised.
         self._backlog = 0  # Jobs that no thread is promised to.
 
-    def submit(self, job) -> None:
-        """Has job() called in a thread; what it raises is dropped, so it must report its own failures."""
+    def submit(self, job, lost=None) -> None:
+        """Has job() called in a thread.
+
+        A job reports its own failures; lost(error) is called for what it raises all the same, which only an
+        interruption does that strikes while the job is dealing with another error.
+        """
         with self._lock:
             spawn = False
             if self._idle:
@@ -36,16 +40,19 @@ class Workers:
                 spawn = True
             else:
                 self._backlog += 1
-        self._jobs.put(job)
+        self._jobs.put((job, lost))
         if spawn:
             threading.Thread(target=self._work, name="slipway-call", daemon=True).start()
 
     def _work(self) -> None:
         while True:
+            job, lost = self._jobs.get()
             try:
-                self._jobs.get()()
-            except BaseException:
-                pass  # An interruption that came a moment too late; jobs themselves do not raise.
+                job()
+            except BaseException as error:
+                if lost is not None:
+                    lost(error)
+            del job, lost  # A thread that waits must not keep the last call's arguments alive.
             with self._lock:
                 if self._backlog:
                     self._backlog -= 1
@@ -61,7 +68,7 @@ class Interruptible:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: int | None = None
-        self._fired = False
+        self._fired = False  # One interruption is all that a run gets.
 
     def enter(self) -> None:
         """Called in the thread before the function."""
@@ -69,11 +76,18 @@ class Interruptible:
             self._thread = threading.get_ident()
 
     def leave(self) -> None:
-        """Called in the thread after the function; an interruption that has not struck yet is taken back."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-            if self._fired and thread is not None:
-                raise_in_thread(thread, None)
+        """Called in the thread after the function, perhaps twice; raises Interrupted if that strikes on the way in.
+
+        Once it has returned, no interruption strikes any more.
+        """
+        while True:
+            try:
+                with self._lock:
+                    self._thread = None
+                let_pending_strike()
+                return
+            except Interrupted:
+                continue
 
     def interrupt(self) -> bool:
         """Raises Interrupted in the function at its next Python instruction; False when it is not running.
@@ -87,9 +101,12 @@ class Interruptible:
             return raise_in_thread(self._thread, Interrupted)
 
 
-def raise_in_thread(thread: int, kind) -> bool:
-    """Sets (kind) or clears (None) the exception that the thread of that ident raises next; False if it is gone."""
+def let_pending_strike() -> None:
+    """Does nothing; but a thread looks for an exception that another has set when it enters a Python function."""
+
+
+def raise_in_thread(thread: int, kind: type) -> bool:
+    """Has the thread of that ident raise `kind` at its next Python instruction; False if there is no such thread."""
     import ctypes
 
-    target = ctypes.py_object(kind) if kind is not None else None
-    return ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target) == 1
+    return ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind)) == 1

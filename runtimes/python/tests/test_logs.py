@@ -138,24 +138,33 @@ class StreamTest(unittest.TestCase):
         self.assertEqual(data[0], (b"x" * 99999 + b"\n") * 10)
 
     def test_never_mixes_lines_of_threads(self):
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)  # So that many a write takes only a part of its lines.
+        data = []
+
         def work(name):
             chance = random.Random(name)
             current_run.set("run%d" % name)
-            for _ in range(300):
-                text = "%d:%s" % (name, "ab" * chance.randint(0, 50))
+            for _ in range(100):
+                text = "%d:%s" % (name, "ab" * chance.randint(0, 20000))
                 cut = chance.randint(0, len(text))
-                self.stream.write(text[:cut])
-                self.stream.write(text[cut:] + "\n")
+                stream.write(text[:cut])
+                stream.write(text[cut:] + "\n")
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        lines = self.written().decode()[:-1].split("\n")
-        self.assertEqual(len(lines), 2400)
+        with io.TextIOWrapper(os.fdopen(write_end, "wb")) as original, os.fdopen(read_end, "rb") as source:
+            stream = LogStream(original)
+            threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+            reader = threading.Thread(target=lambda: data.append(source.read()))
+            for thread in threads + [reader]:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            original.close()
+            reader.join()
+        lines = data[0].decode()[:-1].split("\n")
+        self.assertEqual(len(lines), 800)
         for line in lines:
-            self.assertTrue(re.match("^\x1erun(\\d)\x1f\\1:(ab)*$", line), line)
+            self.assertTrue(re.match("^\x1erun(\\d)\x1f\\1:(ab)*$", line), line[:50])
 
 
 class ReplicaTest(unittest.TestCase):

@@ -63,9 +63,11 @@ class StartingTest(unittest.TestCase):
         clients[3].send(b"NONSENSE\r\n\r\n")
         clients[4].send(request("GET", "/_slipway/ready")[:-2])
         self.assertEqual(replica.get("/_slipway/ready").status, 503)
+        clients[1].send(call[20:30])
+        self.assertEqual(replica.get("/_slipway/ready").status, 503)
         open(replica.path("go"), "w").close()
         replica.report()
-        clients[1].send(call[20:])
+        clients[1].send(call[30:])
         clients[4].send(b"\r\n")
         self.assertEqual([clients[index].answer().result for index in (0, 1, 2, 2)], ["early"] * 4)
         self.assertEqual(clients[3].answer().status, 400)
@@ -200,24 +202,42 @@ class SettingTest(unittest.TestCase):
                 self.assertTrue(client.recv(1000).startswith(b"HTTP/1.1 200"))
 
     def test_starts_without_a_ready_descriptor_or_with_a_useless_one(self):
-        for fd in (None, "99", "x"):
+        for fd in (None, "99", "x", "1"):
+            port = free_port()
             with tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(folder, "main.py"), "w") as out:
                     out.write("def run(): return 1")
-                environ = dict(os.environ, SLIPWAY_LISTEN="127.0.0.1:0")
+                environ = dict(os.environ, SLIPWAY_LISTEN="127.0.0.1:%d" % port)
                 if fd is not None:
                     environ["SLIPWAY_READY_FD"] = fd
-                command = [sys.executable, os.path.join(RUNTIME, "start.py")]
-                process = subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.PIPE)
+                process = subprocess.Popen([sys.executable, os.path.join(RUNTIME, "start.py")], cwd=folder, env=environ)
                 try:
-                    line = process.stderr.readline().decode() if fd != "99" else ""
-                    if line:
-                        self.assertIn("listening on port", line)
-                        with Client(int(line.split()[-1])) as client:
-                            self.assertEqual(client.call("run").result, 1)
+                    with until(lambda port=port: self.connected(port)) as client:
+                        self.assertEqual(client.call("run").result, 1)
                 finally:
                     process.kill()
-                    process.communicate()
+                    process.wait()
+
+    def connected(self, port):
+        """A client of that port, or None while nothing listens."""
+        try:
+            return Client(port)
+        except ConnectionRefusedError:
+            return None
+
+    def test_says_which_port_it_took_when_nobody_could_know(self):
+        with tempfile.TemporaryDirectory() as folder:
+            open(os.path.join(folder, "main.py"), "w").close()
+            environ = dict(os.environ, SLIPWAY_LISTEN="127.0.0.1:0")
+            command = [sys.executable, os.path.join(RUNTIME, "start.py")]
+            process = subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.PIPE)
+            try:
+                line = process.stderr.readline().decode()
+                self.assertIn("listening on port", line)
+                Client(int(line.split()[-1])).close()
+            finally:
+                process.kill()
+                process.communicate()
 
 
 class SurroundingsTest(unittest.TestCase):

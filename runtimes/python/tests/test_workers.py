@@ -1,5 +1,6 @@
 """The thread pool and the interruption of a plain function."""
 
+import sys
 import threading
 import time
 import unittest
@@ -47,9 +48,12 @@ class WorkersTest(unittest.TestCase):
         def leave():
             raise SystemExit(1)
 
+        lost = []
+        workers.submit(leave, lost.append)
         workers.submit(leave)
         workers.submit(finished.set)
         self.assertTrue(finished.wait(support.DEADLINE_SECONDS))
+        self.assertIsInstance(lost[0], SystemExit)
 
 
 class InterruptTest(unittest.TestCase):
@@ -83,30 +87,43 @@ class InterruptTest(unittest.TestCase):
         self.assertFalse(mark.interrupt())
 
     def test_never_strikes_after_the_function_has_ended(self):
-        workers = Workers(1)
-        struck = []
-        for _ in range(300):
-            mark = Interruptible()
-            entered, finished = threading.Event(), threading.Event()
+        marks, within, after = [None], [0], [0]
+        ended = threading.Event()
 
-            def work(mark=mark, entered=entered, finished=finished):
-                try:
-                    mark.enter()
-                    entered.set()
-                    mark.leave()
-                except Interrupted:
-                    mark.leave()
-                    struck.append("inside")
-                finished.set()
+        def interrupts():
+            while not ended.is_set():
+                if marks[0] is not None:
+                    marks[0].interrupt()
 
-            workers.submit(work)
-            entered.wait(support.DEADLINE_SECONDS)
-            mark.interrupt()
-            self.assertTrue(finished.wait(support.DEADLINE_SECONDS))
-        alive = threading.Event()
-        workers.submit(alive.set)
-        self.assertTrue(alive.wait(support.DEADLINE_SECONDS))
-        self.assertEqual(workers._threads, 1)
+        thread = threading.Thread(target=interrupts)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        end = time.monotonic() + 3.0
+        try:
+            thread.start()
+            while within[0] < 30 and time.monotonic() < end:
+                self.run_marked(marks, within, after)
+        finally:
+            ended.set()
+            thread.join()
+            sys.setswitchinterval(interval)
+        self.assertGreaterEqual(within[0], 1)
+        self.assertEqual(after[0], 0)
+
+    def run_marked(self, marks, within, after):
+        """Runs a little function under a new mark; counts whether an interruption struck before or after its end."""
+        mark = marks[0] = Interruptible()
+        left = False
+        try:
+            mark.enter()
+            sum(range(50))
+            mark.leave()
+            left = True
+            for _ in range(50):
+                str(mark)
+        except Interrupted:
+            (after if left else within)[0] += 1
+            mark.leave()
 
 
 if __name__ == "__main__":
