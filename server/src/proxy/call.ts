@@ -201,7 +201,9 @@ export class Call extends AdmittedCall implements ConnectionUser {
   #send(connection: ReplicaConnection): void {
     const { request, path, fields, addedLines, runId } = this.about;
     const { contentLength, isChunked, expectsContinue } = fields;
-    const line = `${request.method ?? "GET"} ${path} HTTP/1.1\r\n${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n`;
+    // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
+    const host = fields.host === undefined ? "Host: app\r\n" : "";
+    const line = `${request.method ?? "GET"} ${path} HTTP/1.1\r\n${host}${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n`;
     if (contentLength <= 0 && !isChunked) {
       connection.write(contentLength === 0 ? `${line}Content-Length: 0\r\n\r\n` : `${line}\r\n`);
       return;

@@ -114,7 +114,7 @@ test("the better of two is far closer to even than one at random", () => {
   const calls = 5_000;
   const random = seeded(42);
   const list = Array.from({ length: count }, () => ({ running: 0, concurrency: 1 }));
-  const blind = new Array<number>(count).fill(0);
+  const blind = Array.from({ length: count }, () => 0);
   for (let call = 0; call < calls; call++) {
     const room = list[choose("random-choice-2", list, { next: 0 }, random)];
     if (room !== undefined) room.running++;

@@ -1,0 +1,118 @@
+// The one listener of the platform: who gets which request, what strangers may not do to it, and how it stops.
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { test } from "node:test";
+import { WebSocket } from "ws";
+import { bedTokens, helloPath, httpReplica, openProxyBed } from "./support/proxy-bed.ts";
+import { until } from "./support/until.ts";
+
+test("calls go to the proxy, everything else to the fallback", async (t) => {
+  const bed = await openProxyBed(t);
+  bed.setReplicas(await httpReplica(t, (request, response) => response.end(`app ${request.url}`)));
+  const ask = async (path: string): Promise<string> => {
+    const client = await bed.connect();
+    client.ask(`GET ${path}`);
+    await client.sees("\r\n\r\n");
+    await until("the body is there", () => /\r\n\r\n./.test(client.text));
+    return client.text.split("\r\n\r\n")[1] ?? "";
+  };
+  assert.match(await ask("/v2/projects"), /fallback \/v2\/projects/);
+  assert.match(await ask("/"), /fallback \//);
+  assert.match(await ask("/v40/x"), /fallback/);
+  assert.match(await ask(`${helloPath}/run`), /app \/run/);
+  assert.match(await ask(`//${helloPath.slice(1)}//run`), /app \/run/);
+  assert.match(await ask(`http://test${helloPath}/run`), /app \/run/);
+});
+
+test("a body that is announced with Expect reaches the fallback too", async (t) => {
+  const bed = await openProxyBed(t);
+  const client = await bed.connect();
+  client.ask("POST /v2/x", ["Expect: 100-continue", "Content-Length: 4"]);
+  await client.sees("HTTP/1.1 100 Continue");
+  client.send("body");
+  await client.sees("fallback /v2/x");
+});
+
+test("what is not HTTP is answered with a reason and closed", async (t) => {
+  const bed = await openProxyBed(t);
+  const asked: [string, RegExp][] = [
+    ["not http at all\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
+    [`GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(40_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
+    ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n\r\n", /^HTTP\/1\.1 400 /],
+  ];
+  for (const [bytes, answer] of asked) {
+    const client = await bed.connect();
+    client.send(bytes);
+    await client.sawEnd();
+    assert.match(client.text, answer);
+  }
+});
+
+test("a stop lets running calls end, takes no new connections, and closes what is idle", async (t) => {
+  const bed = await openProxyBed(t);
+  const answers: ServerResponse[] = [];
+  bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(response)));
+  const idle = await bed.connect();
+  idle.send("GET /fallback HTTP/1.1\r\nHost: x\r\n\r\n");
+  await idle.sees("fallback /fallback");
+  const running = await bed.connect();
+  running.ask(`GET ${helloPath}/run`);
+  await until("the app works on it", () => answers.length === 1);
+  let isClosed = false;
+  const closed = bed.listener.close({ drainMs: 60_000 }).then(() => (isClosed = true));
+  await idle.sawEnd();
+  await assert.rejects(bed.connect());
+  assert.equal(isClosed, false);
+  answers[0]?.end("done");
+  await running.sees("done");
+  await running.sawEnd();
+  await closed;
+});
+
+test("calls that come on an open connection during a stop are served, and their connection is closed", async (t) => {
+  const bed = await openProxyBed(t);
+  const answers: ServerResponse[] = [];
+  bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(response)));
+  const client = await bed.connect();
+  client.ask(`GET ${helloPath}/one`);
+  await until("the app works on it", () => answers.length === 1);
+  const closed = bed.listener.close({ drainMs: 60_000 });
+  client.ask(`GET ${helloPath}/two`);
+  await until("the app works on both", () => answers.length === 2);
+  answers[0]?.end("first");
+  answers[1]?.end("second");
+  await client.sees("second");
+  assert.match(client.text.slice(client.text.indexOf("first")), /Connection: close/);
+  await client.sawEnd();
+  await closed;
+});
+
+test("a stop with no time left ends calls and WebSockets", async (t) => {
+  const bed = await openProxyBed(t, { settings: { runtime: "custom" } });
+  let calls = 0;
+  bed.setReplicas(await httpReplica(t, () => calls++));
+  const client = await bed.connect();
+  client.ask(`GET ${helloPath}/run`);
+  const socket = new WebSocket(`ws://127.0.0.1:${bed.port}${helloPath}/`, {
+    headers: { authorization: `Bearer ${bedTokens.project}` },
+  });
+  socket.on("error", () => undefined);
+  t.after(() => socket.terminate());
+  await until("both run", () => bed.proxy.demandOf(bed.appId).running === 2);
+  await bed.listener.close({ drainMs: 0 });
+  await client.sawEnd();
+  await until("no place is taken", () => bed.proxy.demandOf(bed.appId).running === 0);
+  assert.equal(calls, 2);
+});
+
+test("once the proxy is closed, who waits and who comes is told that the platform is stopping", async (t) => {
+  const bed = await openProxyBed(t);
+  const waiting = bed.call("/run");
+  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  bed.proxy.close();
+  assert.equal((await waiting).status, 503);
+  const response = await bed.call("/run");
+  assert.equal(response.status, 503);
+  assert.match(await response.text(), /stopping/);
+});

@@ -1,0 +1,247 @@
+// The proxy and its listener on a real port, with the tables that it reads in the test's hands, and replicas that are
+// real servers: node's own for well-behaved ones, plain sockets for all others.
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { connect, createServer as createSocketServer, type AddressInfo, type Server, type Socket } from "node:net";
+import type { TestContext } from "node:test";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Caller } from "#accounts/caller.ts";
+import type { Route } from "#apps/routes.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import {
+  appIdOf,
+  type AppId,
+  type BuildId,
+  type ProjectId,
+  type ReleaseId,
+  type ReplicaId,
+  type TokenId,
+} from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { FinishedCall } from "#proxy/finished-call.ts";
+import { Proxy, type ProxyOptions } from "#proxy/proxy.ts";
+import { createListener, type Listener } from "#proxy/server.ts";
+import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
+import { settingsWith } from "./app-settings.ts";
+import { until } from "./until.ts";
+
+/** The project of the bed's app. */
+export const projectId = "p-00000001" as ProjectId;
+/** A token of that project, of another one, of an operator; any other is not valid. */
+export const bedTokens = {
+  project: "good.project.token",
+  foreign: "good.foreign.token",
+  operator: "good.operator.token",
+};
+
+/** A proxy that listens. */
+export type ProxyBed = {
+  readonly port: number;
+  readonly proxy: Proxy;
+  readonly listener: Listener;
+  readonly view: ReplicaView;
+  readonly appId: AppId;
+  /** Apps that the scheduler was asked to look at. */
+  readonly nudged: AppId[];
+  readonly finished: FinishedCall[];
+  /** Makes these ports the app's ready replicas. */
+  setReplicas(...ports: number[]): void;
+  /** Changes the app's route. */
+  setRoute(changes: Partial<Route>): void;
+  /** A call of the app with the project's token. */
+  call(path: string, init?: RequestInit): Promise<Response>;
+  /** A connection of a client that says exactly what it is told. */
+  connect(): Promise<RawClient>;
+};
+
+export type BedOptions = {
+  readonly settings?: Partial<AppSettings>;
+  readonly route?: Partial<Route>;
+  readonly clock?: Clock;
+  readonly limits?: Partial<ProxyOptions["limits"]>;
+  readonly options?: Partial<ProxyOptions>;
+};
+
+/** Opens a bed with the app `hello`, which takes two calls per replica unless told otherwise. */
+export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promise<ProxyBed> {
+  const { clock = systemClock } = bed;
+  const settings = settingsWith({ name: "hello", replicaConcurrency: 2, ...bed.settings });
+  const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
+  const buildId = "00000000-0000-4000-8000-000000000002" as BuildId;
+  const appId = appIdOf(projectId, "hello");
+  let route: Route = {
+    ...{ appId, projectId, appName: "hello", disableAuth: false },
+    live: { releaseId, buildId, settings },
+    latestBuild: { status: "success", reason: null },
+    ...bed.route,
+  };
+  const view = new ReplicaView();
+  const nudged: AppId[] = [];
+  const finished: FinishedCall[] = [];
+  const proxy = new Proxy({
+    routes: { find: (project, name) => (project === projectId && name === "hello" ? route : undefined) },
+    tokens: { cached: (token) => (token.startsWith("late.") ? undefined : callerOf(token)), check: lateCaller },
+    view,
+    nudge: (app) => nudged.push(app),
+    limits: { lineLengthMax: 10, bodyBytesMax: 10_000_000, ...bed.limits },
+    log: silentLog,
+    clock,
+    onFinished: (call) => finished.push(call),
+    ...bed.options,
+  });
+  const listener = createListener({
+    handle: (request, response) => proxy.handle(request, response),
+    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+    fallback: (request, response) => response.end(`fallback ${request.url}`),
+    clock: systemClock,
+  });
+  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+  t.after(async () => {
+    proxy.close();
+    await listener.close({ drainMs: 0 });
+  });
+  return {
+    ...{ port, proxy, listener, view, appId, nudged, finished },
+    setReplicas: (...ports) => {
+      const known = new Map(view.ready(appId).map((replica) => [replica.address.port, replica]));
+      const ready = ports.map(
+        (one) => known.get(one) ?? readyReplica(appId, releaseId, one, settings.replicaConcurrency),
+      );
+      view.put(appId, { ready, failure: undefined });
+    },
+    setRoute: (changes) => (route = { ...route, ...changes }),
+    call: (path, init = {}) =>
+      fetch(`http://127.0.0.1:${port}/v4/${projectId}/hello${path}`, {
+        ...init,
+        headers: {
+          authorization: `Bearer ${bedTokens.project}`,
+          ...(init.headers as Record<string, string> | undefined),
+        },
+      }),
+    connect: () => openRawClient(t, port),
+  };
+}
+
+/** The id of the replica behind a port. */
+export function replicaIdOf(port: number): ReplicaId {
+  return `hello-${port}` as ReplicaId;
+}
+
+function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurrency: number): ReadyReplica {
+  const address = { host: "127.0.0.1", port };
+  return Object.freeze({ replicaId: replicaIdOf(port), appId, releaseId, address, concurrency });
+}
+
+function callerOf(token: string): Caller | null {
+  const common = { tokenId: "00000000-0000-4000-8000-000000000003" as TokenId, role: null, name: "test" };
+  if (token === bedTokens.project) return { ...common, kind: "inference", projectId };
+  if (token === bedTokens.foreign) return { ...common, kind: "service_account", projectId: "p-99999999" as ProjectId };
+  if (token === bedTokens.operator) return { ...common, kind: "operator", projectId: null };
+  return null;
+}
+
+/** A token that begins with `late.` is known only after a look, as one that is seen for the first time. */
+function lateCaller(token: string): Promise<Caller | null> {
+  if (token === "late.broken") return Promise.reject(new Error("the database does not answer"));
+  return Promise.resolve(callerOf(token.slice("late.".length)));
+}
+
+/** A replica that is a well-behaved HTTP server; resolves with its port. */
+export async function httpReplica(t: TestContext, handler: RequestListener): Promise<number> {
+  const server = createServer({ keepAliveTimeout: 60_000 }, handler);
+  server.on("checkContinue", handler);
+  t.after(() => server.closeAllConnections());
+  return listenFor(t, server);
+}
+
+/** A replica that does with each connection what the test says; resolves with its port. */
+export async function rawReplica(t: TestContext, take: (socket: Socket, index: number) => void): Promise<number> {
+  let count = 0;
+  const server = createSocketServer((socket) => {
+    socket.on("error", () => undefined);
+    t.after(() => socket.destroy());
+    take(socket, count++);
+  });
+  return listenFor(t, server);
+}
+
+/** A port on which nothing listens. */
+export async function closedPort(): Promise<number> {
+  const server = createSocketServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+async function listenFor(t: TestContext, server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+/** Answers every request on the connection, once it is whole, with these bytes. Requests must have no body. */
+export function answerWith(socket: Socket, answer: string): void {
+  let seen = "";
+  socket.on("data", (chunk: Buffer) => {
+    seen += chunk.toString("latin1");
+    for (let end = seen.indexOf("\r\n\r\n"); end !== -1; end = seen.indexOf("\r\n\r\n")) {
+      seen = seen.slice(end + 4);
+      socket.write(answer, "latin1");
+    }
+  });
+}
+
+/** A client that says exactly what it is told. */
+export class RawClient {
+  readonly socket: Socket;
+  text = "";
+  isEnded = false;
+  isClosed = false;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on("data", (chunk: Buffer) => (this.text += chunk.toString("latin1")));
+    socket.on("end", () => (this.isEnded = true));
+    socket.on("close", () => (this.isClosed = true));
+    socket.on("error", () => undefined);
+  }
+
+  /** Sends a request for the app with the project's token; each line without its end. */
+  ask(line: string, fields: readonly string[] = [], body = ""): void {
+    const head = [`${line} HTTP/1.1`, "Host: test", `Authorization: Bearer ${bedTokens.project}`, ...fields];
+    this.socket.write(`${head.join("\r\n")}\r\n\r\n${body}`, "latin1");
+  }
+
+  send(text: string): void {
+    this.socket.write(text, "latin1");
+  }
+
+  /** Resolves once the text holds `part`. */
+  async sees(part: string): Promise<void> {
+    await until(`the client sees ${JSON.stringify(part)}`, () => {
+      if (this.text.includes(part)) return true;
+      if (this.isClosed) throw new Error(`the connection was closed after ${JSON.stringify(this.text)}`);
+      return false;
+    });
+  }
+
+  /** Resolves once the connection is closed. */
+  async sawEnd(): Promise<void> {
+    await until("the client's connection is closed", () => this.isEnded || this.isClosed);
+  }
+}
+
+async function openRawClient(t: TestContext, port: number): Promise<RawClient> {
+  const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
+  t.after(() => socket.destroy());
+  const client = new RawClient(socket);
+  await once(socket, "connect");
+  return client;
+}
+
+/** The path of the app for raw clients. */
+export const helloPath = `/v4/${projectId}/hello`;
