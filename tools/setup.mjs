@@ -3,7 +3,18 @@
 // so it is plain JavaScript without dependencies. When nothing is to be done it ends within milliseconds.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, openSync, readFileSync, rmSync, statSync, writeFileSync, closeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -15,6 +26,11 @@ const lockFile = join(root, ".slipway-setup.lock");
 const npmLeast = 10;
 /** The longest that one installation may take before another one stops waiting for it. */
 const installWaitMs = 15 * 60_000;
+/**
+ * The Node.js for machines that lack a library which the pinned one needs: from 25 on Node.js is linked with libatomic,
+ * which a fresh Debian does not have. Everything runs on both; the newer one carries more calls with the same processor.
+ */
+const nodeInstead = "24.21.0";
 /** What npm says first is the cause; pages of usage follow. */
 const errorLinesMax = 12;
 
@@ -47,10 +63,11 @@ function nodeFile() {
   return join(modules, ".bin", "node");
 }
 
-/** The version that node_modules/.bin/node says it has; null when it is missing or does not run. */
-function nodeInstalled() {
-  const { stdout, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
-  return status === 0 ? stdout.trim().replace(/^v/, "") : null;
+/** The version that node_modules/.bin/node says it has, null when it is missing or does not run, and the library that it lacks. */
+function tryNode() {
+  const { stdout, stderr, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
+  const lacking = /error while loading shared libraries: ([^\s:]+)/.exec(stderr ?? "");
+  return { version: status === 0 ? stdout.trim().replace(/^v/, "") : null, library: lacking?.[1] ?? null };
 }
 
 /** True when the stamp of the last finished setup is the wanted one and the Node.js it was checked with is still there. */
@@ -69,7 +86,7 @@ function isInstalledByHand() {
     const here = installed[path];
     if (here === undefined ? !locked.optional : here.version !== locked.version) return false;
   }
-  return nodeInstalled() === nodeWanted();
+  return tryNode().version === nodeWanted();
 }
 
 /** PATH without node_modules/.bin: the installation removes the Node.js in there and must not run on it. */
@@ -99,10 +116,10 @@ function checkNpm() {
   }
 }
 
-/** Runs `npm ci`, showing what it prints, and resolves with its exit status and what it wrote as errors. */
-function runInstall() {
+/** Runs npm and resolves with its exit status and what it wrote as errors. @param {string[]} parameters */
+function runNpm(parameters) {
   return new Promise((resolve, reject) => {
-    const child = spawn("npm", ["ci"], { cwd: root, env: npmEnvironment(), stdio: ["ignore", "ignore", "pipe"] });
+    const child = spawn("npm", parameters, { cwd: root, env: npmEnvironment(), stdio: ["ignore", "ignore", "pipe"] });
     const forward = (signal) => child.kill(signal);
     process.on("SIGINT", forward).on("SIGTERM", forward);
     let errors = "";
@@ -132,24 +149,51 @@ function adviceFor(errors) {
   return "Run the same command again; what is half installed is replaced.";
 }
 
+/** Runs npm; a failure is refused with what npm said and what to do. @param {string[]} parameters */
+async function npmOrRefusal(parameters) {
+  const { status, signal, errors } = await runNpm(parameters);
+  if (signal !== null) throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
+  if (status === 0) return;
+  const shown = errors.split("\n").slice(0, errorLinesMax).join("\n");
+  throw new SetupRefused(`${shown.trimEnd()}\n\nSetup failed. ${adviceFor(errors)}`);
+}
+
+/** @param {string} wanted */
+function checkNode(wanted) {
+  const { version, library } = tryNode();
+  if (version === wanted) return;
+  const instead = library === null ? "does not run" : `lacks the library ${library}`;
+  throw new SetupRefused(
+    `${nodeFile()} should be Node.js ${wanted} but ${version === null ? instead : `is ${version}`}. ` +
+      "It comes with an install script of the package `node`: allow install scripts (npm config get ignore-scripts) and try again.",
+  );
+}
+
+/** Puts the Node.js that needs less in the place of the one that does not run here. @param {string} library */
+async function installNodeInstead(library) {
+  const folder = join(modules, ".slipway-node");
+  const name = `node-${process.platform}-${process.arch}`;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  await npmOrRefusal(["install", "--prefix", folder, "--no-save", "--no-package-lock", `${name}@${nodeInstead}`]);
+  renameSync(join(folder, "node_modules", name, "bin", "node"), realpathSync(nodeFile()));
+  rmSync(folder, { recursive: true });
+  checkNode(nodeInstead);
+  process.stderr.write(
+    `Node.js ${nodeInstead} is used: ${nodeWanted()}, which is faster, needs ${library}, which is not installed here. ` +
+      `To have it, install that (on Debian: apt-get install libatomic1), remove ${stampFile}, and start again.\n`,
+  );
+}
+
 async function install(stamp) {
   checkNpm();
   const began = performance.now();
   process.stderr.write("Setting up: installing packages and Node.js …\n");
   rmSync(stampFile, { force: true });
-  const { status, signal, errors } = await runInstall();
-  if (signal !== null) throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
-  if (status !== 0) {
-    const shown = errors.split("\n").slice(0, errorLinesMax).join("\n");
-    throw new SetupRefused(`${shown.trimEnd()}\n\nSetup failed. ${adviceFor(errors)}`);
-  }
-  const [wanted, found] = [nodeWanted(), nodeInstalled()];
-  if (found !== wanted) {
-    throw new SetupRefused(
-      `${nodeFile()} should be Node.js ${wanted} but ${found === null ? "does not run" : `is ${found}`}. ` +
-        "It comes with an install script of the package `node`: allow install scripts (npm config get ignore-scripts) and try again.",
-    );
-  }
+  await npmOrRefusal(["ci"]);
+  const { library } = tryNode();
+  if (library === null) checkNode(nodeWanted());
+  else await installNodeInstead(library);
   writeFileSync(stampFile, stamp);
   process.stderr.write(`Set up in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
 }

@@ -181,3 +181,24 @@ test("an installation without the pinned Node.js is no setup", (t) => {
   assert.match(stderr, /should be Node\.js 99\.0\.0 but is 98\.0\.0.*allow install scripts/s);
   assert.equal(project.setUp().status, 1);
 });
+
+test("on a machine without a library of the pinned Node.js an older one takes its place, and says so", (t) => {
+  const project = new Project(t);
+  const lacking = "error while loading shared libraries: libatomic.so.1: cannot open shared object file";
+  project.npm(`
+if [ "$1" = install ]; then
+  name=\${6%@*}; version=\${6#*@}
+  mkdir -p "$3/node_modules/$name/bin"
+  printf "#!/bin/sh\\necho v$version\\n" > "$3/node_modules/$name/bin/node" && chmod +x "$3/node_modules/$name/bin/node"
+  exit
+fi
+${workingInstall}
+printf '#!/bin/sh\\necho "${lacking}" >&2; exit 127\\n' > node_modules/.bin/node`);
+  const { status, stderr } = project.setUp();
+  assert.equal(status, 0, stderr);
+  const [, version = ""] =
+    /^Node\.js (\S+) is used: 99\.0\.0, .* needs libatomic\.so\.1, .*libatomic1/m.exec(stderr) ?? [];
+  assert.equal(spawnSync(join(project.folder, "node_modules/.bin/node"), { encoding: "utf8" }).stdout, `v${version}\n`);
+  assert.equal(existsSync(join(project.folder, "node_modules/.slipway-node")), false);
+  assert.equal(project.setUp().stderr, "");
+});
