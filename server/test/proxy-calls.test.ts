@@ -3,15 +3,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import {
-  answerWith,
-  bedTokens,
-  helloPath,
-  httpReplica,
-  openProxyBed,
-  projectId,
-  rawReplica,
-} from "./support/proxy-bed.ts";
+import { bedTokens, helloPath, httpReplica, openProxyBed, projectId, rawReplica } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
