@@ -1,10 +1,10 @@
 // Finds out, once at start, whether programs can be sandboxed on this machine: by sandboxing one and looking at what it sees.
 import { existsSync } from "node:fs";
-import { chown, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { runCommand } from "#lib/command.ts";
 import { sandboxed, type Sandbox } from "./sandbox.ts";
-import { isWithin } from "./sandbox-view.ts";
+import { isWithin, readMounts, type SystemMount } from "./system-mounts.ts";
 
 /** Every program needs these where they exist; homes, /var, /run, /srv, /mnt and the rest are not shown. */
 const systemFolderNames = [
@@ -29,7 +29,11 @@ const processesSeenMax = 6;
 /** Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend on its file system. */
 export async function detectSandbox(folder: string): Promise<Sandbox> {
   if (process.platform !== "linux") return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
-  const ground = { systemFolders: await systemFolders(), isUserOwned: process.getuid?.() !== 0 };
+  const ground = {
+    systemFolders: await systemFolders(),
+    mounts: await reachableMounts(),
+    isUserOwned: process.getuid?.() !== 0,
+  };
   let reason = "";
   for (const hasOverlays of [true, false]) {
     const sandbox: Sandbox = { kind: "namespaces", ...ground, hasOverlays };
@@ -45,6 +49,20 @@ async function systemFolders(): Promise<string[]> {
   // The file that names the DNS servers is often a link into /run.
   const resolver = dirname(await realpath("/etc/resolv.conf").catch(() => "/etc/resolv.conf"));
   return folders.some((name) => isWithin(resolver, name)) ? folders : [...folders, resolver];
+}
+
+/** A mount in a folder that the platform's user may not enter is none for its apps either, and could not be shown. */
+async function reachableMounts(): Promise<readonly SystemMount[]> {
+  const mounts = readMounts(await readFile("/proc/self/mountinfo", "utf8"));
+  const isReachable = await Promise.all(
+    mounts.map(({ at }) =>
+      lstat(at).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  return mounts.filter((_, index) => isReachable[index]);
 }
 
 /** Null when a sandboxed program works and sees nothing that it should not; else what was wrong. */

@@ -1,7 +1,7 @@
 // Finds the folders that a Python interpreter needs to see of itself, so that a sandbox can show them and nothing more.
 import { existsSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { isWithin } from "./sandbox-view.ts";
+import { isWithin } from "./system-mounts.ts";
 
 const linksMax = 20;
 

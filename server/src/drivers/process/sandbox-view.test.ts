@@ -1,9 +1,9 @@
 // The mount table of a sandbox: what is shown, what is covered, in which order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isWithin, mountTable, type SandboxView } from "./sandbox-view.ts";
+import { mountTable, type SandboxView } from "./sandbox-view.ts";
 
-const ground = { systemFolders: ["/usr", "/opt"], isUserOwned: false };
+const ground = { systemFolders: ["/usr", "/opt"], mounts: [], isUserOwned: false };
 const view: SandboxView = {
   stagingDir: "/data/r/root",
   readOnly: ["/data/venv"],
@@ -47,9 +47,20 @@ test("blanks and other signs of the table in a path stay part of the path", () =
   assert.equal(table.split("\n").at(-1), "");
 });
 
-test("a path lies in a folder by whole names", () => {
-  assert.ok(isWithin("/a/b", "/a"));
-  assert.ok(isWithin("/a", "/a"));
-  assert.ok(isWithin("/a", "/"));
-  assert.ok(!isWithin("/ab", "/a"));
+test("what is mounted below a system folder is shown read-only too, and keeps its flags", () => {
+  const mounts = [
+    { at: "/", flags: "" },
+    { at: "/opt/disk", flags: "nosuid,nodev," },
+    { at: "/sys", flags: "nosuid,nodev,noexec," },
+    { at: "/data", flags: "nodev," },
+  ];
+  const table = mountTable(view, { ...ground, mounts }).split("\n");
+  const ofView = table.filter((line) => / \/data\/r\/root\/view\/(opt|sys|usr|data\/venv)/.test(line));
+  assert.deepEqual(ofView, [
+    "/usr /data/r/root/view/usr none rbind,ro,X-mount.mkdir 0 0",
+    "/opt /data/r/root/view/opt none rbind,ro,X-mount.mkdir 0 0",
+    "/opt/disk /data/r/root/view/opt/disk none rbind,ro,nosuid,nodev,nofail 0 0",
+    "/sys /data/r/root/view/sys none rbind,ro,nosuid,nodev,noexec,X-mount.mkdir 0 0",
+    "/data/venv /data/r/root/view/data/venv none rbind,ro,nodev,X-mount.mkdir 0 0",
+  ]);
 });

@@ -1,5 +1,6 @@
 // Which folders a sandboxed program sees, and the mount table that shows them: the system's own folders, read-only,
 // and what is named; all else (other apps, the platform's data, homes) is not there at all. Pure.
+import { flagsAt, isWithin, mountsBelow, type SystemMount } from "./system-mounts.ts";
 
 /**
  * Where the view lies in the root of the run's namespace. Around it are only the system's own folders: a program that
@@ -29,6 +30,8 @@ export type SandboxView = {
 export type SandboxGround = {
   /** Top folders that every program needs: /usr, /bin, /lib, /etc … */
   readonly systemFolders: readonly string[];
+  /** All mounts that the platform's user can reach. */
+  readonly mounts: readonly SystemMount[];
   /** True when the namespaces belong to an ordinary user: some mounts then need other options. */
   readonly isUserOwned: boolean;
 };
@@ -42,16 +45,18 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isWithin(path, folder));
   const isSystem = (path: string): boolean => ground.systemFolders.some((folder) => isWithin(path, folder));
   const shown = [
-    ...view.readOnly.filter((path) => isHidden(path) || !isSystem(path)).map((path) => bind(path, root + path, "ro,")),
-    ...view.writable.map((path) => bind(path, root + path, "")),
-    ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at, "")),
+    ...view.readOnly
+      .filter((path) => isHidden(path) || !isSystem(path))
+      .map((path) => ({ at: root + path, text: readOnly(path, root, ground) })),
+    ...view.writable.map((path) => bind(path, root + path)),
+    ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at)),
     ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, ground)),
   ];
   // A folder before what lies in it: the later mount would else be covered.
   shown.sort((a, b) => a.at.length - b.at.length);
   const covers = view.hidden.filter(isSystem);
   const system = (at: string): string[] => [
-    ...ground.systemFolders.map((path) => bind(path, at + path, "ro,").text),
+    ...ground.systemFolders.map((path) => readOnly(path, at, ground)),
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
   return [
@@ -61,25 +66,20 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     proc(view.stagingDir),
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
     ...system(root),
-    bind("/sys", `${root}/sys`, "ro,").text,
-    bind("/dev", `${root}/dev`, "").text,
+    readOnly("/sys", root, ground),
+    bind("/dev", `${root}/dev`).text,
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
     line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions),
     proc(root),
-    bind(view.temporaryDir, `${root}/tmp`, "").text,
-    bind(view.temporaryDir, `${root}/var/tmp`, "").text,
+    bind(view.temporaryDir, `${root}/tmp`).text,
+    bind(view.temporaryDir, `${root}/var/tmp`).text,
     ...shown.map(({ text }) => text),
-    ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at, "").text),
+    ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at).text),
   ].join("");
 }
 
 function proc(root: string): string {
   return line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir");
-}
-
-/** True when `path` is `folder` or lies in it. */
-export function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
 /** True when the options of an overlay mount can name `path`: commas and colons separate there. */
@@ -90,8 +90,16 @@ export function canOverlay(path: string): boolean {
 type Mount = { readonly at: string; readonly text: string };
 
 /** With the mounts below it: a user's namespace may not look under mounts that it did not make. */
-function bind(from: string, at: string, options: string): Mount {
-  return { at, text: line(from, at, "none", `rbind,${options}X-mount.mkdir`) };
+function bind(from: string, at: string): Mount {
+  return { at, text: line(from, at, "none", "rbind,X-mount.mkdir") };
+}
+
+/** The folder at its own place below `root`, and read-only each mount below it; one that is gone by now is left out. */
+function readOnly(path: string, root: string, { mounts }: SandboxGround): string {
+  const below = mountsBelow(path, mounts).map(({ at, flags }) =>
+    line(at, root + at, "none", `rbind,ro,${flags}nofail`),
+  );
+  return [line(path, root + path, "none", `rbind,ro,${flagsAt(path, mounts)}X-mount.mkdir`), ...below].join("");
 }
 
 function overlayLine(

@@ -1,0 +1,47 @@
+// The machine's mounts, as a sandbox needs them: to show a folder read-only makes that one file system read-only, not
+// those that are mounted below it, and in a user's namespace a mount must keep the flags that it has. Pure.
+
+/** One mount of the machine. */
+export type SystemMount = {
+  readonly at: string;
+  /** Those of its flags that nobody may take off, each with a comma behind it: `nosuid,nodev,`. */
+  readonly flags: string;
+};
+
+const keptFlags = ["nosuid", "nodev", "noexec"];
+
+/** Reads /proc/self/mountinfo; of several mounts at one place only the last, which covers the others. */
+export function readMounts(mountinfo: string): readonly SystemMount[] {
+  const found = new Map<string, SystemMount>();
+  for (const line of mountinfo.split("\n")) {
+    const [, , , , place, options] = line.split(" ");
+    if (place === undefined || options === undefined) continue;
+    const at = place.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 8)),
+    );
+    const flags = keptFlags.filter((flag) => options.split(",").includes(flag)).map((flag) => `${flag},`);
+    found.delete(at);
+    found.set(at, { at, flags: flags.join("") });
+  }
+  return [...found.values()];
+}
+
+/** The flags of the file system that a path lies on. */
+export function flagsAt(path: string, mounts: readonly SystemMount[]): string {
+  let nearest: SystemMount | undefined;
+  for (const mount of mounts) {
+    if (isWithin(path, mount.at) && mount.at.length >= (nearest?.at.length ?? 0)) nearest = mount;
+  }
+  return nearest?.flags ?? "";
+}
+
+/** The mounts below a folder, a folder before what lies in it. */
+export function mountsBelow(folder: string, mounts: readonly SystemMount[]): readonly SystemMount[] {
+  const below = mounts.filter(({ at }) => at !== folder && isWithin(at, folder));
+  return below.toSorted((a, b) => a.at.length - b.at.length);
+}
+
+/** True when `path` is `folder` or lies in it. */
+export function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
+}
