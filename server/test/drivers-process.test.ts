@@ -143,11 +143,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = (os.environ["PORT"] + " " + " ".join(sys.argv[1:])).encode()
         self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers(); self.wfile.write(body)
     def log_message(self, *_): pass
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1].rpartition(":")[2]) if sys.argv[1:] else int(os.environ["PORT"])), Handler).serve_forever()
+host, _, port = sys.argv[-1].rpartition(":") if sys.argv[1:] else ("127.0.0.1", "", os.environ["PORT"])
+http.server.HTTPServer((host, int(port)), Handler).serve_forever()
 `;
 
 function customApps(sandbox: Sandbox): void {
-  it("gives each replica of a custom app a port of its own in place of the one that its entrypoint names", async (t) => {
+  it("gives each replica of a custom app a port of its own, on loopback, in place of the one that its entrypoint names", async (t) => {
     const { ground, driver, sink } = await stage(t, { sandbox });
     const artifact = ground.artifact({ "server.py": customServer });
     const entrypoint = ["python", "server.py", "0.0.0.0:8123"];
@@ -158,7 +159,7 @@ function customApps(sandbox: Sandbox): void {
       const started = await sink.told("started", spec.replicaId);
       assert.equal(started.hint, null);
       const { port } = started.address;
-      assert.equal(await answer(port), `${port} 0.0.0.0:${port}`);
+      assert.equal(await answer(port), `${port} 127.0.0.1:${port}`);
       ports.push(port);
     }
     assert.equal(new Set([...ports, 8123]).size, 3);

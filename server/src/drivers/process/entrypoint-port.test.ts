@@ -1,7 +1,7 @@
-// Which arguments of a start command are taken for the port, and which are left alone.
+// Which arguments of a start command are taken for the port or for every address, and which are left alone.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { replacePort } from "./entrypoint-port.ts";
+import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 
 test("a port that is an argument, or ends one after a colon or an equals sign, is replaced", () => {
   const cases: [string[], string[] | null][] = [
@@ -30,4 +30,33 @@ test("a port that is an argument, or ends one after a colon or an equals sign, i
     [[], null],
   ];
   for (const [given, expected] of cases) assert.deepEqual(replacePort(given, 8000, 20_001), expected, given.join(" "));
+});
+
+test("every address becomes the loopback address, and nothing else does", () => {
+  const cases: [string, string][] = [
+    ["0.0.0.0", "127.0.0.1"],
+    ["--host=0.0.0.0", "127.0.0.1"],
+    ["0.0.0.0:8000", "127.0.0.1:8000"],
+    ["tcp://0.0.0.0:8000/x", "tcp://127.0.0.1:8000/x"],
+    ["serve --host 0.0.0.0 --port 8000", "serve --host 127.0.0.1 --port 8000"],
+    ["::", "127.0.0.1"],
+    ["[::]", "127.0.0.1"],
+    ["--bind=[::]:8000", "127.0.0.1:8000"],
+    ["--host=::", "127.0.0.1"],
+    [":8000", "127.0.0.1:8000"],
+    ["--addr=:8000", "127.0.0.1:8000"],
+    ["0.0.0.0/0", "0.0.0.0/0"],
+    ["10.0.0.0.0", "10.0.0.0.0"],
+    ["0.0.0.01", "0.0.0.01"],
+    ["::1", "::1"],
+    ["main::app", "main::app"],
+    ["std::", "std::"],
+    ["main:app", "main:app"],
+    ["a:8000", "a:8000"],
+  ];
+  for (const [given, expected] of cases) {
+    const option = /^--\w+=/.exec(given)?.[0] ?? "";
+    assert.deepEqual(keepOnLoopback(["serve", given]), ["serve", `${option}${expected}`], given);
+  }
+  assert.deepEqual(keepOnLoopback(["0.0.0.0", "x"]), ["0.0.0.0", "x"]);
 });

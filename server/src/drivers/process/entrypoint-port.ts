@@ -1,5 +1,6 @@
 // Custom apps listen where their start command says. Several replicas on one machine cannot share that port, so a port
-// that the command names as an argument is replaced. Pure.
+// that the command names as an argument is replaced; and so is "every address", since whoever reaches the machine could
+// else call the app past the platform, without a token. Pure.
 
 /**
  * The start command with `to` wherever an argument is the port `from`, or ends with it after a colon or an equals sign
@@ -16,4 +17,17 @@ export function replacePort(entrypoint: readonly string[], from: number, to: num
     return `${start}${to}`;
   });
   return isFound ? replaced : null;
+}
+
+/** Where replicas of this machine are called. */
+const loopback = "127.0.0.1";
+/** Not a part of another address, and not a range such as `0.0.0.0/0`. */
+const everyAddress = /(?<![\d.])0\.0\.0\.0(?![\d.]|\/\d)|\[::\](?=:|$)|(?<=^|=)::$|(?<=^|=)(?=:\d+$)/g;
+
+/**
+ * The start command with the loopback address wherever an argument names every address (`0.0.0.0`, `[::]:8000`,
+ * `--host=::`, `:8000`), also in the text of `sh -c`; the program itself is never changed.
+ */
+export function keepOnLoopback(entrypoint: readonly string[]): readonly string[] {
+  return entrypoint.map((argument, index) => (index === 0 ? argument : argument.replaceAll(everyAddress, loopback)));
 }

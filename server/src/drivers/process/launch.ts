@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { appEnvironment } from "./app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
-import { replacePort } from "./entrypoint-port.ts";
+import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
@@ -100,15 +100,16 @@ async function choosePort(spec: ReplicaSpec, ports: PortPool): Promise<PortChoic
   if (spec.runtime === "cortex") return { port: null, entrypoint: [], hint: null };
   if (spec.entrypoint.length === 0)
     throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
-  if (replacePort(spec.entrypoint, spec.port, 0) !== null) {
+  const entrypoint = keepOnLoopback(spec.entrypoint);
+  if (replacePort(entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
-    return { port, entrypoint: replacePort(spec.entrypoint, spec.port, port) ?? spec.entrypoint, hint: null };
+    return { port, entrypoint: replacePort(entrypoint, spec.port, port) ?? entrypoint, hint: null };
   }
   const same = await ports.takeExactly(spec.port);
-  if (same !== null) return { port: same, entrypoint: spec.entrypoint, hint: null };
+  if (same !== null) return { port: same, entrypoint, hint: null };
   const port = await ports.take();
   const hint = `Port ${spec.port} is in use on the machine, so the app was told to listen on ${port} by the variable PORT; name the port as an argument of the entrypoint or listen on PORT.`;
-  return { port, entrypoint: spec.entrypoint, hint };
+  return { port, entrypoint, hint };
 }
 
 type Place = { readonly paths: ReplicaPaths; readonly ground: LaunchGround };
