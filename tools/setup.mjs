@@ -9,13 +9,13 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  realpathSync,
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -26,10 +26,9 @@ const lockFile = join(root, ".slipway-setup.lock");
 const npmLeast = 10;
 /** The longest that one installation may take before another one stops waiting for it. */
 const installWaitMs = 15 * 60_000;
-/**
- * The Node.js for machines that lack a library which the pinned one needs: from 25 on Node.js is linked with libatomic,
- * which a fresh Debian does not have. Everything runs on both; the newer one carries more calls with the same processor.
- */
+/** From 25 on Node.js needs this library; a fresh Debian does not have it. */
+const nodeLibrary = "libatomic.so.1";
+/** Taken where it is missing. Everything runs on both; the pinned one carries more calls with the same processor. */
 const nodeInstead = "24.21.0";
 /** What npm says first is the cause; pages of usage follow. */
 const errorLinesMax = 12;
@@ -63,11 +62,18 @@ function nodeFile() {
   return join(modules, ".bin", "node");
 }
 
-/** The version that node_modules/.bin/node says it has, null when it is missing or does not run, and the library that it lacks. */
-function tryNode() {
-  const { stdout, stderr, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
-  const lacking = /error while loading shared libraries: ([^\s:]+)/.exec(stderr ?? "");
-  return { version: status === 0 ? stdout.trim().replace(/^v/, "") : null, library: lacking?.[1] ?? null };
+/** The version that node_modules/.bin/node says it has; null when it is missing or does not run. */
+function nodeInstalled() {
+  const { stdout, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
+  return status === 0 ? stdout.trim().replace(/^v/, "") : null;
+}
+
+/** True when this machine's loader does not find the library: it complains before it starts any program that is to load it. */
+function lacksNodeLibrary() {
+  if (process.platform !== "linux") return false;
+  const environment = { ...process.env, LD_PRELOAD: nodeLibrary };
+  const { stderr } = spawnSync("true", { encoding: "utf8", env: environment, timeout: 20_000 });
+  return (stderr ?? "").includes(nodeLibrary);
 }
 
 /** True when the stamp of the last finished setup is the wanted one and the Node.js it was checked with is still there. */
@@ -86,7 +92,7 @@ function isInstalledByHand() {
     const here = installed[path];
     if (here === undefined ? !locked.optional : here.version !== locked.version) return false;
   }
-  return tryNode().version === nodeWanted();
+  return nodeInstalled() === nodeWanted();
 }
 
 /** PATH without node_modules/.bin: the installation removes the Node.js in there and must not run on it. */
@@ -160,27 +166,36 @@ async function npmOrRefusal(parameters) {
 
 /** @param {string} wanted */
 function checkNode(wanted) {
-  const { version, library } = tryNode();
-  if (version === wanted) return;
-  const instead = library === null ? "does not run" : `lacks the library ${library}`;
+  const found = nodeInstalled();
+  if (found === wanted) return;
   throw new SetupRefused(
-    `${nodeFile()} should be Node.js ${wanted} but ${version === null ? instead : `is ${version}`}. ` +
+    `${nodeFile()} should be Node.js ${wanted} but ${found === null ? "does not run" : `is ${found}`}. ` +
       "It comes with an install script of the package `node`: allow install scripts (npm config get ignore-scripts) and try again.",
   );
 }
 
-/** Puts the Node.js that needs less in the place of the one that does not run here. @param {string} library */
-async function installNodeInstead(library) {
-  const folder = join(modules, ".slipway-node");
+/**
+ * Installs with the Node.js that needs less in the place of the pinned one. It must be there before install scripts of
+ * packages run, since they run on it: npm drops an optional package whose script fails.
+ */
+async function installWithNodeInstead() {
+  await npmOrRefusal(["ci", "--ignore-scripts"]);
   const name = `node-${process.platform}-${process.arch}`;
-  rmSync(folder, { recursive: true, force: true });
+  const folder = join(modules, ".slipway-node");
   mkdirSync(folder);
   await npmOrRefusal(["install", "--prefix", folder, "--no-save", "--no-package-lock", `${name}@${nodeInstead}`]);
-  renameSync(join(folder, "node_modules", name, "bin", "node"), realpathSync(nodeFile()));
+  const place = join(modules, "node", "bin", "node");
+  mkdirSync(dirname(place), { recursive: true });
+  renameSync(join(folder, "node_modules", name, "bin", "node"), place);
   rmSync(folder, { recursive: true });
+  rmSync(nodeFile(), { force: true });
+  symlinkSync(relative(dirname(nodeFile()), place), nodeFile());
+  const scripted = Object.keys(readJson(join(root, "package.json")).allowScripts ?? {});
+  const others = scripted.filter((one) => one !== "node" && existsSync(join(modules, one)));
+  if (others.length > 0) await npmOrRefusal(["rebuild", ...others]);
   checkNode(nodeInstead);
   process.stderr.write(
-    `Node.js ${nodeInstead} is used: ${nodeWanted()}, which is faster, needs ${library}, which is not installed here. ` +
+    `Node.js ${nodeInstead} is used: ${nodeWanted()}, which is faster, needs ${nodeLibrary}, which is not installed here. ` +
       `To have it, install that (on Debian: apt-get install libatomic1), remove ${stampFile}, and start again.\n`,
   );
 }
@@ -190,10 +205,11 @@ async function install(stamp) {
   const began = performance.now();
   process.stderr.write("Setting up: installing packages and Node.js …\n");
   rmSync(stampFile, { force: true });
-  await npmOrRefusal(["ci"]);
-  const { library } = tryNode();
-  if (library === null) checkNode(nodeWanted());
-  else await installNodeInstead(library);
+  if (lacksNodeLibrary()) await installWithNodeInstead();
+  else {
+    await npmOrRefusal(["ci"]);
+    checkNode(nodeWanted());
+  }
   writeFileSync(stampFile, stamp);
   process.stderr.write(`Set up in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
 }

@@ -38,6 +38,7 @@ class Project {
       JSON.stringify({ packages: { "": {}, "node_modules/node": { version: "99.0.0" } } }),
     );
     this.npm(workingInstall);
+    this.program("true", "");
   }
 
   write(path: string, text: string): void {
@@ -46,8 +47,13 @@ class Project {
 
   /** What \`npm ci\` does from now on. */
   npm(install: string, version = "11.0.0"): void {
-    this.write("bin/npm", `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; exit; fi\n${install}\n`);
-    chmodSync(join(this.folder, "bin/npm"), 0o755);
+    this.program("npm", `if [ "$1" = --version ]; then echo ${version}; exit; fi\n${install}`);
+  }
+
+  /** A shell script that setup finds before the machine's own program. */
+  program(name: string, script: string): void {
+    this.write(`bin/${name}`, `#!/bin/sh\n${script}\n`);
+    chmodSync(join(this.folder, "bin", name), 0o755);
   }
 
   get environment(): NodeJS.ProcessEnv {
@@ -184,21 +190,27 @@ test("an installation without the pinned Node.js is no setup", (t) => {
 
 test("on a machine without a library of the pinned Node.js an older one takes its place, and says so", (t) => {
   const project = new Project(t);
-  const lacking = "error while loading shared libraries: libatomic.so.1: cannot open shared object file";
+  const allowScripts = { node: true, scripted: true, "of-another-platform": true };
+  project.write("package.json", JSON.stringify({ workspaces: [], dependencies: { node: "99.0.0" }, allowScripts }));
+  project.program(
+    "true",
+    `echo "ERROR: ld.so: object '$LD_PRELOAD' from LD_PRELOAD cannot be preloaded: ignored." >&2`,
+  );
   project.npm(`
-if [ "$1" = install ]; then
-  name=\${6%@*}; version=\${6#*@}
-  mkdir -p "$3/node_modules/$name/bin"
-  printf "#!/bin/sh\\necho v$version\\n" > "$3/node_modules/$name/bin/node" && chmod +x "$3/node_modules/$name/bin/node"
-  exit
-fi
-${workingInstall}
-printf '#!/bin/sh\\necho "${lacking}" >&2; exit 127\\n' > node_modules/.bin/node`);
+case "$1 $2" in
+"ci --ignore-scripts") mkdir -p node_modules/.bin node_modules/node node_modules/scripted ;;
+"install --prefix")
+  bin="$3/node_modules/\${6%@*}/bin"
+  mkdir -p "$bin" && printf "#!/bin/sh\\necho v\${6#*@}\\n" > "$bin/node" && chmod +x "$bin/node" ;;
+"rebuild scripted") test $# = 2 && node_modules/.bin/node > node_modules/scripted/made ;;
+*) exit 1 ;;
+esac`);
   const { status, stderr } = project.setUp();
   assert.equal(status, 0, stderr);
-  const [, version = ""] =
-    /^Node\.js (\S+) is used: 99\.0\.0, .* needs libatomic\.so\.1, .*libatomic1/m.exec(stderr) ?? [];
-  assert.equal(spawnSync(join(project.folder, "node_modules/.bin/node"), { encoding: "utf8" }).stdout, `v${version}\n`);
+  const said = /^Node\.js (\S+) is used: 99\.0\.0, .* needs libatomic\.so\.1, .*apt-get install libatomic1/m.exec(
+    stderr,
+  );
+  assert.equal(readFileSync(join(project.folder, "node_modules/scripted/made"), "utf8"), `v${said?.[1]}\n`);
   assert.equal(existsSync(join(project.folder, "node_modules/.slipway-node")), false);
   assert.equal(project.setUp().stderr, "");
 });
