@@ -63,6 +63,23 @@ test("a release that passed its trial serves without another start, and the old 
   assert.equal(stage.driver.started.size, 2);
 });
 
+test("a release that is replaced within a minute of its promotion leaves no replica behind", async (t) => {
+  const stage = await openStage(t);
+  const { scheduler, view } = await stage.openProcess(t);
+  for (let count = 0; count < 3; count++) {
+    const next = await stage.addRelease({ cooldownPeriodSeconds: 600 });
+    const trial = scheduler.tryRelease(next, { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined });
+    await stage.reach("its replica is ready", async () => (await stage.states())["ready"] === Math.min(count + 1, 2));
+    assert.deepEqual(await trial, { ok: true });
+    stage.promote(next);
+    const promotedAtMs = stage.clock.monotonicMs();
+    await stage.reach("it takes the calls", () => view.ready(stage.appId)[0]?.releaseId === next.releaseId);
+    await stage.reach("the one before is gone", () => stage.driver.running().length === 1);
+    assert.ok(stage.clock.monotonicMs() - promotedAtMs < 5000, "it is gone as soon as it has no calls");
+  }
+  assert.deepEqual(stage.lines, [], "what the platform ends itself is no news for the app's owner");
+});
+
 test("a replica that passed its trial is ended when its release is not promoted", async (t) => {
   const stage = await openStage(t);
   const { scheduler } = await stage.openProcess(t);
@@ -132,7 +149,8 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
   assert.deepEqual(none, {
     ok: false,
     kind: "no_capacity",
-    reason: "The app asks for compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU.",
+    reason:
+      "The app asks for compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Ask for a compute type that it has; to try the app without, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
   });
   assert.equal(stage.driver.running().length, 0);
 });
@@ -188,4 +206,8 @@ test("a replica that crashed under a call is replaced while others wait", async 
     "its end is written",
     async () => (await stage.rows())[0]?.reason === "It ended with signal SIGSEGV.",
   );
+  const crashed = [...stage.driver.started][0];
+  const told = stage.lines.map(({ replicaId, stream, text }) => ({ replicaId, stream, text }));
+  const text = "[slipway] The replica has ended: It ended with signal SIGSEGV.";
+  assert.deepEqual(told, [{ replicaId: crashed, stream: "stderr", text }], "its app's log says why it is gone");
 });

@@ -113,5 +113,5 @@ function startFailed(kind: "failed" | "timeout", reason: string, limitMs: number
 }
 
 function waitedText(limitMs: number): string {
-  return `It was waited for during ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout). Deploy again when there is room, or ask for another compute type.`;
+  return `The build waited for ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout).`;
 }

@@ -83,7 +83,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   if (replica.state === "draining") {
     // The calls that it was given time for went through the process of the platform that is gone.
     const { responseGracePeriodSeconds } = row.settings;
-    replica.endOrder = { reason: "It was being stopped.", isTimeout: false };
+    replica.endOrder = { reason: "It was being stopped.", kind: "wanted" };
     replica.graceEndsAtMs = nowMs - (clock.now() - (row.drainingAt ?? clock.now())) + responseGracePeriodSeconds * 1000;
     replica.terminateAtMs = nowMs;
     runner.endWhenIdle(replica);

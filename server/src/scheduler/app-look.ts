@@ -124,6 +124,8 @@ export class AppLook {
       return;
     }
     const ofLive = replicas.filter((replica) => isOfLive(replica, live));
+    // What waited for its promotion waits no more: the next release must not find it held.
+    for (const replica of ofLive) replica.heldUntilMs = Number.NEGATIVE_INFINITY;
     const state = this.#stateOf(appId, live, ofLive, nowMs);
     const decision = decide({ settings: live.settings, demand: load, history: state.history, nowMs });
     state.history = decision.history;
@@ -153,7 +155,7 @@ export class AppLook {
     const { fleet, runner } = this.#parts;
     for (const { replicaId, reason } of next.drains) {
       const replica = fleet.get(replicaId);
-      if (replica !== undefined) runner.end(replica, { reason, isTimeout: false });
+      if (replica !== undefined) runner.end(replica, { reason, kind: "wanted" });
     }
     const { projectId, appId, releaseId, buildId, settings } = release;
     for (let count = 0; count < next.starts; count++) {
@@ -195,7 +197,7 @@ export class AppLook {
     const nowMs = clock.monotonicMs();
     for (const replica of replicas) {
       const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
-      if (!isWanted) runner.end(replica, { reason: "Its release takes no calls.", isTimeout: false });
+      if (!isWanted) runner.end(replica, { reason: "Its release takes no calls.", kind: "wanted" });
     }
     this.#states.delete(appId);
     view.put(appId, { ready: [], failure: undefined });
@@ -215,7 +217,7 @@ function startsMost(starts: StartRecord | undefined, ofLive: readonly Replica[],
 
 /** Whether an end says that starting does not work; undefined when it does not say so. */
 function failureKind(replica: Replica, stateBefore: ReplicaState, nowMs: number): Failure["kind"] | undefined {
-  if (replica.endOrder?.isTimeout === true) return "timeout";
+  if (replica.endOrder?.kind === "timeout") return "timeout";
   if (replica.endOrder !== null) return undefined;
   if (stateBefore === "starting") return "exited";
   const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;

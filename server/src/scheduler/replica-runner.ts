@@ -93,7 +93,7 @@ export class ReplicaRunner {
     const cancel = clock.after(deadlineMs, () => {
       if (replica.state !== "starting") return;
       const reason = `It did not become ready within ${seconds} seconds.`;
-      this.end(replica, { reason: replica.hint === null ? reason : `${reason} ${replica.hint}`, isTimeout: true });
+      this.end(replica, { reason: replica.hint === null ? reason : `${reason} ${replica.hint}`, kind: "timeout" });
     });
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
@@ -174,7 +174,7 @@ export class ReplicaRunner {
         },
         onUnhealthy: (reason) => {
           this.#parts.counters.unhealthy++;
-          this.end(replica, { reason, isTimeout: false });
+          this.end(replica, { reason, kind: "unhealthy" });
         },
       },
       probe: this.#parts.probe,

@@ -9,6 +9,9 @@ export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
   | { readonly ok: false; readonly reason: string };
 
+const otherWays =
+  "Ask for a compute type that it has; to try the app without, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
+
 /** The first type of the app's list that is available. */
 export function chooseCompute(settings: Pick<AppSettings, "compute">, available: readonly string[]): ComputeChoice {
   const compute = settings.compute.find((type) => available.includes(type));
@@ -16,7 +19,7 @@ export function chooseCompute(settings: Pick<AppSettings, "compute">, available:
   const here = available.length === 0 ? "none" : `only ${available.join(", ")}`;
   return {
     ok: false,
-    reason: `The app asks for compute ${settings.compute.join(" or ")}, but this platform has ${here}.`,
+    reason: `The app asks for compute ${settings.compute.join(" or ")}, but this platform has ${here}. ${otherWays}`,
   };
 }
 

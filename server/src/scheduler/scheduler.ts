@@ -13,8 +13,7 @@ import type { RouteSource } from "./app-state.ts";
 import { newCounters, type Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
-import type { ReplicaRelease } from "./replica.ts";
-import { Fleet } from "./replica.ts";
+import { Fleet, type Replica, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
@@ -96,6 +95,7 @@ export class Scheduler implements TrialStarter {
         },
         onEnd: (replica, end, stateBefore) => {
           if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
+          if (replica.endOrder?.kind !== "wanted") void this.#tellOwner(replica, end);
           this.nudge(replica.appId);
         },
         onChange: (appId) => this.nudge(appId),
@@ -199,6 +199,29 @@ export class Scheduler implements TrialStarter {
       this.#look.run(appId);
     } catch (error) {
       this.#parts.log.error({ err: error, appId }, "could not look at an app");
+    }
+  }
+
+  /** Says in the app's own log why a replica ended that nobody wanted to end: a crash often prints nothing. */
+  async #tellOwner(replica: Replica, end: ReplicaEnd): Promise<void> {
+    const { log, lines } = this.#parts;
+    const { replicaId, appId, release } = replica;
+    const reason = replica.endOrder?.reason ?? end.reason;
+    log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
+    const text = `[slipway] The replica has ended: ${reason}`;
+    const line = {
+      replicaId,
+      appId,
+      projectId: release.projectId,
+      at: end.at,
+      stream: "stderr",
+      runId: null,
+      text,
+    } as const;
+    try {
+      await lines.append([line]);
+    } catch (error) {
+      log.error({ err: error, replicaId }, "the end of a replica could not be written to its app's log");
     }
   }
 

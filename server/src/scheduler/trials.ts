@@ -43,7 +43,7 @@ export class Trials {
     });
     this.#byReplica.set(replica.replicaId, { onLine: options.onLine, settle: outcome.resolve });
     const onAbort = (): void => {
-      this.#runner.end(replica, { reason: "The trial start was cancelled.", isTimeout: false });
+      this.#runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
     };
     options.signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -71,7 +71,7 @@ export class Trials {
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
-    const kind = replica.endOrder?.isTimeout === true ? "timeout" : "failed";
+    const kind = replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
     trial.settle({ ok: false, kind, reason: replica.endOrder?.reason ?? end.reason });
     return true;
   }
@@ -80,7 +80,7 @@ export class Trials {
   stop(): void {
     for (const replicaId of this.#byReplica.keys()) {
       const replica = this.#fleet.get(replicaId);
-      if (replica !== undefined) this.#runner.end(replica, { reason: "The platform stopped.", isTimeout: false });
+      if (replica !== undefined) this.#runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }
   }
 }
