@@ -51,6 +51,22 @@ test("what does not start, or is no Python 3, is passed over", async (t) => {
   assert.deepEqual(await finder.all(), [python], "one that was mended is found without a restart");
 });
 
+test("a Python that gets what it lacked is seen to have it without a restart", async (t) => {
+  const { folder, finder, script } = await machine(t);
+  const said = (hasPip: boolean): string =>
+    JSON.stringify({ path: join(folder, "bin/python3.10"), version: [3, 10, 1], venv: true, pip: hasPip });
+  await script("python3.10", `echo '${said(false)}'`);
+  assert.deepEqual(
+    (await finder.all()).map(({ hasPip }) => hasPip),
+    [false],
+  );
+  await script("python3.10", `echo '${said(true)}'`);
+  assert.deepEqual(
+    (await finder.all()).map(({ hasPip }) => hasPip),
+    [true],
+  );
+});
+
 test("a program whose name says another version than it is counts as what it is", async (t) => {
   const { python, finder, script } = await machine(t);
   await script("python3.99", `exec ${python.path} "$@"`);

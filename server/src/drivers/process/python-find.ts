@@ -74,7 +74,7 @@ export class PythonFinder {
     return [...found.values()];
   }
 
-  /** What the program says, asked once; null when it does not start or is no Python 3. */
+  /** What the program says, asked once when it lacks nothing; null when it does not start or is no Python 3. */
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
     let answer = this.#answers.get(real);
@@ -83,8 +83,8 @@ export class PythonFinder {
       this.#answers.set(real, answer);
     }
     const python = await answer;
-    // A broken one may be mended while the platform runs.
-    if (python === null) this.#answers.delete(real);
+    // What is broken or lacks a part may be mended while the platform runs.
+    if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
   }
 }
