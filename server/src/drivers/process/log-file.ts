@@ -1,8 +1,10 @@
 // Reads one output file of a replica from where it was left, and gives back the room of what was handed over. The file
 // only grows in length; a hole is punched where it was read, so that its room on the disk stays bounded.
 import { execFile } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, type CutLine } from "./log-lines.ts";
+import { withRightToRead } from "./replica-files.ts";
 
 /** How far a file was handed over; kept on disk. `gap`: a part that was dropped unread because there was too much. */
 export type LogPosition = {
@@ -28,6 +30,8 @@ const pieceBytesMax = 256 * 1024;
 /** More than this unread is dropped, but for the newest part. */
 const backlogBytesMax = 32 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
+/** So much of what is dropped is looked through; an app can make a file of terabytes that takes no room. */
+const countedBytesMax = 256 * 1024 * 1024;
 /** Room is given back in steps of at least this. */
 const punchBytesMin = 1024 * 1024;
 const blockBytes = 4096;
@@ -47,7 +51,8 @@ export class LogFile {
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
     // Made when it is missing: a folder that was half removed must not keep the platform from starting.
-    return new LogFile(path, await open(path, "a+"), options);
+    closeSync(withRightToRead(path, () => openSync(path, "a+", 0o600)));
+    return new LogFile(path, await open(path, "r"), options);
   }
 
   private constructor(path: string, handle: FileHandle, options: { position: LogPosition; hasFrames: boolean }) {
@@ -65,7 +70,7 @@ export class LogFile {
   /** The next lines; null when there is none. The same again until `stored` is called. */
   async read(isEnd: boolean): Promise<LogPiece | null> {
     await this.#bounding;
-    const { size, mtimeMs } = await this.#handle.stat();
+    const { size, mtimeMs } = await this.#stat();
     // An app may open /dev/stdout for writing, which empties the file.
     if (size < this.#position.offset) this.#position = logStart;
     const { offset, isCutting, gap } = this.#position;
@@ -141,19 +146,26 @@ export class LogFile {
   }
 
   async #bound(): Promise<boolean> {
-    const { size } = await this.#handle.stat();
+    const { size } = await this.#stat();
     const from = Math.max(this.#position.gap?.to ?? 0, this.#frontier);
     if (size - from <= backlogBytesMax) return false;
     await this.#drop(from, size - backlogBytesKept);
     return true;
   }
 
-  /** Counts the lines between, up to the last newline before `to`, and makes them a gap. */
+  /** A file without content may be larger than any place in it that can be read. */
+  async #stat(): Promise<{ readonly size: number; readonly mtimeMs: number }> {
+    const { size, mtimeMs } = await this.#handle.stat();
+    return { size: Math.min(size, Number.MAX_SAFE_INTEGER - pieceBytesMax), mtimeMs };
+  }
+
+  /** Counts the lines between, up to the last newline before `to`, and makes them a gap. What is not looked through counts as one line. */
   async #drop(from: number, to: number): Promise<void> {
     const buffer = Buffer.allocUnsafe(1024 * 1024);
-    let lines = 0;
-    let end = from;
-    for (let at = from; at < to;) {
+    const first = Math.max(from, to - countedBytesMax);
+    let lines = first > from ? 1 : 0;
+    let end = first;
+    for (let at = first; at < to;) {
       const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
       if (bytesRead === 0) break;
       const read = buffer.subarray(0, bytesRead);
@@ -163,7 +175,7 @@ export class LogFile {
       }
       at += bytesRead;
     }
-    if (lines === 0) [lines, end] = [1, to];
+    if (end === first) [lines, end] = [lines + 1, to];
     const { gap } = this.#position;
     this.#position = {
       ...this.#position,

@@ -1,6 +1,6 @@
 // The folder of one replica: what the platform writes there before it starts one, and what the replica's shell and
 // runtime write, so that any later process of the platform finds all it must know. No secret is ever written here.
-import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, closeSync, existsSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
@@ -97,10 +97,11 @@ export function readState(paths: ReplicaPaths): StateFile {
 export function readReady(paths: ReplicaPaths): ReadyFile | null {
   const text = readText(paths.ready);
   const end = text.indexOf("\n");
-  if (end < 0) return null;
+  if (end < 0) return Buffer.byteLength(text) < textBytesMax ? null : { error: "the runtime's ready line is too long" };
   try {
     const value = JSON.parse(text.slice(0, end)) as { ready?: unknown; port?: unknown; error?: unknown };
-    if (value.ready !== true) return { error: String(value.error ?? "").slice(0, errorCharactersMax) };
+    if (value.ready !== true)
+      return { error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax) };
     const port = Number(value.port);
     return Number.isInteger(port) && port > 0 && port < 65_536
       ? { port }
@@ -193,11 +194,36 @@ export function readJson(path: string): Record<string, unknown> | null {
   }
 }
 
-function readText(path: string): string {
+/**
+ * Calls `open` again after giving the platform back its right to read: where apps run as the platform's own user, they can
+ * take that from the files that they write to.
+ */
+export function withRightToRead<T>(path: string, open: () => T): T {
   try {
-    return readFileSync(path, "utf8");
+    return open();
+  } catch (error) {
+    if (codeOf(error) !== "EACCES") throw error;
+    chmodSync(path, 0o600);
+    return open();
+  }
+}
+
+/** What the shell and the runtime say is far shorter; an app could make `ready` as large as it likes. */
+const textBytesMax = 65_536;
+const textBuffer = Buffer.allocUnsafe(textBytesMax);
+
+/** At most the first 64 KiB. */
+function readText(path: string): string {
+  let file: number;
+  try {
+    file = withRightToRead(path, () => openSync(path, "r"));
   } catch (error) {
     if (codeOf(error) === "ENOENT") return "";
     throw error;
+  }
+  try {
+    return textBuffer.toString("utf8", 0, readSync(file, textBuffer, 0, textBytesMax, 0));
+  } finally {
+    closeSync(file);
   }
 }

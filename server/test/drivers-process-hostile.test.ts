@@ -1,0 +1,81 @@
+// Apps that turn what they were given against the platform: the files that their output and their readiness go to.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { test, type TestContext } from "node:test";
+import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { readReady, replicaPaths, withRightToRead } from "#drivers/process/replica-files.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
+import { replicaSpec } from "#test/support/replica-spec.ts";
+
+const sandbox = await detectSandbox(tmpdir());
+const live = new AbortController().signal;
+
+/** Runs `main.py` on the real runtime. */
+async function runApp(t: TestContext, code: string): Promise<{ driver: Driver; sink: DriverSink; spec: ReplicaSpec }> {
+  const ground = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
+  const driver = ground.driver();
+  const sink = new DriverSink();
+  await driver.open(sink);
+  t.after(async () => {
+    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+    await driver.close();
+    await ground.close();
+  });
+  const spec = replicaSpec({ artifact: ground.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
+  await driver.start(spec, live);
+  return { driver, sink, spec };
+}
+
+test("a ready file of gigabytes neither holds the platform up nor keeps the replica from being ended", async (t) => {
+  const code = `import os, time
+os.ftruncate(3, 1900 * 1024 * 1024)
+print("large", flush=True)
+time.sleep(60)`;
+  const { driver, sink, spec } = await runApp(t, code);
+  await sink.line(spec.replicaId, "large");
+  const begin = performance.now();
+  await driver.stop(spec.replicaId, { graceMs: 0 });
+  assert.ok(performance.now() - begin < 1000, `ending it took ${performance.now() - begin} ms`);
+});
+
+test("output that says to be terabytes long is passed over at once, and what follows is told", async (t) => {
+  const code = `import os
+os.ftruncate(1, 1 << 43)
+print("\\nafter it", flush=True)
+os._exit(7)`;
+  const { sink, spec } = await runApp(t, code);
+  const begin = performance.now();
+  assert.equal((await sink.told("exited", spec.replicaId)).exitCode, 7);
+  assert.ok(performance.now() - begin < 10_000, `telling its end took ${performance.now() - begin} ms`);
+  assert.match(sink.texts(spec.replicaId).at(-1) ?? "", /after it$/);
+});
+
+test("a ready line without an end is an error, not something to wait for", (t) => {
+  const paths = replicaPaths(temporaryFolder(t, "ready"));
+  writeFileSync(paths.ready, "x".repeat(70_000));
+  assert.deepEqual(readReady(paths), { error: "the runtime's ready line is too long" });
+  writeFileSync(paths.ready, '{"ready":true,"port":4321}\n');
+  assert.deepEqual(readReady(paths), { port: 4321 });
+});
+
+test("a file whose app took the right to read it is read all the same", (t) => {
+  const path = join(temporaryFolder(t, "rights"), "stdout");
+  writeFileSync(path, "text");
+  chmodSync(path, 0);
+  let tries = 0;
+  const text = withRightToRead(path, () => {
+    // Root reads whatever the rights are, so the first refusal is made up for it.
+    if (++tries === 1) throw Object.assign(new Error("refused"), { code: "EACCES" });
+    return readFileSync(path, "utf8");
+  });
+  assert.equal(text, "text");
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  assert.throws(() => withRightToRead(path, () => readFileSync(`${path}.not`)), { code: "ENOENT" });
+});
