@@ -22,6 +22,7 @@ const proxy = new Proxy({
 view.put(benchAppId, { ready: [benchReplica(upstreamPort)], failure: undefined });
 const listener = createListener({
   handle: (request, response) => proxy.handle(request, response),
+  handlePlain: (client, request) => proxy.handlePlain(client, request),
   upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
   fallback: (_request, response) => response.writeHead(404).end(),
   clock: systemClock,

@@ -1,182 +1,158 @@
 // Reads the head of an answer from a replica, strictly: what two readers could understand in two ways is refused, so
 // that no app can make its bytes pass for the answer to somebody else's call (RFC 9112). Pure.
-import { addConnectionNames, fieldKind, isPlainConnection } from "./fields.ts";
+import { fieldKind, FieldReader, fieldLinesForm, fieldList, valueCharacters, type FieldKind } from "./fields.ts";
 
 /** How the body's end is found; `close`: when the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
 
-/** A head that was understood. */
-export type AnswerHead = {
-  readonly status: number;
-  readonly reason: string;
-  /** Name, value, name, value …: what the client gets, without fields of the connection. */
-  readonly fields: string[];
-  readonly body: AnswerBody;
-  /** Bytes of the body for `length`. */
-  readonly bodyBytes: number;
-  /** The replica keeps the connection open after this answer. */
-  readonly keepsOpen: boolean;
-  /** How long the replica says that it keeps an idle connection; -1: it does not say. */
-  readonly idleSeconds: number;
-  /** The names that the replica announces as trailers; null: none. */
-  readonly trailer: string | null;
-  /** Protocol that the connection is switched to; null: none. */
-  readonly upgrade: string | null;
-};
-
 /** What the answer is to. */
 export type Asked = { readonly isHead: boolean; readonly isUpgrade: boolean };
 
-const tokenCharacters = "!#$%&'*+\\-.^_`|~0-9A-Za-z";
-const valueCharacters = "\\t\\x20-\\x7e\\x80-\\xff";
-const fieldLines = `(?:[${tokenCharacters}]+:[${valueCharacters}]*\\r\\n)*`;
-/** Status line and fields, each with its line end, without the empty line. No folded lines, no bare CR or LF, no blank before a colon. */
-const headForm = new RegExp(`^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLines}$`);
-const trailerForm = new RegExp(`^${fieldLines}$`);
+const headForm = new RegExp(`^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`);
+const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
+
+/** A head that was understood. Not changed once it is made. */
+export class AnswerHead extends FieldReader {
+  readonly status: number;
+  /** Lines that the client gets, each with its line end. */
+  readonly lines: string;
+  readonly body: AnswerBody;
+  /** Bytes of the body for `length`; -1: the replica does not say. */
+  bodyBytes = -1;
+  /** The replica keeps the connection open after this answer. */
+  readonly keepsOpen: boolean;
+  /** How long the replica says that it keeps an idle connection; -1: it does not say. */
+  idleSeconds = -1;
+  /** The names that the replica announces as trailers; null: none. */
+  trailer: string | null = null;
+  /** Protocol that the connection is switched to; null: none. */
+  upgrade: string | null = null;
+  hasDate = false;
+  /** What is wrong with it; null: nothing. */
+  problem: string | null = null;
+  #isChunked = false;
+  readonly #statusLine: string;
+
+  /** `text`: one character for each byte, of the form `headForm`. */
+  constructor(text: string, asked: Asked) {
+    super();
+    const lineEnd = text.indexOf("\r\n");
+    const isOld = text.charCodeAt(7) === 48;
+    const status = digit(text, 9) * 100 + digit(text, 10) * 10 + digit(text, 11);
+    this.status = status;
+    this.#statusLine = text.slice(8, lineEnd);
+    const lines = this.read(text, lineEnd + 2);
+    const isInterim = status < 200;
+    const neverHasBody = isInterim || status === 204;
+    this.lines = neverHasBody && this.bodyBytes !== -1 ? linesWithout(lines, "content-length") : lines;
+    this.body = asked.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
+    this.keepsOpen =
+      !isOld && this.body !== "close" && (this.nominated === null || !this.nominated.has("close")) && !this.#closes;
+    if (this.#isChunked) this.#checkCoding(isOld || neverHasBody);
+    if (status === 101 && !asked.isUpgrade) this.problem = "the replica switched protocols without being asked";
+  }
+
+  /** As the replica wrote it. */
+  get reason(): string {
+    return this.#statusLine.slice(5);
+  }
+
+  /** The status line for the client, with its line end. */
+  get statusLine(): string {
+    return `HTTP/1.1${this.#statusLine}\r\n`;
+  }
+
+  /** The fields that the client gets, as node takes them: name, value, …, the length last. */
+  get fields(): string[] {
+    const list = fieldList(this.lines);
+    // Node changes the bytes of a Content-Disposition that comes after a length.
+    const index = this.bodyBytes === -1 ? -1 : list.findIndex((name, at) => at % 2 === 0 && isLength(name));
+    return index === -1 ? list : [...list.slice(0, index), ...list.slice(index + 2), ...list.slice(index, index + 2)];
+  }
+
+  #closes = false;
+
+  protected override take(kind: FieldKind, value: string): boolean {
+    switch (kind) {
+      case "date":
+        this.hasDate = true;
+        return true;
+      case "content-length":
+        if (this.bodyBytes !== -1) this.problem = "the answer has several Content-Length fields";
+        if (!lengthForm.test(value)) this.problem = "the answer's Content-Length is not a number";
+        this.bodyBytes = Number(value);
+        return true;
+      case "connection":
+        if (value.toLowerCase() === "close") this.#closes = true;
+        else this.takeConnection(value);
+        return false;
+      case "transfer-encoding":
+        if (this.#isChunked || value.toLowerCase() !== "chunked") {
+          this.problem = "the answer's transfer coding is not understood";
+        }
+        this.#isChunked = true;
+        return false;
+      case "keep-alive":
+        this.idleSeconds = idleSecondsOf(value);
+        return false;
+      case "trailer":
+        this.trailer = value;
+        return false;
+      case "upgrade":
+        this.upgrade = value;
+        return false;
+      default:
+        // Of one connection only, or an id that the platform gives itself.
+        return kind !== "hop" && kind !== "te" && kind !== "expect" && kind !== "request-id";
+    }
+  }
+
+  #bodyOf(): AnswerBody {
+    if (this.#isChunked) return "chunked";
+    if (this.bodyBytes === -1) return "close";
+    return this.bodyBytes === 0 ? "none" : "length";
+  }
+
+  #checkCoding(isForbidden: boolean): void {
+    if (this.bodyBytes !== -1) this.problem = "the answer has both Content-Length and Transfer-Encoding";
+    if (isForbidden) this.problem = "the answer has a Transfer-Encoding where none may be";
+  }
+}
 
 /** Reads a head (one character for each byte, with the last line end, without the empty line); a text tells what is wrong with it. */
 export function readAnswerHead(text: string, asked: Asked): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
-  const status = Number(text.slice(9, 12));
-  const lineEnd = text.indexOf("\r\n");
-  const reason = text.slice(13, lineEnd).trim();
-  const isOld = text.charCodeAt(7) === 48;
-  const framing = readFields(text, lineEnd + 2);
-  if (typeof framing === "string") return framing;
-  const { fields, bodyBytes, isChunked, idleSeconds, trailer, upgrade, nominated } = framing;
-  if (isChunked && bodyBytes !== -1) return "the answer has both Content-Length and Transfer-Encoding";
-  if (isChunked && (isOld || status === 204 || status < 200))
-    return "the answer has a Transfer-Encoding where none may be";
-  if (status === 101 && !asked.isUpgrade) return "the replica switched protocols without being asked";
-  const hasNone = asked.isHead || status === 204 || status === 304 || status < 200;
-  const body = hasNone
-    ? "none"
-    : isChunked
-      ? "chunked"
-      : bodyBytes === -1
-        ? "close"
-        : bodyBytes === 0
-          ? "none"
-          : "length";
-  const closes = nominated !== undefined && nominated.has("close");
-  return {
-    status,
-    reason,
-    fields: status === 204 || status < 200 ? without(fields, "content-length") : fields,
-    trailer: trailer ?? null,
-    body,
-    bodyBytes,
-    keepsOpen: !isOld && !closes && body !== "close",
-    idleSeconds,
-    upgrade: status === 101 ? (upgrade ?? "") : null,
-  };
+  const head = new AnswerHead(text, asked);
+  return head.problem ?? head;
 }
 
 /** Reads trailers in the form of `readAnswerHead`: name, value, …, without those that would change what was said before. */
 export function readTrailers(text: string): string[] | undefined {
   if (!trailerForm.test(text)) return undefined;
-  const trailers: string[] = [];
-  eachField(text, 0, (name, value) => {
-    if (fieldKind(name) === "pass" && !isFraming.test(name)) trailers.push(name, value);
-  });
-  return trailers;
+  const list = fieldList(text);
+  return list.filter((_, index) => isTrailer(list[index - (index % 2)] ?? ""));
 }
 
-const isFraming = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location|date)$/i;
-
-type Framing = {
-  readonly fields: string[];
-  readonly bodyBytes: number;
-  readonly isChunked: boolean;
-  readonly idleSeconds: number;
-  readonly trailer: string | undefined;
-  readonly upgrade: string | undefined;
-  /** What `Connection` fields name, in lower case; undefined: nothing but keep-alive. */
-  readonly nominated: ReadonlySet<string> | undefined;
-};
-
-function readFields(text: string, start: number): Framing | string {
-  const fields: string[] = [];
-  let bodyBytes = -1;
-  let isChunked = false;
-  let idleSeconds = -1;
-  let trailer: string | undefined;
-  let upgrade: string | undefined;
-  let nominated: Set<string> | undefined;
-  for (let at = start; at < text.length;) {
-    const colon = text.indexOf(":", at);
-    const end = text.indexOf("\r\n", colon);
-    const name = text.slice(at, colon);
-    const value = trimmed(text, colon + 1, end);
-    at = end + 2;
-    switch (fieldKind(name)) {
-      case "content-length":
-        if (bodyBytes !== -1) return "the answer has several Content-Length fields";
-        if (!lengthForm.test(value)) return "the answer's Content-Length is not a number";
-        bodyBytes = Number(value);
-        break;
-      case "transfer-encoding":
-        if (isChunked || value.toLowerCase() !== "chunked") return "the answer's transfer coding is not understood";
-        isChunked = true;
-        break;
-      case "connection":
-        if (value !== "keep-alive") addConnectionNames(value, (nominated ??= new Set()));
-        break;
-      case "keep-alive":
-        idleSeconds = idleSecondsOf(value);
-        break;
-      case "upgrade":
-        upgrade = value;
-        break;
-      case "trailer":
-        trailer = value;
-        break;
-      case "hop":
-      case "te":
-      case "expect":
-      // The platform's own id of the call is the only one that its clients can trust.
-      case "request-id":
-        break;
-      default:
-        fields.push(name, value);
-    }
-  }
-  const left = nominated === undefined ? fields : withoutNominated(fields, nominated);
-  // Last, because node changes the bytes of a Content-Disposition that comes after it.
-  if (bodyBytes !== -1) left.push("Content-Length", String(bodyBytes));
-  return { fields: left, bodyBytes, isChunked, idleSeconds, trailer, upgrade, nominated };
+function isTrailer(name: string): boolean {
+  return fieldKind(name) === "pass" && !isEarlyOnly.test(name);
 }
 
-/** The value without the blanks around it. */
-function trimmed(text: string, from: number, to: number): string {
-  let start = from;
-  let end = to;
-  while (start < end && isBlank(text.charCodeAt(start))) start++;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-  return text.slice(start, end);
+const isEarlyOnly = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location)$/i;
+
+function isLength(name: string): boolean {
+  return fieldKind(name) === "content-length";
 }
 
-function isBlank(code: number): boolean {
-  return code === 32 || code === 9;
+function digit(text: string, at: number): number {
+  return text.charCodeAt(at) - 48;
 }
 
-function eachField(text: string, start: number, take: (name: string, value: string) => void): void {
-  for (let at = start; at < text.length;) {
-    const colon = text.indexOf(":", at);
-    const end = text.indexOf("\r\n", colon);
-    take(text.slice(at, colon), trimmed(text, colon + 1, end));
-    at = end + 2;
-  }
-}
-
-function withoutNominated(fields: string[], nominated: ReadonlySet<string>): string[] {
-  if ([...nominated].every((name) => isPlainConnection(name))) return fields;
-  return fields.filter((_, index) => !nominated.has((fields[index - (index % 2)] ?? "").toLowerCase()));
-}
-
-function without(fields: string[], lowerName: string): string[] {
-  return fields.filter((_, index) => (fields[index - (index % 2)] ?? "").toLowerCase() !== lowerName);
+function linesWithout(lines: string, lowerName: string): string {
+  return lines
+    .split("\r\n")
+    .filter((line) => line.slice(0, line.indexOf(":")).toLowerCase() !== lowerName)
+    .join("\r\n");
 }
 
 function idleSecondsOf(value: string): number {

@@ -104,7 +104,7 @@ test("with room a call begins at once, without it waits in order of arrival", ()
   );
   assert.equal(stage.meter.waiting, 2);
   const [first, second, third] = calls as [StoryCall, StoryCall, StoryCall];
-  stage.app.leave(first);
+  stage.app.leave(first, stage.clock.monotonicMs());
   assert.deepEqual([second.began.length, third.began.length], [1, 0]);
   stage.add("b", 1);
   assert.equal(third.began.length, 1);
@@ -159,7 +159,7 @@ test("time in the line does not count against the time of the call", async () =>
   const lateAtMs: number[] = [];
   call.onTimeUp = () => lateAtMs.push(stage.clock.monotonicMs());
   await stage.clock.advance(25_000);
-  stage.app.leave(first);
+  stage.app.leave(first, stage.clock.monotonicMs());
   await stage.clock.advance(29_000);
   assert.deepEqual(lateAtMs, [], "30 s from the beginning, not from the arrival");
   await stage.clock.advance(2_000);
@@ -187,7 +187,7 @@ test("a retired replica gets no call, works on what it has, and the scheduler is
   assert.equal(waiting.began.length, 0);
   assert.equal(stage.slots.get("a" as ReplicaId)?.running, 1);
   const before = stage.nudges();
-  stage.app.leave(call);
+  stage.app.leave(call, stage.clock.monotonicMs());
   assert.ok(stage.nudges() > before);
   stage.add("b", 1);
   assert.deepEqual(
@@ -212,7 +212,7 @@ test("nothing is kept of replicas that are gone", () => {
   stage.retire("b");
   for (const name of ["a", "b", "c"]) stage.remove(name);
   assert.deepEqual([...stage.slots.keys()], ["a"]);
-  stage.app.leave(call);
+  stage.app.leave(call, stage.clock.monotonicMs());
   assert.equal(stage.slots.size, 0);
   assert.ok(stage.app.isIdle);
 });
@@ -269,7 +269,7 @@ test("in every story: no call waits while a replica has room, none is lost, ever
             if (fault === null) calls.push(call);
           } else if (step.kind === "leave") {
             const call = living[step.which % Math.max(1, living.length)];
-            if (call !== undefined) stage.app.leave(call);
+            if (call !== undefined) stage.app.leave(call, stage.clock.monotonicMs());
           } else if (step.kind === "add") {
             const added = `replica-${present.length}`;
             present.push(added);
@@ -282,7 +282,8 @@ test("in every story: no call waits while a replica has room, none is lost, ever
           }
           checkPromises(stage, calls, open, algorithm !== "random-choice-2");
         }
-        for (const call of calls) if (call.slot !== null || call.isInLine) stage.app.leave(call);
+        for (const call of calls)
+          if (call.slot !== null || call.isInLine) stage.app.leave(call, stage.clock.monotonicMs());
         assert.equal(stage.meter.running + stage.meter.waiting + stage.deadlines.size, 0);
       },
     ),

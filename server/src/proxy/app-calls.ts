@@ -93,7 +93,7 @@ export class AppCalls {
   }
 
   /** Gives back what the call holds: its place on a replica or in the line. To be called once for each call that entered and was not refused. */
-  leave(call: AdmittedCall): void {
+  leave(call: AdmittedCall, nowMs: number): void {
     this.#parts.deadlines.clear(call);
     if (call.isInLine) {
       this.#line.leave(call);
@@ -103,7 +103,7 @@ export class AppCalls {
     const { slot } = call;
     assert(slot !== null, "a call must hold a place to leave");
     call.slot = null;
-    this.meter.lastActiveAtMs = this.#parts.monotonicMs();
+    this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot);
     // When somebody waits, no other replica has room: the place is the next one's.
     const isOnlyRoom = slot.isOpen && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";

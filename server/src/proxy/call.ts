@@ -1,7 +1,6 @@
 // One plain HTTP call, from the moment it may enter its app to the end of its answer: waits in the line if it must, is
 // sent to a replica, and its answer is handed on as it comes. Whatever happens - the client goes, the replica goes, time
 // runs out - its place is given back exactly once and neither side is left open.
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -9,19 +8,19 @@ import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
+import type { Client, ClientUser } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
-import { sendRefusal, statusOf } from "./refusal.ts";
+import { statusOf } from "./refusal.ts";
 import type { ConnectionUser, Loss, ReplicaConnection } from "./replica-connection.ts";
 import { idleMs } from "./replica-pool.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestBody } from "./request-body.ts";
-import type { RequestFields } from "./request-head.ts";
+import type { RequestFields } from "./request-fields.ts";
 
 /** What a call is about. */
 export type CallRequest = {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly client: Client;
   readonly runId: RunId;
   /** What the replica is asked for. */
   readonly path: string;
@@ -45,10 +44,11 @@ const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
 /** One call. `enter()` once; everything after that happens by itself. */
-export class Call extends AdmittedCall implements ConnectionUser {
+export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   readonly about: CallRequest;
   /** What the client got; null: nothing. */
   status: number | null = null;
+  requestBytes = 0;
   answerBytes = 0;
   /** The last replica that it was sent to. */
   lastSlot: ReplicaSlot | null = null;
@@ -60,7 +60,6 @@ export class Call extends AdmittedCall implements ConnectionUser {
   #isHeadFlushed = false;
   #isAnswerEnded = false;
   #isOver = false;
-  #listensDrain = false;
   #tries = 0;
   /** The connection has served another call before. */
   #isReused = false;
@@ -72,20 +71,13 @@ export class Call extends AdmittedCall implements ConnectionUser {
     this.#parts = parts;
   }
 
-  get requestBytes(): number {
-    return this.#body?.bytes ?? 0;
-  }
-
   get app(): AppCalls {
     return this.#app;
   }
 
   /** Enters the app; from here on it looks after itself. */
   enter(): void {
-    const { response, request } = this.about;
-    response.on("close", () => this.#clientGone());
-    // One of several calls that were sent at once: its answer is not told of the end of the connection.
-    if (response.socket === null) request.socket.once("close", () => this.#clientGone());
+    this.about.client.use(this);
     const fault = this.#app.enter(this);
     if (fault !== null) this.refuse(fault);
   }
@@ -93,7 +85,7 @@ export class Call extends AdmittedCall implements ConnectionUser {
   override begin(slot: ReplicaSlot, nowMs: number): void {
     this.lastSlot = slot;
     this.#tries++;
-    const asked = { isHead: this.about.request.method === "HEAD", isUpgrade: false };
+    const asked = { isHead: this.about.client.method === "HEAD", isUpgrade: false };
     const connection = slot.pool.take(this, asked, nowMs);
     this.#connection = connection;
     this.#isReused = connection.isReused;
@@ -103,14 +95,13 @@ export class Call extends AdmittedCall implements ConnectionUser {
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
-    const { response, runId } = this.about;
-    sendRefusal(response, fault, runId, { deadlines: this.#parts.deadlines, nowMs: this.#parts.monotonicMs() });
-    this.#over("refused");
+    this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
+    this.#over("refused", this.#parts.monotonicMs());
   }
 
-  override onDeadline(): void {
+  override onDeadline(nowMs: number): void {
     if (this.isInLine) {
-      this.#app.leave(this);
+      this.#app.leave(this, nowMs);
       this.refuse(new Fault("line_timeout", "no replica of the app had room for the call within the waiting time"));
       return;
     }
@@ -126,64 +117,57 @@ export class Call extends AdmittedCall implements ConnectionUser {
     this.#body?.onDrain();
   }
 
+  onClientGone(): void {
+    if (this.#isOver) return;
+    const nowMs = this.#parts.monotonicMs();
+    this.#connection?.destroy();
+    this.#connection = null;
+    this.#app.leave(this, nowMs);
+    this.#over("client_gone", nowMs);
+  }
+
+  onClientDrain(): void {
+    this.#connection?.resume();
+  }
+
   onInformation(head: AnswerHead): void {
-    const { request, response, fields } = this.about;
-    if (request.httpVersionMinor === 0 || response.destroyed) return;
-    if (head.status !== 100) response.writeInformation(head.status, head.fields);
-    else if (fields.expectsContinue) response.writeContinue();
+    const { client, fields } = this.about;
+    if (head.status !== 100) client.information(head);
+    else if (fields.expectsContinue) client.giveLeave();
   }
 
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    const { response, runId, fields: asked } = this.about;
-    const { fields } = head;
-    fields.push("X-Request-Id", runId);
-    if (
-      head.trailer !== null &&
-      head.body === "chunked" &&
-      asked.takesTrailers &&
-      response.useChunkedEncodingByDefault
-    ) {
-      fields.push("Trailer", head.trailer);
-    }
-    response.writeHead(head.status, head.reason, fields);
+    const { client, runId, fields } = this.about;
+    client.head(head, runId, head.body === "chunked" && fields.takesTrailers);
   }
 
   onPiece(piece: Piece, isLast: boolean): void {
-    const { response } = this.about;
     this.#isHeadFlushed = true;
     this.answerBytes += piece.length;
-    if (isLast) {
-      this.#isAnswerEnded = true;
-      response.end(piece, "latin1");
-    } else if (!response.write(piece, "latin1")) {
-      this.#waitForClient();
-    }
+    this.#isAnswerEnded = isLast;
+    // Nothing more of the answer is read until the client has taken what it was sent.
+    if (!this.about.client.piece(piece, isLast)) this.#connection?.pause();
   }
 
   onRead(): void {
     if (this.#head === null || this.#isHeadFlushed) return;
     this.#isHeadFlushed = true;
-    this.about.response.flushHeaders();
+    this.about.client.flush();
   }
 
   onEnd(trailers: readonly string[]): void {
     const connection = this.#connection;
     const head = this.#head;
-    const { response, fields } = this.about;
+    const nowMs = this.#parts.monotonicMs();
     this.#connection = null;
     const isAllSent = this.#body === null || this.#body.isSent;
-    if (connection !== null) this.#release(connection, isAllSent && head?.keepsOpen === true, head?.idleSeconds ?? -1);
+    if (connection !== null && head !== null) this.#release(connection, isAllSent ? head : null, nowMs);
     if (!isAllSent) this.#body?.stop();
-    if (!this.#isAnswerEnded) {
-      this.#isAnswerEnded = true;
-      if (trailers.length > 0 && fields.takesTrailers && response.chunkedEncoding)
-        response.addTrailers(pairs(trailers));
-      response.end();
-    }
-    this.#app.leave(this);
-    this.#over("answered");
+    this.#app.leave(this, nowMs);
+    this.#over("answered", nowMs);
+    if (!this.#isAnswerEnded) this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
   }
 
   onBroken(error: unknown): void {
@@ -199,24 +183,31 @@ export class Call extends AdmittedCall implements ConnectionUser {
   }
 
   #send(connection: ReplicaConnection): void {
-    const { request, path, fields, addedLines, runId } = this.about;
+    const { client, path, fields, addedLines, runId } = this.about;
     const { contentLength, isChunked, expectsContinue } = fields;
     // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
     const host = fields.host === undefined ? "Host: app\r\n" : "";
-    const line = `${request.method ?? "GET"} ${path} HTTP/1.1\r\n${host}${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n`;
+    const lines = `${host}${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n`;
+    const head = `${client.method} ${path} HTTP/1.1\r\n${lines}`;
     if (contentLength <= 0 && !isChunked) {
-      connection.write(contentLength === 0 ? `${line}Content-Length: 0\r\n\r\n` : `${line}\r\n`);
+      connection.write(contentLength === 0 ? `${head}Content-Length: 0\r\n\r\n` : `${head}\r\n`);
       return;
     }
     const framing = isChunked ? "Transfer-Encoding: chunked\r\n" : `Content-Length: ${contentLength}\r\n`;
+    if (client.request === null) {
+      this.requestBytes = contentLength;
+      connection.write(`${head}${framing}\r\n${client.body}`);
+      return;
+    }
     const expectation = expectsContinue ? "Expect: 100-continue\r\n" : "";
     this.#body = new RequestBody({
-      request,
+      request: client.request,
       connection,
-      head: `${line}${framing}${expectation}\r\n`,
+      head: `${head}${framing}${expectation}\r\n`,
       isChunked,
       expectsContinue,
       bytesMax: this.#parts.bodyBytesMax,
+      onBytes: (bytes) => (this.requestBytes = bytes),
       onTooLarge: () => this.#fail(tooLarge(this.#parts.bodyBytesMax)),
     });
     this.#body.start();
@@ -227,12 +218,12 @@ export class Call extends AdmittedCall implements ConnectionUser {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
     if (loss.kind === "unreachable") return this.#app.move(this);
-    const { request } = this.about;
+    const { method } = this.about.client;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
-    if (!isIdleRace || !repeatable.has(request.method ?? "")) return false;
+    if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;
     this.#tries++;
     this.#isReused = false;
-    const asked = { isHead: request.method === "HEAD", isUpgrade: false };
+    const asked = { isHead: method === "HEAD", isUpgrade: false };
     this.#connection = slot.pool.takeNew(this, asked, this.#parts.monotonicMs());
     return true;
   }
@@ -240,51 +231,35 @@ export class Call extends AdmittedCall implements ConnectionUser {
   /** Ends the call although its answer is not complete. */
   #fail(fault: Fault): void {
     if (this.#isOver) return;
+    const nowMs = this.#parts.monotonicMs();
     this.#connection?.destroy();
     this.#connection = null;
     this.#body?.stop();
-    this.#app.leave(this);
+    this.#app.leave(this, nowMs);
     if (this.#head === null) {
       this.refuse(fault);
       return;
     }
-    // The client must see that the answer is not whole.
-    this.about.response.destroy();
-    this.#over("cut");
+    this.#over("cut", nowMs);
+    this.about.client.destroy();
   }
 
-  #clientGone(): void {
-    if (this.#isOver) return;
-    this.#connection?.destroy();
-    this.#connection = null;
-    this.#app.leave(this);
-    this.#over("client_gone");
-  }
-
-  /** Reads no more of the answer until the client has taken what it was sent. */
-  #waitForClient(): void {
-    this.#connection?.pause();
-    if (this.#listensDrain) return;
-    this.#listensDrain = true;
-    this.about.response.on("drain", () => this.#connection?.resume());
-  }
-
-  #release(connection: ReplicaConnection, canStay: boolean, toldSeconds: number): void {
+  /** `head`: what the replica says of the connection; null: it cannot be used again. */
+  #release(connection: ReplicaConnection, head: AnswerHead | null, nowMs: number): void {
     const { slot } = this;
-    if (slot === null || !canStay) {
+    if (slot === null || head === null || !head.keepsOpen) {
       connection.destroy();
       return;
     }
-    const nowMs = this.#parts.monotonicMs();
-    slot.pool.giveBack(connection, nowMs + idleMs(this.live.settings.runtime, toldSeconds), nowMs);
+    slot.pool.giveBack(connection, nowMs + idleMs(this.live.settings.runtime, head.idleSeconds), nowMs);
   }
 
-  #over(outcome: CallOutcome): void {
+  #over(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;
     if (outcome === "client_gone") meter.clientGoneTotal++;
     else if (outcome === "cut") meter.cutTotal++;
-    else meter.answered(this.status ?? 0, this.#parts.monotonicMs() - this.arrivedAtMs);
+    else meter.answered(this.status ?? 0, nowMs - this.arrivedAtMs);
     this.#parts.onEnd?.(this, outcome);
   }
 }
@@ -292,13 +267,4 @@ export class Call extends AdmittedCall implements ConnectionUser {
 /** The answer to a body that is longer than the limit. */
 export function tooLarge(bytesMax: number): Fault {
   return new Fault("too_large", `the body is larger than ${bytesMax} bytes`);
-}
-
-/** As node wants trailers. */
-function pairs(trailers: readonly string[]): [string, string][] {
-  const list: [string, string][] = [];
-  for (let index = 0; index + 1 < trailers.length; index += 2) {
-    list.push([trailers[index] ?? "", trailers[index + 1] ?? ""]);
-  }
-  return list;
 }

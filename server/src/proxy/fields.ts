@@ -1,5 +1,5 @@
 // Header fields that mean something to the proxy itself: those of one connection only, which must not be passed on
-// (RFC 9110, 7.6.1), and those that it writes itself. All other fields pass as they are.
+// (RFC 9110, 7.6.1), and those that it writes itself. All other lines of a head pass byte for byte.
 import { assert } from "#lib/assert.ts";
 
 /** What to do with a field of this name. */
@@ -17,6 +17,7 @@ export type FieldKind =
   | "trailer"
   | "keep-alive"
   | "upgrade"
+  | "date"
   | "request-id"
   | "forwarded-for"
   | "forwarded-proto"
@@ -33,6 +34,7 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["te", "te"],
   ["trailer", "trailer"],
   ["upgrade", "upgrade"],
+  ["date", "date"],
   ["transfer-encoding", "transfer-encoding"],
   ["content-length", "content-length"],
   ["host", "host"],
@@ -48,38 +50,104 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
 /** One for each length and first letter (without its case): no two names share both. */
 const entries: ({ readonly lower: string; readonly usual: string; readonly kind: FieldKind } | undefined)[] = [];
 const lengthMax = 32;
+const lettersMax = 32;
 
-function placeOf(name: string): number {
-  return name.length * 32 + (name.charCodeAt(0) & 31);
-}
-
-for (let place = 0; place < lengthMax * 32; place++) entries.push(undefined);
+for (let place = 0; place < lengthMax * lettersMax; place++) entries.push(undefined);
 for (const [lower, kind] of kinds) {
-  assert(entries[placeOf(lower)] === undefined, `two names share the place of ${lower}`);
-  entries[placeOf(lower)] = { lower, usual: lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase()), kind };
+  const place = placeOf(lower, 0, lower.length);
+  assert(entries[place] === undefined, `two names share the place of ${lower}`);
+  const usual = lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
+  entries[place] = { lower, usual, kind };
 }
 
-/** The kind of a field by its name in any letter case. Called for every field of every call. */
-export function fieldKind(name: string): FieldKind {
-  const entry = name.length < lengthMax ? entries[placeOf(name)] : undefined;
+function placeOf(text: string, start: number, end: number): number {
+  return (end - start) * lettersMax + (text.charCodeAt(start) & (lettersMax - 1));
+}
+
+/** The kind of the field whose name, in any letter case, is the text from `start` to `end`. */
+export function fieldKind(text: string, start = 0, end = text.length): FieldKind {
+  if (end - start >= lengthMax) return "pass";
+  const entry = entries[placeOf(text, start, end)];
   if (entry === undefined) return "pass";
-  return name === entry.usual || name === entry.lower || name.toLowerCase() === entry.lower ? entry.kind : "pass";
+  const name = text.slice(start, end);
+  return name === entry.usual || name.toLowerCase() === entry.lower ? entry.kind : "pass";
 }
 
-/** Names that a `Connection` field may not take out: they say how long the message is and where it goes. */
-const keptAlways = new Set(["content-length", "transfer-encoding", "host", "connection", "authorization"]);
+const tokenCharacters = "!#$%&'*+\\-.^_`|~0-9A-Za-z";
+/** What a value, a reason or a target may hold besides blanks: no control characters. */
+export const valueCharacters = "\\t\\x20-\\x7e\\x80-\\xff";
+/** The form of field lines: no folded lines, no bare CR or LF, no blank before a colon. */
+export const fieldLinesForm = `(?:[${tokenCharacters}]+:[${valueCharacters}]*\\r\\n)*`;
+/** The form of a method. */
+export const tokenForm = `[${tokenCharacters}]+`;
 
-/** Adds the names that a `Connection` field lists to `into`, in lower case; options such as `close` do no harm there. */
-export function addConnectionNames(value: string, into: Set<string>): void {
-  for (const part of value.split(",")) {
-    const name = part.trim().toLowerCase();
-    if (name !== "" && !keptAlways.has(name)) into.add(name);
+/** Reads the field lines of one message; who extends it says what becomes of lines that are not just passed on. */
+export abstract class FieldReader {
+  /** Names that `Connection` fields list, in lower case; null: nothing unusual. */
+  protected nominated: Set<string> | null = null;
+
+  /** Told of each field whose kind is not `pass` and of none other. True: its line is passed on. */
+  protected abstract take(kind: FieldKind, value: string): boolean;
+
+  /** Reads lines of the form `fieldLinesForm` from `start` on; returns those that are passed on. */
+  protected read(text: string, start: number): string {
+    const end = text.length;
+    let passed = "";
+    let runStart = start;
+    for (let at = start; at < end;) {
+      const colon = text.indexOf(":", at);
+      const lineEnd = text.indexOf("\r\n", colon) + 2;
+      const kind = fieldKind(text, at, colon);
+      if (kind !== "pass" && !this.take(kind, trimmed(text, colon + 1, lineEnd - 2))) {
+        if (runStart < at) passed += text.slice(runStart, at);
+        runStart = lineEnd;
+      }
+      at = lineEnd;
+    }
+    if (runStart < end) passed += text.slice(runStart, end);
+    return this.nominated === null ? passed : withoutLines(passed, this.nominated);
+  }
+
+  /** Notes what a `Connection` field names. */
+  protected takeConnection(value: string): void {
+    if (value === "keep-alive" || value === "close") return;
+    for (const part of value.split(",")) {
+      const name = part.trim().toLowerCase();
+      if (name !== "" && !keptAlways.has(name)) (this.nominated ??= new Set()).add(name);
+    }
   }
 }
 
-const plainConnection = /^\s*(?:keep-alive|close|upgrade|te)?\s*(?:,\s*(?:keep-alive|close|upgrade|te)\s*)*$/i;
+/** Names that a `Connection` field may not take out: they say how long the message is and where it goes. */
+const keptAlways = new Set(["content-length", "transfer-encoding", "host", "authorization"]);
 
-/** True when a `Connection` field names nothing but options that are handled anyway. */
-export function isPlainConnection(value: string): boolean {
-  return value === "keep-alive" || value === "close" || plainConnection.test(value);
+/** The lines without those of the names, which are in lower case. */
+function withoutLines(lines: string, names: ReadonlySet<string>): string {
+  const kept = lines.split("\r\n").filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
+  return kept.join("\r\n");
+}
+
+/** Names and values of lines in turn: name, value, name, value … */
+export function fieldList(lines: string): string[] {
+  const list: string[] = [];
+  for (let at = 0; at < lines.length;) {
+    const colon = lines.indexOf(":", at);
+    const lineEnd = lines.indexOf("\r\n", colon);
+    list.push(lines.slice(at, colon), trimmed(lines, colon + 1, lineEnd));
+    at = lineEnd + 2;
+  }
+  return list;
+}
+
+/** The value without the blanks around it. */
+function trimmed(text: string, from: number, to: number): string {
+  let start = from;
+  let end = to;
+  while (start < end && isBlank(text.charCodeAt(start))) start++;
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
+  return text.slice(start, end);
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || code === 9;
 }

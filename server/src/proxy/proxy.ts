@@ -13,13 +13,16 @@ import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./
 import type { AsyncAccept } from "./async-accept.ts";
 import { Call, tooLarge, type CallParts } from "./call.ts";
 import { Deadlines } from "./deadlines.ts";
+import type { Client } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
 import { notDeployed, pass, type Tokens } from "./gate.ts";
 import { Meter } from "./meter.ts";
 import { metricsText } from "./metrics-text.ts";
-import { refusalBytes, sendRefusal } from "./refusal.ts";
+import { NodeClient } from "./node-client.ts";
+import type { PlainRequest } from "./plain-request.ts";
+import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import { forwardedLines, readRequestFields, type RequestFields } from "./request-head.ts";
+import { forwardedLines, linesOf, RequestFields } from "./request-fields.ts";
 import { originForm, readTarget, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
@@ -50,8 +53,10 @@ export type ProxyOptions = {
 
 /** Which app a request is for, and that its sender may call it. */
 type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: Route };
+/** The same for a WebSocket. */
+type SocketArrival = { readonly request: IncomingMessage; readonly runId: RunId; readonly atMs: number };
 /** A request, and what the platform noted when it came. */
-type Arrival = { readonly request: IncomingMessage; readonly runId: RunId; readonly atMs: number };
+type Arrival = { readonly client: Client; readonly runId: RunId; readonly atMs: number };
 
 const readBufferBytes = 65_536;
 
@@ -93,18 +98,13 @@ export class Proxy implements DemandSource, Occupancy {
 
   /** Answers one request whose path begins with `/v4/`. Never throws. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const arrival = { request, runId: newRunId(), atMs: this.#clock.monotonicMs() };
-    try {
-      const resolved = this.#resolve(request);
-      if (!(resolved instanceof Promise)) return this.#serve(arrival, response, resolved);
-      resolved
-        .then((later) => this.#serve(arrival, response, later))
-        .catch((error: unknown) => {
-          this.#refuse(arrival, response, this.#unexpected(error, arrival.runId));
-        });
-    } catch (error) {
-      this.#refuse(arrival, response, this.#unexpected(error, arrival.runId));
-    }
+    const client = new NodeClient(request, response, this.#deadlines);
+    this.#take(client, originForm(request.url ?? "/"), new RequestFields(linesOf(request.rawHeaders)));
+  }
+
+  /** Answers one plain call. Never throws. */
+  handlePlain(client: Client, { url, fields }: PlainRequest): void {
+    this.#take(client, url, fields);
   }
 
   /** Answers one request for a WebSocket whose path begins with `/v4/`. Never throws. */
@@ -114,7 +114,7 @@ export class Proxy implements DemandSource, Occupancy {
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuseSocket(socket, this.#unexpected(error, arrival.runId), arrival.runId);
     try {
-      const resolved = this.#resolve(request);
+      const resolved = this.#resolve(originForm(request.url ?? "/"), new RequestFields(linesOf(request.rawHeaders)));
       if (!(resolved instanceof Promise)) return this.#connect(arrival, socket, firstBytes, resolved);
       resolved.then((later) => this.#connect(arrival, socket, firstBytes, later)).catch(fail);
     } catch (error) {
@@ -163,42 +163,46 @@ export class Proxy implements DemandSource, Occupancy {
     this.#deadlines.stop();
   }
 
-  #resolve(request: IncomingMessage): Resolved | Fault | Promise<Resolved | Fault> {
+  #take(client: Client, url: string, fields: RequestFields): void {
+    const arrival = { client, runId: newRunId(), atMs: this.#clock.monotonicMs() };
+    try {
+      const resolved = this.#resolve(url, fields);
+      if (!(resolved instanceof Promise)) return this.#serve(arrival, resolved);
+      resolved
+        .then((later) => this.#serve(arrival, later))
+        .catch((error: unknown) => this.#refuse(arrival, this.#unexpected(error, arrival.runId)));
+    } catch (error) {
+      this.#refuse(arrival, this.#unexpected(error, arrival.runId));
+    }
+  }
+
+  #resolve(url: string, fields: RequestFields): Resolved | Fault | Promise<Resolved | Fault> {
     const { routes, tokens } = this.#options;
-    const target = readTarget(originForm(request.url ?? "/"));
+    const target = readTarget(url);
     if (target instanceof Fault) return target;
-    const found = routes.find(target.projectId, target.appName);
-    const fields = readRequestFields(request.rawHeaders, found?.disableAuth === true);
-    if (fields instanceof Fault) return fields;
-    const route = pass(tokens, found, target, fields.authorization);
+    if (fields.refused !== null) return new Fault("malformed", fields.refused);
+    const route = pass(tokens, routes.find(target.projectId, target.appName), target, fields.authorization);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return { target, fields, route };
     return route.then((later) => (later instanceof Fault ? later : { target, fields, route: later }));
   }
 
-  #serve(arrival: Arrival, response: ServerResponse, resolved: Resolved | Fault): void {
-    if (resolved instanceof Fault) return this.#refuse(arrival, response, resolved);
+  #serve(arrival: Arrival, resolved: Resolved | Fault): void {
+    if (resolved instanceof Fault) return this.#refuse(arrival, resolved);
     const { target, fields, route } = resolved;
-    const { request, runId, atMs } = arrival;
+    const { client, runId, atMs } = arrival;
     const { bodyBytesMax } = this.#options.limits;
-    if (response.destroyed) return;
     const { live } = route;
-    if (live === null) return this.#refuse(arrival, response, notDeployed(route));
-    if (this.#isClosed) return this.#refuse(arrival, response, stopping());
-    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, response, tooLarge(bodyBytesMax));
-    if (target.isAsync || target.webhookEndpoint !== null) return this.#acceptAsync(arrival, response, resolved);
-    const about = {
-      request,
-      response,
-      runId,
-      path: target.path,
-      fields,
-      addedLines: this.#addedLines(request, fields),
-    };
+    if (live === null) return this.#refuse(arrival, notDeployed(route));
+    if (this.#isClosed) return this.#refuse(arrival, stopping());
+    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
+    if (target.isAsync || target.webhookEndpoint !== null) return this.#acceptAsync(arrival, resolved);
+    const addedLines = this.#addedLines(route, fields, client.address);
+    const about = { client, runId, path: target.path, fields, addedLines };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
   }
 
-  #connect(arrival: Arrival, socket: Duplex, firstBytes: Buffer, resolved: Resolved | Fault): void {
+  #connect(arrival: SocketArrival, socket: Duplex, firstBytes: Buffer, resolved: Resolved | Fault): void {
     const { request, runId, atMs } = arrival;
     if (resolved instanceof Fault) return refuseSocket(socket, resolved, runId);
     const { target, fields, route } = resolved;
@@ -209,27 +213,30 @@ export class Proxy implements DemandSource, Occupancy {
     if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route), runId);
     if (target.isAsync)
       return refuseSocket(socket, new Fault("invalid", "A WebSocket cannot be run with async=true."), runId);
-    const addedLines = this.#addedLines(request, fields);
+    const addedLines = this.#addedLines(route, fields, request.socket.remoteAddress ?? "unknown");
     const about = { request, socket, firstBytes, runId, path: target.path, fields, addedLines };
     const call = new UpgradeCall(about, this.#appOf(route.appId), live, atMs, this.#upgradeParts);
     this.#sockets.add(call);
     call.enter();
   }
 
-  #acceptAsync(arrival: Arrival, response: ServerResponse, { target, route }: Resolved): void {
+  #acceptAsync(arrival: Arrival, { target, route }: Resolved): void {
     const { asyncAccept } = this.#options;
-    if (asyncAccept === undefined || !target.isAsync) {
+    const { client, runId } = arrival;
+    if (asyncAccept === undefined || !target.isAsync || !(client instanceof NodeClient)) {
       const what = target.isAsync ? "async=true" : "webhookEndpoint without async=true";
       const message = `This platform does not take calls with ${what} yet; leave it out to wait for the answer.`;
-      return this.#refuse(arrival, response, new Fault("unavailable", message));
+      return this.#refuse(arrival, new Fault("unavailable", message));
     }
-    const { request, runId } = arrival;
+    const { request, response } = client;
     asyncAccept.accept({ runId, route, path: target.path, webhookEndpoint: target.webhookEndpoint, request, response });
   }
 
-  #addedLines(request: IncomingMessage, fields: RequestFields): string {
-    const address = request.socket.remoteAddress ?? "unknown";
-    return forwardedLines(fields, address, this.#options.trustForwarded === true);
+  /** What the replica is told besides the client's own lines. */
+  #addedLines(route: Route, fields: RequestFields, address: string): string {
+    const forwarded = forwardedLines(fields, address, this.#options.trustForwarded === true);
+    // The callers of an open app may have tokens of its own.
+    return route.disableAuth ? `${fields.authorizationLines}${forwarded}` : forwarded;
   }
 
   #appOf(appId: AppId): AppCalls {
@@ -246,8 +253,8 @@ export class Proxy implements DemandSource, Occupancy {
     this.#appOf(appId).refresh();
   }
 
-  #refuse({ runId, atMs }: Arrival, response: ServerResponse, fault: Fault): void {
-    sendRefusal(response, fault, runId, { deadlines: this.#deadlines, nowMs: atMs });
+  #refuse({ client, runId, atMs }: Arrival, fault: Fault): void {
+    client.refuse(fault, runId, atMs);
   }
 
   #unexpected(error: unknown, runId: RunId): Fault {
@@ -266,10 +273,10 @@ export class Proxy implements DemandSource, Occupancy {
         appId: app.meter.appId,
         releaseId: live.releaseId,
         replicaId: lastSlot?.replica.replicaId ?? null,
-        method: about.request.method ?? "GET",
+        method: "client" in about ? about.client.method : "GET",
         path: query === -1 ? about.path : about.path.slice(0, query),
         isWebSocket: call instanceof UpgradeCall,
-        clientAddress: about.request.socket.remoteAddress ?? "unknown",
+        clientAddress: "client" in about ? about.client.address : (about.request.socket.remoteAddress ?? "unknown"),
         outcome,
         status,
         receivedAt: this.#clock.now() - totalMs,
@@ -296,5 +303,5 @@ function noWebSocket({ appName }: Route): Fault {
 function refuseSocket(socket: Duplex, fault: Fault, runId: RunId): void {
   if (socket.destroyed) return;
   socket.once("finish", () => socket.destroy());
-  socket.end(refusalBytes(fault, runId));
+  socket.end(refusalBytes(fault, runId, true));
 }

@@ -27,10 +27,11 @@ function fieldsOf(fault: Fault, runId: RunId, bodyBytes: number): string[] {
   return fields;
 }
 
-/** The fault as the bytes of a last answer on a connection, for a request that asked for another protocol. */
-export function refusalBytes(fault: Fault, runId: RunId): Buffer {
+/** The fault as the bytes of an answer; `isLast`: the connection is closed after it. */
+export function refusalBytes(fault: Fault, runId: RunId, isLast: boolean): Buffer {
   const body = bodyOf(fault);
-  const fields = [...fieldsOf(fault, runId, body.length), "Connection", "close"];
+  const fields = fieldsOf(fault, runId, body.length);
+  if (isLast) fields.push("Connection", "close");
   let head = `HTTP/1.1 ${statusOf(fault)} ${fault.code}\r\n`;
   for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
   return Buffer.concat([Buffer.from(`${head}\r\n`, "latin1"), body]);

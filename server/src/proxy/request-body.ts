@@ -13,6 +13,8 @@ export type RequestBodyOptions = {
   readonly expectsContinue: boolean;
   /** More is not sent. */
   readonly bytesMax: number;
+  /** Told how many bytes of the body, without its framing, were sent so far. */
+  readonly onBytes: (bytes: number) => void;
   /** The body is longer than `bytesMax`. */
   readonly onTooLarge: () => void;
 };
@@ -24,12 +26,11 @@ const discardBytesMax = 1_048_576;
 
 /** One body on its way. `start()` once; `stop()` when the replica wants no more of it. */
 export class RequestBody {
-  /** Bytes of the body, without its framing. */
-  bytes = 0;
   isSent = false;
   readonly #options: RequestBodyOptions;
   #head: string;
   #isStopped = false;
+  #bytes = 0;
   #discardedBytes = 0;
 
   constructor(options: RequestBodyOptions) {
@@ -67,17 +68,18 @@ export class RequestBody {
   }
 
   #data(chunk: Buffer): void {
-    const { request, connection, isChunked, bytesMax, onTooLarge } = this.#options;
+    const { request, connection, isChunked, bytesMax, onBytes, onTooLarge } = this.#options;
     if (this.#isStopped) {
       this.#discardedBytes += chunk.length;
       if (this.#discardedBytes > discardBytesMax) request.destroy();
       return;
     }
-    this.bytes += chunk.length;
-    if (this.bytes > bytesMax) {
+    this.#bytes += chunk.length;
+    if (this.#bytes > bytesMax) {
       onTooLarge();
       return;
     }
+    onBytes(this.#bytes);
     const before = isChunked ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head;
     const after = isChunked ? "\r\n" : "";
     this.#head = "";

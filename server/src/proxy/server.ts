@@ -1,9 +1,12 @@
 // The platform's one HTTP listener: calls of apps go to the proxy, everything else to a fallback, without a router
 // between. Sets the limits that keep strangers from holding connections, and stops gracefully.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
+import { Deadlines } from "./deadlines.ts";
+import { PlainConnection, type PlainParts } from "./plain-connection.ts";
+import type { PlainRequest } from "./plain-request.ts";
 import { isCallPath, originForm } from "./target.ts";
 
 type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
@@ -12,6 +15,8 @@ type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer
 export type ListenerParts = {
   /** Gets each request below `/v4/`. */
   readonly handle: TakeRequest;
+  /** Gets each plain call, which needs no more than a socket; without it `handle` gets all. */
+  readonly handlePlain?: (client: PlainConnection, request: PlainRequest) => void;
   /** Gets each request for a WebSocket below `/v4/`. */
   readonly upgrade: TakeUpgrade;
   /** Gets every other request. */
@@ -80,13 +85,53 @@ export function createListener(parts: ListenerParts): Listener {
     taker?.(request, socket, firstBytes);
   });
   server.on("clientError", refuseMalformed);
+  const plain = takePlain(server, parts);
   return {
     server,
     listen: ({ host, port }) => listen(server, host, port),
     close: async ({ drainMs }) => {
       isClosing = true;
-      await drain({ server, upgraded, drainMs, clock });
+      await drain({ server, upgraded, plain, drainMs, clock });
     },
+  };
+}
+
+/** Lets connections begin as plain ones; returns those that still are. */
+function takePlain(server: Server, { handlePlain, clock }: ListenerParts): ReadonlySet<PlainConnection> {
+  const connections = new Set<PlainConnection>();
+  const [attach] = server.listeners("connection");
+  if (handlePlain === undefined || attach === undefined) return connections;
+  server.removeAllListeners("connection");
+  const parts: PlainParts = {
+    deadlines: new Deadlines(clock),
+    monotonicMs: () => clock.monotonicMs(),
+    dateLine: dateLiner(clock),
+    take: handlePlain,
+    handOver: (connection, socket, bytes) => {
+      connections.delete(connection);
+      attach.call(server, socket);
+      socket.unshift(bytes);
+      socket.resume();
+    },
+    onClose: (connection) => connections.delete(connection),
+    firstMs: headMs,
+    idleMs: keepAliveMs,
+  };
+  server.on("connection", (socket: Socket) => connections.add(new PlainConnection(socket, parts)));
+  return connections;
+}
+
+/** The `Date` line, made anew once a second. */
+function dateLiner(clock: Clock): () => string {
+  let second = -1;
+  let line = "";
+  return () => {
+    const now = Math.floor(clock.now() / 1000);
+    if (now !== second) {
+      second = now;
+      line = `Date: ${new Date(now * 1000).toUTCString()}\r\n`;
+    }
+    return line;
   };
 }
 
@@ -135,11 +180,12 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 type Drain = {
   readonly server: Server;
   readonly upgraded: ReadonlySet<Duplex>;
+  readonly plain: ReadonlySet<PlainConnection>;
   readonly drainMs: number;
   readonly clock: Clock;
 };
 
-async function drain({ server, upgraded, drainMs, clock }: Drain): Promise<void> {
+async function drain({ server, upgraded, plain, drainMs, clock }: Drain): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
@@ -148,9 +194,11 @@ async function drain({ server, upgraded, drainMs, clock }: Drain): Promise<void>
   const look = (): void => {
     if (clock.monotonicMs() < deadlineMs) {
       server.closeIdleConnections();
+      for (const connection of plain) connection.closeIdle();
     } else {
       server.closeAllConnections();
       for (const socket of upgraded) socket.destroy();
+      for (const connection of plain) connection.destroy();
     }
     cancel = clock.after(idleCheckMs, look);
   };

@@ -13,7 +13,7 @@ import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import type { RequestFields } from "./request-head.ts";
+import type { RequestFields } from "./request-fields.ts";
 
 /** What the handshake is about. */
 export type UpgradeRequest = {
@@ -97,7 +97,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
-    this.about.socket.end(refusalBytes(fault, this.about.runId));
+    this.about.socket.end(refusalBytes(fault, this.about.runId, true));
     this.#over("refused");
   }
 
@@ -107,7 +107,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       return;
     }
     if (this.isInLine) {
-      this.app.leave(this);
+      this.app.leave(this, this.#parts.monotonicMs());
       this.refuse(new Fault("line_timeout", "no replica of the app had room for the call within the waiting time"));
       return;
     }
@@ -129,14 +129,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { socket, runId } = this.about;
     this.status = head.status;
     const isSwitch = head.status === 101;
-    const length = head.body === "length" || head.body === "none" ? -1 : head.fields.indexOf("Content-Length");
-    let text = `HTTP/1.1 ${head.status} ${head.reason}\r\n`;
-    for (let index = 0; index < head.fields.length; index += 2) {
-      if (index !== length) text += `${head.fields[index]}: ${head.fields[index + 1]}\r\n`;
-    }
-    text += `X-Request-Id: ${runId}\r\n`;
+    // A body that came in chunks ends with the connection here.
+    let text = `${head.statusLine}${head.lines}X-Request-Id: ${runId}\r\n`;
     text += isSwitch
-      ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade || "websocket"}\r\n\r\n`
+      ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
       : "Connection: close\r\n\r\n";
     socket.write(text, "latin1");
     if (isSwitch) this.#switch();
@@ -230,7 +226,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   #refuseRunning(fault: Fault): void {
     if (this.#isOver) return;
-    this.app.leave(this);
+    this.app.leave(this, this.#parts.monotonicMs());
     this.refuse(fault);
   }
 
@@ -238,7 +234,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (this.#isOver) return;
     this.#isOver = true;
     const { socket } = this.about;
-    if (this.slot !== null || this.isInLine) this.app.leave(this);
+    if (this.slot !== null || this.isInLine) this.app.leave(this, this.#parts.monotonicMs());
     this.#replica?.destroy();
     // What was written to the client still leaves; it is not read any more.
     if (socket.writableFinished || outcome === "client_gone" || outcome === "cut") socket.destroy();

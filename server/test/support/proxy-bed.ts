@@ -60,11 +60,13 @@ export type BedOptions = {
   readonly clock?: Clock;
   readonly limits?: Partial<ProxyOptions["limits"]>;
   readonly options?: Partial<ProxyOptions>;
+  /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
+  readonly takesPlain?: boolean;
 };
 
 /** Opens a bed with the app `hello`, which takes two calls per replica unless told otherwise. */
 export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promise<ProxyBed> {
-  const { clock = systemClock } = bed;
+  const { clock = systemClock, takesPlain = true } = bed;
   const settings = settingsWith({ name: "hello", replicaConcurrency: 2, ...bed.settings });
   const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
   const buildId = "00000000-0000-4000-8000-000000000002" as BuildId;
@@ -91,6 +93,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   });
   const listener = createListener({
     handle: (request, response) => proxy.handle(request, response),
+    ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (request, response) => response.end(`fallback ${request.url}`),
     clock: systemClock,
@@ -119,6 +122,18 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
         },
       }),
     connect: () => openRawClient(t, port),
+  };
+}
+
+/** Runs a test twice: with plain calls read on the socket itself, and with all calls read by node's server. */
+export function bothWays(
+  run: (t: TestContext, openBed: (t: TestContext, bed?: BedOptions) => Promise<ProxyBed>) => Promise<void>,
+): (t: TestContext) => Promise<void> {
+  return async (t) => {
+    for (const takesPlain of [true, false]) {
+      const name = takesPlain ? "plain calls are read on the socket" : "all calls are read by node's server";
+      await t.test(name, (part) => run(part, (context, bed = {}) => openProxyBed(context, { ...bed, takesPlain })));
+    }
   };
 }
 

@@ -1,0 +1,89 @@
+// The client of a call that node's HTTP server has read.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import { fieldList } from "./fields.ts";
+import type { AnswerHead } from "./answer-head.ts";
+import type { Piece } from "./answer-parser.ts";
+import type { Client, ClientUser } from "./client.ts";
+import type { Deadlines } from "./deadlines.ts";
+import { sendRefusal } from "./refusal.ts";
+
+/** One request and its answer. */
+export class NodeClient implements Client {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly body = "";
+  readonly #deadlines: Deadlines;
+
+  constructor(request: IncomingMessage, response: ServerResponse, deadlines: Deadlines) {
+    this.request = request;
+    this.response = response;
+    this.#deadlines = deadlines;
+  }
+
+  get method(): string {
+    return this.request.method ?? "GET";
+  }
+
+  get address(): string {
+    return this.request.socket.remoteAddress ?? "unknown";
+  }
+
+  use(user: ClientUser): void {
+    const { response, request } = this;
+    response.on("close", () => user.onClientGone());
+    response.on("drain", () => user.onClientDrain());
+    // One of several calls that were sent at once: its answer is not told of the end of the connection.
+    if (response.socket === null) request.socket.once("close", () => user.onClientGone());
+  }
+
+  information(head: AnswerHead): void {
+    if (this.request.httpVersionMinor === 0 || this.response.destroyed) return;
+    this.response.writeInformation(head.status, fieldList(head.lines));
+  }
+
+  giveLeave(): void {
+    if (!this.response.destroyed) this.response.writeContinue();
+  }
+
+  head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void {
+    const { response } = this;
+    const fields = [...head.fields, "X-Request-Id", runId];
+    if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
+      fields.push("Trailer", head.trailer);
+    response.writeHead(head.status, head.reason, fields);
+  }
+
+  piece(piece: Piece, isLast: boolean): boolean {
+    if (!isLast) return this.response.write(piece, "latin1");
+    this.response.end(piece, "latin1");
+    return true;
+  }
+
+  flush(): void {
+    this.response.flushHeaders();
+  }
+
+  end(trailers: readonly string[]): void {
+    if (trailers.length > 0 && this.response.chunkedEncoding) this.response.addTrailers(pairs(trailers));
+    this.response.end();
+  }
+
+  refuse(fault: Fault, runId: RunId, nowMs: number): void {
+    sendRefusal(this.response, fault, runId, { deadlines: this.#deadlines, nowMs });
+  }
+
+  destroy(): void {
+    this.response.destroy();
+  }
+}
+
+/** As node wants trailers. */
+function pairs(trailers: readonly string[]): [string, string][] {
+  const list: [string, string][] = [];
+  for (let index = 0; index + 1 < trailers.length; index += 2) {
+    list.push([trailers[index] ?? "", trailers[index + 1] ?? ""]);
+  }
+  return list;
+}

@@ -1,0 +1,217 @@
+// A client's connection for as long as it makes plain calls, one after the other: they are read and answered on the
+// socket itself. With the first thing that is not a plain call, the connection is handed to node's HTTP server with all
+// its bytes, for good.
+import type { Socket } from "node:net";
+import type { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { AnswerHead } from "./answer-head.ts";
+import type { Piece } from "./answer-parser.ts";
+import type { Client, ClientUser } from "./client.ts";
+import { Timed, type Deadlines } from "./deadlines.ts";
+import { PlainReader, type PlainRequest } from "./plain-request.ts";
+import { refusalBytes } from "./refusal.ts";
+
+/** What all plain connections have in common. */
+export type PlainParts = {
+  readonly deadlines: Deadlines;
+  readonly monotonicMs: () => number;
+  /** The `Date` line of an answer, with its line end. */
+  readonly dateLine: () => string;
+  /** Takes one call. */
+  readonly take: (client: PlainConnection, request: PlainRequest) => void;
+  /** Gives the connection, with bytes that were read already, to node's HTTP server. */
+  readonly handOver: (connection: PlainConnection, socket: Socket, bytes: Buffer) => void;
+  readonly onClose: (connection: PlainConnection) => void;
+  /** How long a new connection may say nothing, and how long one may idle between calls. */
+  readonly firstMs: number;
+  readonly idleMs: number;
+};
+
+const noBody = "";
+
+/** One connection. `isClosing` makes the answer under way, or the next one, its last. */
+export class PlainConnection extends Timed implements Client {
+  readonly request = null;
+  readonly address: string;
+  method = "";
+  body = noBody;
+  isClosing = false;
+  readonly #socket: Socket;
+  readonly #parts: PlainParts;
+  readonly #reader = new PlainReader();
+  #user: ClientUser | null = null;
+  /** A call is under way. */
+  #isBusy = false;
+  #head = "";
+  #isChunked = false;
+  /** What came while a call was under way. */
+  #early: Buffer | null = null;
+  #isLeft = false;
+
+  readonly #onData = (chunk: Buffer): void => this.#data(chunk);
+  readonly #onDrain = (): void => this.#user?.onClientDrain();
+  readonly #onEnd = (): void => this.#ended();
+  readonly #onClose = (): void => this.#closed();
+  readonly #onError = (): void => undefined;
+
+  constructor(socket: Socket, parts: PlainParts) {
+    super();
+    this.#socket = socket;
+    this.#parts = parts;
+    this.address = socket.remoteAddress ?? "unknown";
+    socket.on("data", this.#onData);
+    socket.on("drain", this.#onDrain);
+    socket.on("end", this.#onEnd);
+    socket.on("close", this.#onClose);
+    socket.on("error", this.#onError);
+    parts.deadlines.set(this, parts.monotonicMs() + parts.firstMs);
+  }
+
+  use(user: ClientUser): void {
+    this.#user = user;
+    if (this.#socket.destroyed) user.onClientGone();
+  }
+
+  information(head: AnswerHead): void {
+    this.#socket.write(`${head.statusLine}${head.lines}\r\n`, "latin1");
+  }
+
+  giveLeave(): void {
+    // A plain call has brought its body.
+  }
+
+  head(head: AnswerHead, runId: RunId): void {
+    const isLengthTold = head.body === "length" || head.body === "none";
+    this.#isChunked = !isLengthTold;
+    const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
+    const date = head.hasDate ? "" : this.#parts.dateLine();
+    const connection = this.isClosing ? "Connection: close\r\n" : "";
+    this.#head = `${head.statusLine}${head.lines}${framing}${date}X-Request-Id: ${runId}\r\n${connection}\r\n`;
+  }
+
+  piece(piece: Piece, isLast: boolean): boolean {
+    const isDrained = this.#isChunked ? this.#writeChunk(piece) : this.#write(piece);
+    if (isLast) this.#over();
+    return isDrained;
+  }
+
+  flush(): void {
+    if (this.#head !== "") this.#write("");
+  }
+
+  end(): void {
+    if (this.#isChunked) this.#write("0\r\n\r\n");
+    else this.flush();
+    this.#over();
+  }
+
+  refuse(fault: Fault, runId: RunId): void {
+    this.#socket.write(refusalBytes(fault, runId, this.isClosing));
+    this.#over();
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** Ends it when no call is under way; for the end of the platform. */
+  closeIdle(): void {
+    this.isClosing = true;
+    if (!this.#isBusy) this.#socket.destroy();
+  }
+
+  /** It said nothing for too long. */
+  override onDeadline(): void {
+    this.#socket.destroy();
+  }
+
+  #data(chunk: Buffer): void {
+    if (this.#isBusy) {
+      this.#early = this.#early === null ? chunk : Buffer.concat([this.#early, chunk]);
+      this.#socket.pause();
+      return;
+    }
+    const request = this.#reader.read(chunk);
+    if (request === null) {
+      this.#handOver(chunk);
+      return;
+    }
+    this.#parts.deadlines.clear(this);
+    this.#isBusy = true;
+    this.method = request.method;
+    this.body = request.body;
+    this.#parts.take(this, request);
+  }
+
+  #write(piece: Piece): boolean {
+    const head = this.#head;
+    this.#head = "";
+    if (typeof piece === "string") return this.#socket.write(head + piece, "latin1");
+    if (head !== "") this.#socket.write(head, "latin1");
+    return this.#socket.write(piece);
+  }
+
+  #writeChunk(piece: Piece): boolean {
+    if (piece.length === 0) return true;
+    const size = `${piece.length.toString(16)}\r\n`;
+    if (typeof piece === "string") return this.#write(`${size}${piece}\r\n`);
+    this.#socket.cork();
+    this.#write(size);
+    this.#socket.write(piece);
+    const isDrained = this.#socket.write("\r\n", "latin1");
+    this.#socket.uncork();
+    return isDrained;
+  }
+
+  /** The answer is complete. */
+  #over(): void {
+    this.#user = null;
+    this.#isBusy = false;
+    this.body = noBody;
+    if (this.isClosing) {
+      this.#socket.end(() => this.#socket.destroy());
+    } else if (this.#early !== null) {
+      process.nextTick(() => this.#handOverEarly());
+    } else if (!this.#socket.destroyed) {
+      const { deadlines, monotonicMs, idleMs } = this.#parts;
+      deadlines.set(this, monotonicMs() + idleMs);
+    }
+  }
+
+  #handOverEarly(): void {
+    const early = this.#early;
+    this.#early = null;
+    if (early !== null && !this.#socket.destroyed) this.#handOver(early);
+  }
+
+  #handOver(bytes: Buffer): void {
+    this.#leave();
+    this.#parts.handOver(this, this.#socket, bytes);
+  }
+
+  /** The client sends nothing more, which is taken for its end, as node's server does. */
+  #ended(): void {
+    this.#user?.onClientGone();
+    this.#user = null;
+    this.#socket.destroy();
+  }
+
+  #closed(): void {
+    this.#leave();
+    this.#user?.onClientGone();
+    this.#user = null;
+    this.#parts.onClose(this);
+  }
+
+  #leave(): void {
+    if (this.#isLeft) return;
+    this.#isLeft = true;
+    this.#parts.deadlines.clear(this);
+    const socket = this.#socket;
+    socket.off("data", this.#onData);
+    socket.off("drain", this.#onDrain);
+    socket.off("end", this.#onEnd);
+    socket.off("close", this.#onClose);
+    socket.off("error", this.#onError);
+  }
+}

@@ -1,0 +1,63 @@
+// Recognises a plain call: a whole request in one piece that is nothing but strict HTTP/1.1, asks nothing of the
+// connection, and is for an app. Whatever is different in any way is left to node's HTTP server, so nothing is lost by
+// being strict here.
+import { fieldLinesForm, tokenForm } from "./fields.ts";
+import { RequestFields } from "./request-fields.ts";
+
+/** One plain call. */
+export type PlainRequest = {
+  readonly method: string;
+  /** The target, which begins with `/v4/`. */
+  readonly url: string;
+  readonly fields: RequestFields;
+  /** The whole body, one character for each byte. */
+  readonly body: string;
+};
+
+/** `GET /v4/… HTTP/1.1` with the line end. */
+const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e\\x80-\\xff]* HTTP/1\\.1$`);
+const linesForm = new RegExp(`^${fieldLinesForm}$`);
+/** Larger requests are rarely in one piece. */
+const plainBytesMax = 65_536;
+const headBytesMax = 16_384;
+/** Calls that are accepted now and run later are for whoever keeps them, with their unread body. */
+const hasOwnParameter = /[?&](?:async|webhookEndpoint)=/;
+const version = " HTTP/1.1";
+
+/** Reads the calls of one connection; most clients send the same field lines each time, which are read once then. */
+export class PlainReader {
+  #lines = "";
+  #fields: RequestFields | null = null;
+
+  /** The call, or null when `chunk` is not exactly one plain call. */
+  read(chunk: Buffer): PlainRequest | null {
+    if (chunk.length > plainBytesMax) return null;
+    const text = chunk.toString("latin1");
+    const headEnd = text.indexOf("\r\n\r\n");
+    if (headEnd === -1 || headEnd > headBytesMax) return null;
+    const lineEnd = text.indexOf("\r\n");
+    const line = text.slice(0, lineEnd);
+    if (!lineForm.test(line)) return null;
+    const fields = this.#read(text.slice(lineEnd + 2, headEnd + 2));
+    if (fields === null) return null;
+    const bodyBytes = text.length - headEnd - 4;
+    if (bodyBytes !== Math.max(0, fields.contentLength)) return null;
+    const methodEnd = line.indexOf(" ");
+    const method = line.slice(0, methodEnd);
+    // Its answer has no body in any case, which node's server knows best.
+    if (method === "CONNECT") return null;
+    const url = line.slice(methodEnd + 1, line.length - version.length);
+    if (hasOwnParameter.test(url)) return null;
+    return { method, url, fields, body: bodyBytes === 0 ? "" : text.slice(headEnd + 4) };
+  }
+
+  #read(lines: string): RequestFields | null {
+    if (this.#fields !== null && lines === this.#lines) return this.#fields;
+    if (!linesForm.test(lines)) return null;
+    const fields = new RequestFields(lines);
+    if (fields.isSpecial || fields.refused !== null || fields.host === undefined) return null;
+    this.#lines = lines;
+    this.#fields = fields;
+    return fields;
+  }
+}

@@ -1,0 +1,119 @@
+// Reads the header fields of a call once: what they say to the proxy, and the lines that its replica gets. Pure.
+import { FieldReader, type FieldKind } from "./fields.ts";
+
+/** The fields of one request. Not changed once it is made, so it stands for every request with the same lines. */
+export class RequestFields extends FieldReader {
+  /** Lines that the replica gets, each with its line end; without framing, tokens and what the proxy adds. */
+  readonly passed: string;
+  /** The caller's own, for apps without authentication. */
+  authorizationLines = "";
+  authorization: string | undefined = undefined;
+  host: string | undefined = undefined;
+  /** Bytes; -1: no such field. */
+  contentLength = -1;
+  isChunked = false;
+  expectsContinue = false;
+  /** The client reads trailers of the answer. */
+  takesTrailers = false;
+  /** It asks for something that concerns the connection: to close or to change it, or how bodies end. */
+  isSpecial = false;
+  /** What came from proxies before this one. */
+  forwardedFor: string | undefined = undefined;
+  forwardedProto: string | undefined = undefined;
+  forwardedHost: string | undefined = undefined;
+  /** Why it cannot be passed on. */
+  refused: string | null = null;
+
+  /** `lines`: of the form `fieldLinesForm`, one character for each byte. */
+  constructor(lines: string) {
+    super();
+    this.passed = this.read(lines, 0);
+  }
+
+  protected override take(kind: FieldKind, value: string): boolean {
+    switch (kind) {
+      case "trailer":
+      case "date":
+        return true;
+      case "host":
+        if (this.host !== undefined) this.refused = "The field Host is given twice.";
+        this.host = value;
+        return true;
+      case "authorization":
+        this.authorization ??= value;
+        this.authorizationLines += `Authorization: ${value}\r\n`;
+        return false;
+      case "content-length":
+        this.#takeLength(value);
+        return false;
+      case "connection":
+        if (value !== "keep-alive") this.isSpecial = true;
+        this.takeConnection(value);
+        return false;
+      default:
+        this.#takeRare(kind, value);
+        return false;
+    }
+  }
+
+  #takeLength(value: string): void {
+    if (this.contentLength !== -1) this.refused = "The field Content-Length is given twice.";
+    if (!/^[0-9]{1,15}$/.test(value)) this.refused = "The field Content-Length is not a number of bytes.";
+    this.contentLength = Number(value);
+  }
+
+  #takeRare(kind: FieldKind, value: string): void {
+    switch (kind) {
+      case "transfer-encoding":
+        if (this.isChunked || value.toLowerCase() !== "chunked") {
+          this.refused = "The only transfer coding that is understood is chunked.";
+        }
+        this.isChunked = true;
+        this.isSpecial = true;
+        break;
+      case "expect":
+        this.expectsContinue = value.toLowerCase() === "100-continue";
+        this.isSpecial = true;
+        break;
+      case "te":
+        this.takesTrailers ||= /(?:^|,)\s*trailers\s*(?:;|,|$)/i.test(value);
+        this.isSpecial = true;
+        break;
+      case "upgrade":
+        this.isSpecial = true;
+        break;
+      case "forwarded-for":
+        this.forwardedFor = this.forwardedFor === undefined ? value : `${this.forwardedFor}, ${value}`;
+        break;
+      case "forwarded-proto":
+        this.forwardedProto ??= value;
+        break;
+      case "forwarded-host":
+        this.forwardedHost ??= value;
+        break;
+      default:
+    }
+  }
+}
+
+/** The lines of a request as node's parser gives its fields: name, value, name, value … */
+export function linesOf(rawHeaders: readonly string[]): string {
+  let lines = "";
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    lines += `${rawHeaders[index]}: ${rawHeaders[index + 1]}\r\n`;
+  }
+  return lines;
+}
+
+/**
+ * The fields that tell the app about its client (de facto standard; the newer `Forwarded` is not passed on). `trusts`:
+ * what proxies before this one say about the client is believed and passed on.
+ */
+export function forwardedLines(fields: RequestFields, address: string, trusts: boolean): string {
+  const before = trusts ? fields.forwardedFor : undefined;
+  const proto = (trusts ? fields.forwardedProto : undefined) ?? "http";
+  const host = (trusts ? fields.forwardedHost : undefined) ?? fields.host;
+  const chain = before === undefined ? address : `${before}, ${address}`;
+  const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
+  return `X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}`;
+}
