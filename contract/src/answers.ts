@@ -65,6 +65,10 @@ export const appDetail = z.strictObject({
   gitPath: z.string(),
   internalEndpoint: z.url(),
   lastBuildStatus: buildStatus.nullable(),
+  /** Why the latest build ended as it did, or what it waits for; null when there is nothing to say. */
+  lastBuildReason: z.string().nullable(),
+  /** What calls of the live release wait for now, or why they are refused; null while nothing keeps them waiting. */
+  waitReason: z.string().nullable(),
   latestBuildId: z.uuid().nullable(),
   liveBuildId: z.uuid().nullable(),
 });

@@ -87,7 +87,7 @@ export const settingTable = {
     default: "2",
     least: 1,
     most: 64,
-    about: "How many builds run at the same time.",
+    about: "How many builds run at the same time; those that only wait for their app to start do not count.",
   },
   SLIPWAY_LINE_LENGTH: {
     kind: "integer",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-settings.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
-import { createApi } from "#api/server.ts";
+import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
@@ -102,25 +102,9 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
 
-  const reached: { urls?: Urls } = {};
-  const stopping = new AbortController();
-  const api = createApi({
-    ...{ useCases: cases, tokens, keys, ...logs, log, clock, stopping: stopping.signal },
-    urls: () => must(reached.urls, "the platform listens"),
-    deploysPerMinute: config.deploysPerMinute,
-  });
-  await api.ready();
-  lifecycle.onClose("api", () => api.close());
-  const port = await listen(config, lifecycle, {
-    handle: (request, response) => proxy.handle(request, response),
-    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
-    fallback: (request, response) => api.routing(request, response),
-    clock,
-  });
-  // Live logs would hold the listener until their builds end.
-  lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
-  reached.urls = urlsOf(config, port);
-  const { baseUrl } = reached.urls;
+  const reached: Reached = { urls: null, isServing: false };
+  await openListener(config, { useCases: cases, tokens, keys, ...logs, log, scheduler, proxy, lifecycle, reached });
+  const { baseUrl } = must(reached.urls, "the platform listens");
   await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
 
   const queue = openQueue(config, {
@@ -135,7 +119,43 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   });
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
+  lifecycle.onClose("health", () => void (reached.isServing = false));
+  reached.isServing = true;
   return baseUrl;
+}
+
+/** What is known only once the platform listens, and once its start is complete. */
+type Reached = { urls: Urls | null; isServing: boolean };
+
+type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "waitReason" | "isServing"> & {
+  readonly scheduler: Scheduler;
+  readonly proxy: Proxy;
+  readonly lifecycle: Lifecycle;
+  readonly reached: Reached;
+};
+
+/** The management API and the one listener before it and the proxy. */
+async function openListener(config: Config, given: ListenerNeeds): Promise<void> {
+  const { scheduler, proxy, lifecycle, reached, ...parts } = given;
+  const stopping = new AbortController();
+  const api = createApi({
+    ...{ ...parts, clock, stopping: stopping.signal },
+    urls: () => must(reached.urls, "the platform listens"),
+    isServing: () => reached.isServing,
+    deploysPerMinute: config.deploysPerMinute,
+    waitReason: (appId) => scheduler.waitReason(appId),
+  });
+  await api.ready();
+  lifecycle.onClose("api", () => api.close());
+  const port = await listen(config, lifecycle, {
+    handle: (request, response) => proxy.handle(request, response),
+    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+    fallback: (request, response) => api.routing(request, response),
+    clock,
+  });
+  // Live logs would hold the listener until their builds end.
+  lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
+  reached.urls = urlsOf(config, port);
 }
 
 /** How much longer than calls may take the listener itself may take to close. */
@@ -211,6 +231,9 @@ async function openDriver(config: Config, log: Log): Promise<{ readonly driver: 
   const paths = dataPaths(config.dataDir);
   await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
   const sandbox = await detectSandbox(paths.replicasDir);
+  if (config.simulateCompute) {
+    log.warn("SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU");
+  }
   const compute = config.simulateCompute ? computeTypes : (["CPU"] as const);
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;

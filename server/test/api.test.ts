@@ -28,6 +28,16 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
     .replace("{host}", "github.com");
 }
 
+test("health is told only while the platform serves", async (t) => {
+  let isServing = false;
+  const api = await startManagementApi(t, { isServing: () => isServing });
+  const before = await api.call("GET", "/healthz", { token: null });
+  assert.equal(before.status, 503);
+  assert.match(before.body.message, /starting or stopping/);
+  isServing = true;
+  assert.deepEqual((await api.call("GET", "/healthz", { token: null })).body, { status: "ok" });
+});
+
 describe("the table of routes", () => {
   test("names only permissions and actions that there are; whatever changes something is recorded", () => {
     for (const id of routeIds) {
@@ -115,6 +125,23 @@ describe("apps", () => {
       assert.equal((await api.call("GET", `${project}/apps/${name}/containers`)).status, 404, name);
       assert.equal((await api.call("GET", `${project}/apps/${name}/logs`)).status, 404, name);
     }
+  });
+
+  test("tell what their latest build and their calls wait for, or why the build failed", async (t) => {
+    const waits = new Map<string, string>();
+    const api = await startManagementApi(t, { waitReason: (appId) => waits.get(appId) });
+    const { appId, buildId } = await create(api);
+    const reasons = async (): Promise<unknown[]> => {
+      const { body } = await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}`);
+      answers.appDetail.parse(body);
+      return [body.lastBuildReason, body.waitReason];
+    };
+    assert.deepEqual(await reasons(), [null, null]);
+    const reason = "The app asks for compute HOPPER_H100, but this platform has only CPU.";
+    await api.db.updateTable("builds").set({ status: "initializing", reason }).where("id", "=", buildId).execute();
+    assert.deepEqual(await reasons(), [reason, null]);
+    waits.set(appId, "A replica is starting.");
+    assert.deepEqual(await reasons(), [reason, "A replica is starting."]);
   });
 
   test("tell what became of their builds", async (t) => {

@@ -3,12 +3,17 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { Routes } from "#apps/routes.ts";
 import { rebuild, requestCancel } from "#deploy/receive.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { Notifications } from "#store/notify.ts";
 import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -31,6 +36,16 @@ async function open(
     buildsAtOnce = given.buildsAtOnce ?? 2,
   ) => startQueue(t, { ...parts, trial, buildsAtOnce, buildTimeoutMs: given.buildTimeoutMs ?? 60_000 });
   return { ...database, folder, server, refreshed, parts, start };
+}
+
+async function openRoutes(t: TestContext, { db, url }: { db: Db; url: Secret }): Promise<Routes> {
+  const notifications = new Notifications({ url, log: silentLog });
+  await notifications.start();
+  t.after(() => notifications.stop());
+  const routes = new Routes({ db, notifications, log: silentLog });
+  await routes.start();
+  t.after(() => routes.stop());
+  return routes;
 }
 
 async function leftovers(folder: string): Promise<string[]> {
@@ -129,10 +144,13 @@ test("an app that does not start ends as init_failure with its own words in the 
   }
 });
 
-test("while there is no room for the compute type, the build waits in initializing with that reason shown", async (t) => {
+test("while there is no room for the compute type, the build waits in initializing with that reason shown, and other builds go on", async (t) => {
   const reason = "No machine here has HOPPER_H100.";
-  const trial = playedTrial(() => ({ ok: false, kind: "no_capacity", reason }));
-  const { db, server, start } = await open(t, { trial });
+  const trial = playedTrial(([{ settings }]) =>
+    settings.compute[0] === "CPU" ? good : { ok: false, kind: "no_capacity", reason },
+  );
+  const { db, url, server, start } = await open(t, { trial, buildsAtOnce: 1 });
+  const routes = await openRoutes(t, { db, url });
   await server.createRepo("acme", "app", { "main.py": "" });
   await start();
   const app = await createApp(db, { request: { compute: ["HOPPER_H100"] } });
@@ -141,6 +159,9 @@ test("while there is no room for the compute type, the build waits in initializi
     "the reason is shown",
     async () => (await buildInState(db, buildId, ["initializing"])).row.reason === reason,
   );
+  await until("calls are told the reason", () => routes.byAppId(app.appId)?.latestBuild?.reason === reason);
+  const other = await createApp(db, { name: "other" });
+  await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
   const log = await buildLog(db, buildId);
   assert.ok(log.some((line) => line.startsWith("Warning: compute is HOPPER_H100, but this machine has CPU")));
   await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));

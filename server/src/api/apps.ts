@@ -6,7 +6,7 @@ import type { Containers, ContainerView } from "#apps/containers.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import { appOf, projectOf, type Handler } from "./call.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
@@ -17,12 +17,15 @@ type Parts = {
   readonly projects: ProjectList;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
+  /** What keeps the calls of an app waiting; undefined: nothing. */
+  readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
 type Ids = "createGitApp" | "listProjects" | "listApps" | "getApp" | "listContainers";
 
 /** Answers for projects, apps and their replicas. */
-export function appHandlers({ apps, containers, projects, urls, limit, clock }: Parts): Record<Ids, Handler> {
+export function appHandlers(parts: Parts): Record<Ids, Handler> {
+  const { apps, containers, projects, urls, limit, waitReason, clock } = parts;
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -49,7 +52,8 @@ export function appHandlers({ apps, containers, projects, urls, limit, clock }: 
     },
     async getApp(call) {
       const projectId = projectOf(call);
-      return showDetail(projectId, await apps.get(projectId, appOf(call)), urls());
+      const app = await apps.get(projectId, appOf(call));
+      return { ...showDetail(projectId, app, urls()), waitReason: waitReason(app.appId) ?? null };
     },
     async listContainers(call) {
       const now = clock.now();
@@ -68,7 +72,9 @@ function showApp(app: AppView): z.infer<typeof answers.appList>[number] {
   };
 }
 
-function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): z.infer<typeof answers.appDetail> {
+type Detail = z.infer<typeof answers.appDetail>;
+
+function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Detail, "waitReason"> {
   const { settings } = app;
   return {
     ...showApp(app),
@@ -89,6 +95,7 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): z.infer<t
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
     lastBuildStatus: app.latestBuild?.status ?? null,
+    lastBuildReason: app.latestBuild?.reason ?? null,
     latestBuildId: app.latestBuild?.buildId ?? null,
     liveBuildId: app.liveBuildId,
   };

@@ -7,6 +7,7 @@ import type { TokenCheck } from "#accounts/token-check.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
@@ -33,6 +34,10 @@ export type ApiParts = {
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
+  /** Whether `/healthz` may say so. */
+  readonly isServing: () => boolean;
+  /** `Scheduler.waitReason`. */
+  readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock?: Clock;
   /** Aborted when the platform begins to stop: live logs end then, as nothing else would end them. `close()` does so too. */
@@ -77,13 +82,14 @@ export function createApi(parts: ApiParts): FastifyInstance {
       ...useCases,
       clock,
       urls: parts.urls,
+      waitReason: parts.waitReason,
       limit: new RateLimit({ most: parts.deploysPerMinute, clock }),
     }),
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
-    ...platformHandlers({ keys: parts.keys, urls: parts.urls }),
+    ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),
   };
   addRoutes(api, handlers, { tokens: parts.tokens, projects: useCases.projects, attempts: useCases.attempts, log });
   addPages(api);

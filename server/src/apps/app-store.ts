@@ -18,6 +18,7 @@ export type ReplicaRow = Selectable<ReplicasTable>;
 export type AppState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
   readonly latest_build_id: BuildId | null;
   readonly latest_status: BuildRow["status"] | null;
+  readonly latest_reason: string | null;
   readonly live_build_id: BuildId | null;
 };
 
@@ -74,6 +75,7 @@ export async function readApps(
   let query = withBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
+    .select("latest.reason as latest_reason")
     .where("apps.project_id", "=", projectId);
   if (appId !== undefined) query = query.where("apps.id", "=", appId);
   return await query.orderBy("apps.name").limit(limit).execute();
@@ -97,7 +99,7 @@ function withBuilds(db: Db) {
       (join) =>
         join
           .selectFrom("builds")
-          .select(["builds.id", "builds.status", "builds.settings"])
+          .select(["builds.id", "builds.status", "builds.reason", "builds.settings"])
           .whereRef("builds.app_id", "=", "apps.id")
           .orderBy("builds.number", "desc")
           .limit(1)

@@ -47,7 +47,12 @@ export type AppView = {
   readonly status: AppStatus;
   readonly createdAt: Date;
   readonly updatedAt: Date;
-  readonly latestBuild: { readonly buildId: BuildId; readonly status: BuildRow["status"] } | null;
+  readonly latestBuild: {
+    readonly buildId: BuildId;
+    readonly status: BuildRow["status"];
+    /** Why it ended so, or what it waits for. */
+    readonly reason: string | null;
+  } | null;
   readonly liveBuildId: BuildId | null;
 };
 
@@ -147,14 +152,14 @@ export class Apps {
 }
 
 function view(row: AppState): AppView {
-  const { latest_build_id: buildId, latest_status: status } = row;
+  const { latest_build_id: buildId, latest_status: status, latest_reason: reason } = row;
   return {
     appId: row.id,
     name: row.name,
     status: statusOf(row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    latestBuild: buildId === null ? null : { buildId, status: must(status, "a build has a status") },
+    latestBuild: buildId === null ? null : { buildId, status: must(status, "a build has a status"), reason },
     liveBuildId: row.live_build_id,
   };
 }

@@ -88,7 +88,7 @@ export async function moveBuild(
   return true;
 }
 
-/** Keeps what was found out on the way; false when the lease is lost. */
+/** Keeps what was found out on the way; false when the lease is lost. A reason is made known at once: it is what calls of the app are answered. */
 export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
@@ -105,6 +105,7 @@ export async function recordProgress(
     .where(held)
     .returning("id")
     .executeTakeFirst();
+  if (updated !== undefined && found.reason !== undefined) await notify(db, "builds", updated.id);
   return updated !== undefined;
 }
 

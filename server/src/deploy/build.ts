@@ -38,13 +38,23 @@ export type BuildParts = {
   readonly log: Log;
 };
 
-/** Works on the claimed build until it has ended, is put back, or is somebody else's. `stop` is aborted with `BuildStopped`. Never rejects. */
-export async function workOnBuild(parts: BuildParts, lease: Lease<"builds">, stop: AbortSignal): Promise<void> {
+/** A claimed build, and how its work is told to go on or to end. */
+export type BuildTask = {
+  readonly lease: Lease<"builds">;
+  /** Aborted with `BuildStopped`. */
+  readonly stop: AbortSignal;
+  /** Called when everything is built and only the start of the app is left, which may take long or wait for a machine. */
+  readonly onBuilt: () => void;
+};
+
+/** Works on the claimed build until it has ended, is put back, or is somebody else's. Never rejects. */
+export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<void> {
   const { log } = parts;
+  const { lease } = task;
   try {
     const record = await readBuild(parts.db, lease.id);
     if (record === undefined) return;
-    const work = new BuildWork(parts, { lease, record, stop });
+    const work = new BuildWork(parts, task, record);
     await work.run();
   } catch (error) {
     // The database did not take the end: the lease runs out, and the build is begun again.
@@ -57,14 +67,16 @@ class BuildWork {
   readonly #lease: Lease<"builds">;
   readonly #record: BuildRecord;
   readonly #stop: AbortSignal;
+  readonly #onBuilt: () => void;
   readonly #output: BuildOutput;
 
-  constructor(parts: BuildParts, given: { lease: Lease<"builds">; record: BuildRecord; stop: AbortSignal }) {
+  constructor(parts: BuildParts, task: BuildTask, record: BuildRecord) {
     this.#parts = parts;
-    this.#lease = given.lease;
-    this.#record = given.record;
-    this.#stop = given.stop;
-    this.#output = new BuildOutput({ sink: parts.logs, buildId: given.record.buildId, clock: parts.clock });
+    this.#lease = task.lease;
+    this.#record = record;
+    this.#stop = task.stop;
+    this.#onBuilt = task.onBuilt;
+    this.#output = new BuildOutput({ sink: parts.logs, buildId: record.buildId, clock: parts.clock });
   }
 
   async run(): Promise<void> {
@@ -84,6 +96,7 @@ class BuildWork {
     }
     try {
       const release = await this.#makeRelease();
+      this.#onBuilt();
       await this.#start(release);
     } catch (error) {
       await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);

@@ -1,5 +1,6 @@
-// Works on builds: claims what is waiting, as many at once as allowed and one per app, ends what is cancelled, takes back
-// what a killed platform left. The rows are the queue; several platforms may work on one database.
+// Works on builds: claims what is waiting, as many at once as allowed (those that only start their app do not count) and
+// one per app, ends what is cancelled, takes back what a killed platform left. The rows are the queue; several platforms
+// may work on one database.
 import { randomUUID } from "node:crypto";
 import type { BuildId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -20,7 +21,12 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly leaseMs?: number;
 };
 
-type RunningBuild = { readonly control: AbortController; readonly done: Promise<void> };
+type RunningBuild = {
+  readonly control: AbortController;
+  readonly done: Promise<void>;
+  /** Its app is being started: it takes no place of the builds that work. */
+  isBuilt: boolean;
+};
 
 const leaseMsDefault = 15_000;
 /** Nudges come by NOTIFY; this is for leases that run out and for a broken connection. */
@@ -28,6 +34,8 @@ const intervalMs = 2000;
 /** Artifacts of so many earlier releases of an app are kept. */
 const releasesKeptMax = 3;
 const gitLeast = [2, 31] as const;
+/** Builds whose apps are being started, or wait for a machine, beside those that work. */
+const startingMost = 200;
 
 /** The builds of one platform. `start()` once; `stop()` puts what runs back into the queue. */
 export class BuildQueue {
@@ -79,7 +87,8 @@ export class BuildQueue {
     const ids = [...this.#running.keys()];
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const id of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled"));
-    const room = buildsAtOnce - this.#running.size;
+    const starting = [...this.#running.values()].filter(({ isBuilt }) => isBuilt).length;
+    const room = buildsAtOnce - (this.#running.size - Math.min(starting, startingMost));
     const leases = room <= 0 ? [] : await this.#leases.claim({ ...claimable, limit: room });
     for (const lease of leases) this.#begin(lease);
     if (this.#running.size === 0 && this.#isUntidy) await this.#tidy();
@@ -89,9 +98,15 @@ export class BuildQueue {
     const control = new AbortController();
     const kept = this.#leases.keep(lease);
     kept.signal.addEventListener("abort", () => control.abort(new BuildStopped("lease_lost")), { once: true });
+    const onBuilt = (): void => {
+      const build = this.#running.get(lease.id);
+      if (build !== undefined) build.isBuilt = true;
+      this.#loop.nudge();
+    };
     const work = async (): Promise<void> => {
       try {
-        await workOnBuild({ ...this.#options, leases: this.#leases }, lease, control.signal);
+        const parts = { ...this.#options, leases: this.#leases };
+        await workOnBuild(parts, { lease, stop: control.signal, onBuilt });
       } finally {
         await kept.stop();
         this.#running.delete(lease.id);
@@ -99,7 +114,7 @@ export class BuildQueue {
         this.#loop.nudge();
       }
     };
-    this.#running.set(lease.id, { control, done: work() });
+    this.#running.set(lease.id, { control, done: work(), isBuilt: false });
   }
 
   /** While nothing is built here, so that nothing is dropped that a build is about to use. */

@@ -84,7 +84,13 @@ async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promis
 /** Starts it on a free port; everything is closed after the test. */
 export async function startManagementApi(
   t: TestContext,
-  options: { readonly deploysPerMinute?: number; readonly clock?: Clock; readonly stopping?: AbortSignal } = {},
+  options: {
+    readonly deploysPerMinute?: number;
+    readonly clock?: Clock;
+    readonly stopping?: AbortSignal;
+    readonly isServing?: () => boolean;
+    readonly waitReason?: (appId: string) => string | undefined;
+  } = {},
 ): Promise<ApiUnderTest> {
   const clock = options.clock ?? systemClock;
   const { db, url } = await testDatabase(t);
@@ -110,6 +116,8 @@ export async function startManagementApi(
     appLogs,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
+    isServing: options.isServing ?? (() => true),
+    waitReason: options.waitReason ?? (() => undefined),
     log: silentLog,
     clock,
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),

@@ -94,6 +94,7 @@ async function showApp(signal, project, app) {
 function factsOf(detail) {
   return [
     ["State", state(detail.status)],
+    ...(detail.waitReason === null ? [] : [["Calls wait", detail.waitReason]]),
     ["Endpoint", detail.internalEndpoint],
     [
       "Repository",
