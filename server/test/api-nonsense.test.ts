@@ -10,6 +10,7 @@ import { fieldNames } from "@slipway/contract/app-fields.ts";
 import { routeIds, routes, type Route } from "@slipway/contract/routes.ts";
 import type { AppId, BuildId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { until } from "./support/until.ts";
 
 type Created = { readonly appId: AppId; readonly buildId: BuildId };
 
@@ -108,9 +109,15 @@ describe("a request that fits nothing", () => {
     const socket = connect(Number(port), "127.0.0.1");
     await once(socket, "connect");
     socket.write(`${head}{"name"`);
+    // By the time that a later request is answered, this one waits for its body.
+    await api.call("GET", "/v2/projects");
     socket.destroy();
     await once(socket, "close");
     assert.equal((await api.call("GET", "/healthz")).status, 200);
+    const row = await until("the attempt is recorded", () =>
+      api.db.selectFrom("audit_log").select("reason").where("action", "=", "app.create").executeTakeFirst(),
+    );
+    assert.match(row.reason ?? "", /broken off/, "and nobody is told that the database is away");
   });
 
   test("any JSON to any route that takes one, and any query, is answered without a fault of the platform", async (t) => {

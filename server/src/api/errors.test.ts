@@ -14,6 +14,8 @@ test("faults are told as they are, errors of the framework and the database by w
     [withCode("FST_ERR_CTP_INVALID_MEDIA_TYPE"), "unsupported_media_type"],
     [Object.assign(new Error("x"), { code: "FST_ERR_BAD_URL", statusCode: 400 }), "malformed"],
     [withCode("ECONNREFUSED"), "unavailable"],
+    [withCode("ECONNRESET"), "unavailable"],
+    [Object.assign(withCode("ECONNRESET", "aborted"), { statusCode: 400 }), "malformed"],
     [withCode("57P01"), "unavailable"],
     [withCode("53300"), "unavailable"],
     [new Error("Connection terminated unexpectedly"), "unavailable"],

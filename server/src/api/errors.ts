@@ -16,6 +16,9 @@ export function faultOf(error: unknown, requestId: string): Fault {
       cause: error,
     });
   }
+  if (isBrokenOff(error)) {
+    return new Fault("malformed", "The connection was broken off before the request was complete.", { cause: error });
+  }
   if (isDatabaseAway(code, error)) {
     const text = "The platform's database does not answer at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
@@ -41,6 +44,11 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
 
 function codeOf(error: unknown): string {
   return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+}
+
+/** The client went away while it sent its body; the database's own resets have no status. */
+function isBrokenOff(error: unknown): boolean {
+  return codeOf(error) === "ECONNRESET" && isClientError(error);
 }
 
 /** Connection errors of Node and of PostgreSQL (refused, reset, shutting down, too many connections), and those of the pool, which have no code. */
