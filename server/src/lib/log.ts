@@ -15,9 +15,24 @@ const redacted = [
   "*.password",
 ];
 
+/** Causes below causes are shown so deep. */
+const causesMost = 5;
+
+/** What a logged error shows. What libraries hang on it (a client with its settings, the values of a row) stays away. */
+function shownError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
+  const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
+  const shown = { type: error.name, message: error.message, ...code, stack: error.stack };
+  if (depth >= causesMost) return shown;
+  const cause = error.cause === undefined ? {} : { cause: shownError(error.cause, depth + 1) };
+  const all: readonly unknown[] = error instanceof AggregateError ? error.errors.slice(0, causesMost) : [];
+  return { ...shown, ...cause, ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }) };
+}
+
 /** Makes the platform's log. `to` is standard error unless given, since standard output carries the ready line. */
 export function createLog(options: { level: string; pretty: boolean; to?: DestinationStream }): Log {
-  const settings = { level: options.level, redact: redacted, base: null };
+  const serializers = { err: (error: unknown) => shownError(error) };
+  const settings = { level: options.level, redact: redacted, base: null, serializers };
   if (options.to !== undefined) return pino(settings, options.to);
   const to = options.pretty ? pretty({ destination: 2, colorize: true, sync: true }) : pino.destination(2);
   return pino(settings, to);

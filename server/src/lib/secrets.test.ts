@@ -77,6 +77,20 @@ describe("sealing", () => {
 });
 
 describe("the platform's log", () => {
+  test("shows of an error what it says and where, with its causes, and nothing that a library hangs on it", () => {
+    const lines: string[] = [];
+    const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
+    const hung = { code: "23505", detail: "Key (value)=(hidden1)", client: { connection: { password: "hidden2" } } };
+    const cause = new AggregateError([new Error("refused")], "nobody answers");
+    log.error({ err: Object.assign(new Error("it is there already", { cause }), hung) }, "no");
+    log.error({ err: { reason: "hidden3" } }, "no error at all");
+    assert.doesNotMatch(lines.join(""), /hidden/);
+    const { err } = JSON.parse(lines[0] ?? "");
+    assert.deepEqual([err.type, err.message, err.code], ["Error", "it is there already", "23505"]);
+    assert.match(err.stack, /secrets\.test\.ts/);
+    assert.deepEqual([err.cause.message, err.cause.errors[0].message], ["nobody answers", "refused"]);
+  });
+
   test("does not hold tokens, passwords and authorization headers, wherever they turn up", () => {
     const lines: string[] = [];
     const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
