@@ -6,6 +6,7 @@ import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import { readCreateRequest } from "./create-request.ts";
 import { resolveSettings, type ResolvedSettings } from "./settings.ts";
+import { readTomlFile } from "./toml-file.ts";
 
 const base = { name: "my-app", gitRepo: "acme/shop" };
 const providers = ["aws", "local"];
@@ -164,6 +165,15 @@ describe("a TOML file", () => {
     assert.match(warnings[2] ?? "", /^pip in slipway.toml .* did you mean dependencies.pip\?/);
     assert.match(warnings[3] ?? "", /^tool in slipway.toml is not read/);
     assert.equal(warnings.length, 4);
+  });
+
+  test("a file with very many unknown keys holds nothing up: fifty are named, the others counted", () => {
+    const keys = Array.from({ length: 50_000 }, (_, index) => `key${index} = 1`);
+    const began = performance.now();
+    const { warnings } = readTomlFile("slipway.toml", ["[cerebrium.deployment]", ...keys].join("\n"));
+    assert.ok(performance.now() - began < 3000, "it took longer than parsing explains");
+    assert.equal(warnings.length, 51);
+    assert.equal(warnings.at(-1), "slipway.toml has 49950 more keys without effect.");
   });
 
   test("include and exclude are known and mean nothing here", () => {

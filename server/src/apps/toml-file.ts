@@ -81,19 +81,22 @@ class Reader {
   readonly #packages: Partial<Record<PackageKind, PackageVersions>> = {};
   readonly #paths: Partial<Record<PackageKind, string>> = {};
   readonly #warnings: string[] = [];
+  /** Warnings beyond those that are kept. */
+  #unsaid = 0;
 
   constructor(file: string) {
     this.#file = file;
   }
 
   get settings(): TomlSettings {
+    const more = this.#unsaid === 0 ? [] : [`${this.#file} has ${this.#unsaid} more keys without effect.`];
     return {
       file: this.#file,
       values: this.#values,
       commands: this.#commands,
       packages: this.#packages,
       paths: this.#paths,
-      warnings: this.#warnings,
+      warnings: [...this.#warnings, ...more],
     };
   }
 
@@ -179,6 +182,8 @@ class Reader {
   }
 
   #warnUnknown(place: string): void {
+    // Looking for the name that was meant takes time, which a file with very many of them must not have.
+    if (this.#warnings.length >= warningsMost) return void this.#unsaid++;
     const name = place.slice(place.lastIndexOf(".") + 1);
     const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));
     const hint = sameName === undefined ? suggestion(place, knownPlaces) : `; did you mean ${sameName}?`;
@@ -187,6 +192,7 @@ class Reader {
 
   #warn(sentence: string): void {
     if (this.#warnings.length < warningsMost) this.#warnings.push(sentence);
+    else this.#unsaid++;
   }
 }
 
