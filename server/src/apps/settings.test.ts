@@ -167,6 +167,13 @@ describe("a TOML file", () => {
     assert.equal(warnings.length, 4);
   });
 
+  test("a provider that is no text is refused like any other", () => {
+    for (const value of ["{}", "[{}]", "1"]) {
+      const message = refusal(() => fromToml(`[cerebrium.hardware]\nprovider = ${value}`));
+      assert.match(message, /^hardware\.provider in slipway\.toml is .*, but must be one of /);
+    }
+  });
+
   test("a file with very many unknown keys holds nothing up: fifty are named, the others counted", () => {
     const keys = Array.from({ length: 50_000 }, (_, index) => `key${index} = 1`);
     const began = performance.now();

@@ -74,7 +74,7 @@ class Pick {
     if (given === undefined) return undefined;
     const row = appFields[name];
     const value = given.isBody ? given.value : tolerated(name, given.value);
-    const isKnown = name !== "provider" || this.#input.providers.includes(String(value));
+    const isKnown = name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
       const allowed = name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
       throw refused({ field: given.place, given: given.value, allowed, isSecret: "isSecret" in row });
