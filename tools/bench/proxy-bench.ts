@@ -1,0 +1,149 @@
+// How much our proxy carries, next to nginx and to two proxies written for node: the same upstream, the same load, one
+// core each, in rounds that take turns, so that whatever else the machine does meets all of them alike.
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { benchPath, benchToken } from "./bench-app.ts";
+import { startChild, type Child } from "./child.ts";
+import { runLoad, type Asked, type Load } from "./load.ts";
+import { writePeerConfig, writeUpstreamConfig } from "./nginx-config.ts";
+import { findProgram, installPackages } from "./programs.ts";
+
+/** One peer's rounds. */
+export type PeerResult = {
+  readonly name: string;
+  readonly rounds: readonly (Load & { readonly cpuUsPerCall: number })[];
+};
+
+/** The peers under one kind of call. */
+export type ScenarioResult = { readonly name: string; readonly peers: readonly PeerResult[] };
+
+/** All that was measured, and which peers were left out and why. */
+export type ProxyResult = { readonly scenarios: readonly ScenarioResult[]; readonly skipped: readonly string[] };
+
+/** How long and how often. */
+export type ProxyBenchOptions = { readonly rounds: number; readonly seconds: number; readonly connections: number };
+
+/** Upstream and load share one core, each proxy has the other for itself. */
+const cores = { load: 0, proxy: 1 } as const;
+/** Long enough for node to have compiled what is hot. */
+const warmSeconds = 4;
+const scenarios: readonly Scenario[] = [
+  { name: "GET, no body", body: null, fields: {} },
+  {
+    name: "POST, JSON of 100 bytes",
+    body: JSON.stringify({ prompt: "x".repeat(87) }),
+    fields: { "Content-Type": "application/json" },
+  },
+  { name: "GET that asks for trailers, so that it is no plain call", body: null, fields: { TE: "trailers" } },
+];
+
+type Scenario = { readonly name: string } & Pick<Asked, "body" | "fields">;
+
+/** Runs the benchmark; prints as it goes. Rejects when there is no wrk or no second core. */
+export async function benchProxies(options: ProxyBenchOptions, print: (line: string) => void): Promise<ProxyResult> {
+  const skipped: string[] = [];
+  const missing = ["wrk", "nginx"].filter((name) => findProgram(name) === null);
+  if (missing.length > 0) {
+    const why = installPackages(missing.map((name) => (name === "nginx" ? "nginx-light" : name)));
+    if (why !== null) print(`missing: ${missing.join(", ")} (${why})`);
+  }
+  if (findProgram("wrk") === null || findProgram("taskset") === null) {
+    throw new Error("this benchmark needs wrk and taskset; install the packages wrk and util-linux");
+  }
+  const nginx = findProgram("nginx");
+  if (nginx === null)
+    throw new Error("this benchmark needs nginx, its upstream and first peer; install the package nginx");
+  const folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
+  const open: Child[] = [];
+  try {
+    const upstreamPort = await freePort();
+    open.push(
+      await startChild([nginx, "-c", writeUpstreamConfig(folder, upstreamPort)], {
+        core: cores.load,
+        port: upstreamPort,
+      }),
+    );
+    const peers = new Map<string, Child>();
+    for (const [name, start] of starters(nginx, folder, upstreamPort)) {
+      try {
+        peers.set(name, await start());
+      } catch (error) {
+        skipped.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+        print(`skipped ${skipped.at(-1)}`);
+      }
+    }
+    open.push(...peers.values());
+    const results: ScenarioResult[] = [];
+    for (const scenario of scenarios) results.push(await runScenario(scenario, peers, { ...options, folder }, print));
+    return { scenarios: results, skipped };
+  } finally {
+    for (const child of open.reverse()) await child.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+type Start = () => Promise<Child>;
+
+function starters(nginx: string, folder: string, upstreamPort: number): [string, Start][] {
+  const script = (name: string): Start => {
+    const file = join(import.meta.dirname, `${name}.ts`);
+    return () => startChild([process.execPath, file, String(upstreamPort)], { core: cores.proxy, port: null });
+  };
+  const startNginx: Start = async () => {
+    const port = await freePort();
+    const prefix = benchPath.replace(/[^/]*$/, "");
+    return startChild([nginx, "-c", writePeerConfig(folder, { port, upstreamPort }, prefix)], {
+      core: cores.proxy,
+      port,
+    });
+  };
+  return [
+    ["slipway", script("our-proxy")],
+    ["nginx", startNginx],
+    ["undici", script("undici-peer")],
+    ["http-proxy", script("http-proxy-peer")],
+  ];
+}
+
+type ScenarioOptions = ProxyBenchOptions & { readonly folder: string };
+
+async function runScenario(
+  { name, body, fields }: Scenario,
+  peers: ReadonlyMap<string, Child>,
+  { rounds, seconds, connections, folder }: ScenarioOptions,
+  print: (line: string) => void,
+): Promise<ScenarioResult> {
+  const load = async (child: Child, forSeconds: number): Promise<Load> => {
+    const asked = { url: `http://127.0.0.1:${child.port}${benchPath}`, token: benchToken, body, fields };
+    const measured = await runLoad(asked, { seconds: forSeconds, connections, core: cores.load, folder });
+    if (measured.failures > 0) print(`  ${measured.failures} of ${measured.calls} calls failed`);
+    return measured;
+  };
+  for (const child of peers.values()) await load(child, warmSeconds);
+  const measured = new Map<string, PeerResult["rounds"][number][]>();
+  for (let round = 1; round <= rounds; round++) {
+    for (const [peer, child] of peers) {
+      const before = child.cpuSeconds();
+      const one = await load(child, seconds);
+      const cpuUsPerCall = ((child.cpuSeconds() - before) * 1e6) / one.calls;
+      measured.set(peer, [...(measured.get(peer) ?? []), { ...one, cpuUsPerCall }]);
+      print(
+        `${name}, round ${round}: ${peer} ${Math.round(one.callsPerSecond)} calls/s, ${cpuUsPerCall.toFixed(1)} µs`,
+      );
+    }
+  }
+  return { name, peers: [...measured].map(([peer, list]) => ({ name: peer, rounds: list })) };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}

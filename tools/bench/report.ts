@@ -1,0 +1,108 @@
+// Turns what the proxy benchmark measured into tables, and keeps docs/benchmarks.md.
+import { readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import type { PeerResult, ProxyResult } from "./proxy-bench.ts";
+import { findProgram, versionOf } from "./programs.ts";
+
+/** The middle of some numbers; of an even count the lower one. */
+export function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((left, right) => left - right);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
+}
+
+/** Least and most, for tables. */
+function spread(numbers: readonly number[]): string {
+  return `${thousands(Math.min(...numbers))} – ${thousands(Math.max(...numbers))}`;
+}
+
+function thousands(number: number): string {
+  return `${(number / 1000).toFixed(1)}k`;
+}
+
+/** Our share of another peer's median: throughput, and processor time for a call (theirs by ours). */
+export function ratios(peers: readonly PeerResult[]): string[] {
+  const ours = peers.find(({ name }) => name === "slipway");
+  if (ours === undefined) return [];
+  return peers
+    .filter((peer) => peer !== ours)
+    .map((peer) => {
+      const calls =
+        median(ours.rounds.map((round) => round.callsPerSecond)) /
+        median(peer.rounds.map((round) => round.callsPerSecond));
+      const cpu =
+        median(peer.rounds.map((round) => round.cpuUsPerCall)) / median(ours.rounds.map((round) => round.cpuUsPerCall));
+      return `${calls.toFixed(2)} × ${peer.name} (by processor time ${cpu.toFixed(2)} ×)`;
+    });
+}
+
+/** The section of the document, in Markdown. */
+export function proxySection(
+  result: ProxyResult,
+  options: { readonly rounds: number; readonly seconds: number; readonly connections: number },
+): string {
+  const { rounds, seconds, connections } = options;
+  const lines = [
+    "## Proxy",
+    "",
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${rounds} rounds of ${seconds} s that take turns, ${connections} connections kept open.`,
+    `Node ${process.version}, ${versions().join(", ")}.`,
+    "",
+  ];
+  for (const { name, peers } of result.scenarios) {
+    lines.push(
+      `### ${name}`,
+      "",
+      "| proxy | calls/s, median | least – most | processor time for a call | p50 | p99 |",
+      "|---|---|---|---|---|---|",
+    );
+    for (const { name: peer, rounds: measured } of peers) {
+      const of = (pick: (round: (typeof measured)[number]) => number): number[] => measured.map(pick);
+      const calls = of((round) => round.callsPerSecond);
+      const cells = [
+        thousands(median(calls)),
+        spread(calls),
+        `${median(of((round) => round.cpuUsPerCall)).toFixed(1)} µs`,
+        `${median(of((round) => round.p50Ms)).toFixed(2)} ms`,
+        `${median(of((round) => round.p99Ms)).toFixed(2)} ms`,
+      ];
+      lines.push(`| ${peer} | ${cells.join(" | ")} |`);
+    }
+    lines.push("", `Slipway carries ${ratios(peers).join(", ")}.`, "");
+  }
+  for (const reason of result.skipped) lines.push(`Left out: ${reason}`, "");
+  return lines.join("\n");
+}
+
+function machine(): string {
+  const memoryGb = Math.round(totalmem() / 2 ** 30);
+  const model =
+    cpus()[0]
+      ?.model.replaceAll(/\(R\)|\(TM\)|\s+Processor/g, "")
+      .trim() ?? "unknown processor";
+  return `${availableParallelism()} cores (${model}, virtual), ${memoryGb} GiB`;
+}
+
+function versions(): string[] {
+  const nginx = findProgram("nginx");
+  const wrk = findProgram("wrk");
+  const packages = ["undici", "http-proxy"].map((name) => {
+    const manifest = readFileSync(new URL(`../../node_modules/${name}/package.json`, import.meta.url), "utf8");
+    return `${name} ${(JSON.parse(manifest) as { version: string }).version}`;
+  });
+  return [
+    ...(nginx === null ? [] : [versionOf(nginx, "-v").replace("nginx version: ", "").replace("/", " ")]),
+    ...(wrk === null ? [] : [versionOf(wrk, "-v").replace(/ \[.*/, "")]),
+    ...packages,
+  ];
+}
+
+const documentUrl = new URL("../../docs/benchmarks.md", import.meta.url);
+
+/** Puts the section in the place of the one of the same heading; all else in the document stays. */
+export function writeSection(section: string): void {
+  const heading = section.split("\n")[0] ?? "";
+  const parts = readFileSync(documentUrl, "utf8").split(/^(?=## )/m);
+  const others = parts.map((part) => (part.startsWith(`${heading}\n`) ? section : part));
+  const isNew = !parts.some((part) => part.startsWith(`${heading}\n`));
+  writeFileSync(documentUrl, `${[...others, ...(isNew ? [`\n${section}`] : [])].join("").trimEnd()}\n`);
+}
