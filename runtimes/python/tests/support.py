@@ -51,7 +51,10 @@ class Replica:
         variables = {"SLIPWAY_" + name.upper(): str(value) for name, value in settings.items()}
         variables.setdefault("SLIPWAY_LISTEN", "127.0.0.1:0")
         variables["SLIPWAY_READY_FD"] = str(ready_write)
-        variables = dict(os.environ, PYTHONUNBUFFERED="", **variables)
+        # What an app that is ended by force leaves in its temporary folder goes with the test's own.
+        temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(temporary)
+        variables = dict(os.environ, PYTHONUNBUFFERED="", TMPDIR=temporary, **variables)
         variables.update(environ or {})
         self._outputs = [open(os.path.join(self.folder, name), "wb") for name in ("stdout", "stderr")]
         self.process = subprocess.Popen(
