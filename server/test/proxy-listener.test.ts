@@ -119,3 +119,17 @@ test("once the proxy is closed, who waits and who comes is told that the platfor
   assert.equal(response.status, 503);
   assert.match(await response.text(), /stopping/);
 });
+
+test("a client that wants its connection closed after the answer gets that", async (t) => {
+  for (const takesPlain of [true, false]) {
+    const bed = await openProxyBed(t, { takesPlain });
+    bed.setReplicas(await httpReplica(t, (_request, response) => response.end("answer")));
+    for (const token of ["good", "bad"]) {
+      const client = await bed.connect();
+      const fields = ["Host: test", `Authorization: Bearer ${token === "good" ? bedTokens.project : "x"}`];
+      client.send(`GET ${helloPath}/run HTTP/1.1\r\n${fields.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+      await client.sawEnd();
+      assert.match(client.text, /^HTTP\/1\.1 (?:200|401) .*\r\nConnection: close\r\n.*(?:answer|token).*/s);
+    }
+  }
+});

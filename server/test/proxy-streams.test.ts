@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { answerWith, helloPath, httpReplica, bothWays, rawReplica } from "./support/proxy-bed.ts";
+import { answerWith, helloPath, httpReplica, bothWays, openProxyBed, rawReplica } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 /** Resolves once the number has begun to grow and does not grow any more. */
@@ -255,3 +255,30 @@ test(
     }
   }),
 );
+
+test("a small body that comes right after its head is sent on whole, a slow one as it comes", async (t) => {
+  const bed = await openProxyBed(t);
+  let got = "";
+  const parts: string[] = [];
+  bed.setReplicas(
+    await httpReplica(t, (request, response) => {
+      got = "";
+      request.on("data", (chunk: Buffer) => {
+        got += chunk.toString();
+        parts.push(chunk.toString());
+      });
+      request.on("end", () => response.end(`got ${got}`));
+    }),
+  );
+  const client = await bed.connect();
+  client.ask(`POST ${helloPath}/run`, ["Content-Length: 4"]);
+  client.send("body");
+  await client.sees("got body");
+  assert.deepEqual(parts, ["body"]);
+  client.ask(`POST ${helloPath}/run`, ["Content-Length: 8"], "half");
+  await until("the app has the first half", () => got === "half");
+  client.send("done");
+  await client.sees("got halfdone");
+  client.ask(`GET ${helloPath}/run`);
+  await until("the connection serves on", () => client.text.split("got ").length === 4);
+});

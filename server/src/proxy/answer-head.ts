@@ -63,14 +63,6 @@ export class AnswerHead extends FieldReader {
     return `HTTP/1.1${this.#statusLine}\r\n`;
   }
 
-  /** The fields that the client gets, as node takes them: name, value, …, the length last. */
-  get fields(): string[] {
-    const list = fieldList(this.lines);
-    // Node changes the bytes of a Content-Disposition that comes after a length.
-    const index = this.bodyBytes === -1 ? -1 : list.findIndex((name, at) => at % 2 === 0 && isLength(name));
-    return index === -1 ? list : [...list.slice(0, index), ...list.slice(index + 2), ...list.slice(index, index + 2)];
-  }
-
   #closes = false;
 
   protected override take(kind: FieldKind, value: string): boolean {
@@ -103,8 +95,8 @@ export class AnswerHead extends FieldReader {
         this.upgrade = value;
         return false;
       default:
-        // Of one connection only, or an id that the platform gives itself.
-        return kind !== "hop" && kind !== "te" && kind !== "expect" && kind !== "request-id";
+        // Of one connection only, of more than the app, or an id that the platform gives itself.
+        return !isNeverPassed.has(kind);
     }
   }
 
@@ -118,6 +110,19 @@ export class AnswerHead extends FieldReader {
     if (this.bodyBytes !== -1) this.problem = "the answer has both Content-Length and Transfer-Encoding";
     if (isForbidden) this.problem = "the answer has a Transfer-Encoding where none may be";
   }
+}
+
+const isNeverPassed: ReadonlySet<FieldKind> = new Set(["hop", "te", "expect", "request-id", "whole-site"]);
+
+/** The fields that the client gets, as node takes them: name, value, …, the length last. */
+export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
+  const list = fieldList(lines);
+  if (bodyBytes === -1 || list.length === 0 || isLength(list[list.length - 2] ?? "")) return list;
+  // Node changes the bytes of a Content-Disposition that comes after a length.
+  for (let index = 0; index < list.length; index += 2) {
+    if (isLength(list[index] ?? "")) list.push(...list.splice(index, 2));
+  }
+  return list;
 }
 
 /** Reads a head (one character for each byte, with the last line end, without the empty line); a text tells what is wrong with it. */

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { AnswerHead } from "./answer-head.ts";
+import { answerFields, type AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
 
 type Heard = {
   informations: number[];
-  head: Pick<AnswerHead, "status" | "reason" | "fields" | "keepsOpen"> | null;
+  head: (Pick<AnswerHead, "status" | "reason" | "keepsOpen"> & { fields: string[] }) | null;
   body: string;
   trailers: readonly string[] | null;
   problem: string | undefined;
@@ -31,7 +31,10 @@ function hear(pieces: readonly Buffer[], { isHead = false, isUpgrade = false }: 
   };
   const sink: AnswerSink = {
     onInformation: (head) => heard.informations.push(head.status),
-    onHead: ({ status, reason, fields, keepsOpen }) => (heard.head = { status, reason, fields, keepsOpen }),
+    onHead: (head) => {
+      const { status, reason, keepsOpen } = head;
+      heard.head = { status, reason, fields: answerFields(head), keepsOpen };
+    },
     onPiece: (piece) => (heard.body += typeof piece === "string" ? piece : piece.toString("latin1")),
     onEnd: (trailers) => (heard.trailers = trailers),
   };

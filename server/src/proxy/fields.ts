@@ -7,6 +7,8 @@ export type FieldKind =
   | "pass"
   /** Belongs to one connection. */
   | "hop"
+  /** Of an answer: would hold for everything below the same name and port, which apps share with each other and the dashboard. */
+  | "whole-site"
   | "connection"
   | "host"
   | "authorization"
@@ -45,6 +47,12 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["x-forwarded-proto", "forwarded-proto"],
   ["x-forwarded-host", "forwarded-host"],
   ["forwarded", "forwarded"],
+  ["service-worker-allowed", "whole-site"],
+  ["clear-site-data", "whole-site"],
+  ["strict-transport-security", "whole-site"],
+  ["alt-svc", "whole-site"],
+  ["nel", "whole-site"],
+  ["report-to", "whole-site"],
 ];
 
 /** One for each length and first letter (without its case): no two names share both. */
@@ -70,7 +78,11 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   const entry = entries[placeOf(text, start, end)];
   if (entry === undefined) return "pass";
   const name = text.slice(start, end);
-  return name === entry.usual || name.toLowerCase() === entry.lower ? entry.kind : "pass";
+  if (name === entry.usual) return entry.kind;
+  const lower = name.toLowerCase();
+  if (lower === entry.lower) return entry.kind;
+  // Servers that hand fields on as variables (CGI, WSGI) take `X_Forwarded_For` for the field that it looks like.
+  return lower.replaceAll("_", "-") === entry.lower ? "hop" : "pass";
 }
 
 const tokenCharacters = "!#$%&'*+\\-.^_`|~0-9A-Za-z";
@@ -105,6 +117,18 @@ export abstract class FieldReader {
       at = lineEnd;
     }
     if (runStart < end) passed += text.slice(runStart, end);
+    return this.nominated === null ? passed : withoutLines(passed, this.nominated);
+  }
+
+  /** The same for fields as node's parser gives them: name, value, name, value … */
+  protected readList(list: readonly string[]): string {
+    let passed = "";
+    for (let index = 0; index + 1 < list.length; index += 2) {
+      const name = list[index] ?? "";
+      const value = list[index + 1] ?? "";
+      const kind = fieldKind(name);
+      if (kind === "pass" || this.take(kind, value)) passed += `${name}: ${value}\r\n`;
+    }
     return this.nominated === null ? passed : withoutLines(passed, this.nominated);
   }
 

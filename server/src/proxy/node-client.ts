@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import { fieldList } from "./fields.ts";
-import type { AnswerHead } from "./answer-head.ts";
+import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { Client, ClientUser } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
@@ -49,7 +49,8 @@ export class NodeClient implements Client {
 
   head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void {
     const { response } = this;
-    const fields = [...head.fields, "X-Request-Id", runId];
+    const fields = answerFields(head);
+    fields.push("X-Request-Id", runId);
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);
     response.writeHead(head.status, head.reason, fields);

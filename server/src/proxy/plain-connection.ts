@@ -28,6 +28,8 @@ export type PlainParts = {
 };
 
 const noBody = "";
+/** Many clients send head and body one right after the other. */
+const bodyMs = 20;
 
 /** One connection. `isClosing` makes the answer under way, or the next one, its last. */
 export class PlainConnection extends Timed implements Client {
@@ -44,6 +46,8 @@ export class PlainConnection extends Timed implements Client {
   #isBusy = false;
   #head = "";
   #isChunked = false;
+  /** A call whose body is not whole yet. */
+  #begun: Buffer | null = null;
   /** What came while a call was under way. */
   #early: Buffer | null = null;
   #isLeft = false;
@@ -106,7 +110,7 @@ export class PlainConnection extends Timed implements Client {
   }
 
   refuse(fault: Fault, runId: RunId): void {
-    this.#socket.write(refusalBytes(fault, runId, this.isClosing));
+    this.#socket.write(refusalBytes(fault, runId, { isLast: this.isClosing, isHead: this.method === "HEAD" }));
     this.#over();
   }
 
@@ -120,9 +124,12 @@ export class PlainConnection extends Timed implements Client {
     if (!this.#isBusy) this.#socket.destroy();
   }
 
-  /** It said nothing for too long. */
+  /** It said nothing for too long, or takes its time with a body, which is passed on as it comes then. */
   override onDeadline(): void {
-    this.#socket.destroy();
+    const begun = this.#begun;
+    this.#begun = null;
+    if (begun === null) this.#socket.destroy();
+    else this.#handOver(begun);
   }
 
   #data(chunk: Buffer): void {
@@ -131,15 +138,23 @@ export class PlainConnection extends Timed implements Client {
       this.#socket.pause();
       return;
     }
-    const request = this.#reader.read(chunk);
+    const bytes = this.#begun === null ? chunk : Buffer.concat([this.#begun, chunk]);
+    this.#begun = null;
+    this.#parts.deadlines.clear(this);
+    const request = this.#reader.read(bytes);
     if (request === null) {
-      this.#handOver(chunk);
+      this.#handOver(bytes);
       return;
     }
-    this.#parts.deadlines.clear(this);
+    if (request === "unfinished") {
+      this.#begun = bytes;
+      this.#parts.deadlines.set(this, this.#parts.monotonicMs() + bodyMs);
+      return;
+    }
     this.#isBusy = true;
     this.method = request.method;
     this.body = request.body;
+    if (request.fields.closes) this.isClosing = true;
     this.#parts.take(this, request);
   }
 

@@ -1,6 +1,6 @@
-// Recognises a plain call: a whole request in one piece that is nothing but strict HTTP/1.1, asks nothing of the
-// connection, and is for an app. Whatever is different in any way is left to node's HTTP server, so nothing is lost by
-// being strict here.
+// Recognises a plain call: a request whose head comes in one piece, is nothing but strict HTTP/1.1, asks nothing of the
+// connection, is for an app, and has a small body or none. Whatever is different in any way is left to node's HTTP
+// server, so nothing is lost by being strict here.
 import { fieldLinesForm, tokenForm } from "./fields.ts";
 import { RequestFields } from "./request-fields.ts";
 
@@ -15,9 +15,9 @@ export type PlainRequest = {
 };
 
 /** `GET /v4/… HTTP/1.1` with the line end. */
-const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e\\x80-\\xff]* HTTP/1\\.1$`);
+const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e]* HTTP/1\\.1$`);
 const linesForm = new RegExp(`^${fieldLinesForm}$`);
-/** Larger requests are rarely in one piece. */
+/** Larger ones are passed on while they come. */
 const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /** Calls that are accepted now and run later are for whoever keeps them, with their unread body. */
@@ -29,8 +29,8 @@ export class PlainReader {
   #lines = "";
   #fields: RequestFields | null = null;
 
-  /** The call, or null when `chunk` is not exactly one plain call. */
-  read(chunk: Buffer): PlainRequest | null {
+  /** The call; `unfinished` when only the end of its body is missing; null when `chunk` is not exactly one plain call. */
+  read(chunk: Buffer): PlainRequest | "unfinished" | null {
     if (chunk.length > plainBytesMax) return null;
     const text = chunk.toString("latin1");
     const headEnd = text.indexOf("\r\n\r\n");
@@ -41,13 +41,15 @@ export class PlainReader {
     const fields = this.#read(text.slice(lineEnd + 2, headEnd + 2));
     if (fields === null) return null;
     const bodyBytes = text.length - headEnd - 4;
-    if (bodyBytes !== Math.max(0, fields.contentLength)) return null;
+    const bytesLeft = Math.max(0, fields.contentLength) - bodyBytes;
+    if (bytesLeft < 0 || chunk.length + bytesLeft > plainBytesMax) return null;
     const methodEnd = line.indexOf(" ");
     const method = line.slice(0, methodEnd);
     // Its answer has no body in any case, which node's server knows best.
     if (method === "CONNECT") return null;
     const url = line.slice(methodEnd + 1, line.length - version.length);
     if (hasOwnParameter.test(url)) return null;
+    if (bytesLeft > 0) return "unfinished";
     return { method, url, fields, body: bodyBytes === 0 ? "" : text.slice(headEnd + 4) };
   }
 

@@ -22,7 +22,7 @@ import { NodeClient } from "./node-client.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import { forwardedLines, linesOf, RequestFields } from "./request-fields.ts";
+import { forwardedLines, RequestFields } from "./request-fields.ts";
 import { originForm, readTarget, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
@@ -99,7 +99,7 @@ export class Proxy implements DemandSource, Occupancy {
   /** Answers one request whose path begins with `/v4/`. Never throws. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const client = new NodeClient(request, response, this.#deadlines);
-    this.#take(client, originForm(request.url ?? "/"), new RequestFields(linesOf(request.rawHeaders)));
+    this.#take(client, originForm(request.url ?? "/"), new RequestFields(request.rawHeaders));
   }
 
   /** Answers one plain call. Never throws. */
@@ -114,7 +114,7 @@ export class Proxy implements DemandSource, Occupancy {
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuseSocket(socket, this.#unexpected(error, arrival.runId), arrival.runId);
     try {
-      const resolved = this.#resolve(originForm(request.url ?? "/"), new RequestFields(linesOf(request.rawHeaders)));
+      const resolved = this.#resolve(originForm(request.url ?? "/"), new RequestFields(request.rawHeaders));
       if (!(resolved instanceof Promise)) return this.#connect(arrival, socket, firstBytes, resolved);
       resolved.then((later) => this.#connect(arrival, socket, firstBytes, later)).catch(fail);
     } catch (error) {
@@ -303,5 +303,5 @@ function noWebSocket({ appName }: Route): Fault {
 function refuseSocket(socket: Duplex, fault: Fault, runId: RunId): void {
   if (socket.destroyed) return;
   socket.once("finish", () => socket.destroy());
-  socket.end(refusalBytes(fault, runId, true));
+  socket.end(refusalBytes(fault, runId, { isLast: true }));
 }

@@ -27,14 +27,15 @@ function fieldsOf(fault: Fault, runId: RunId, bodyBytes: number): string[] {
   return fields;
 }
 
-/** The fault as the bytes of an answer; `isLast`: the connection is closed after it. */
-export function refusalBytes(fault: Fault, runId: RunId, isLast: boolean): Buffer {
+/** The fault as the bytes of an answer. `isLast`: the connection is closed after it; `isHead`: it is to a HEAD, so no body may follow. */
+export function refusalBytes(fault: Fault, runId: RunId, answer: { isLast: boolean; isHead?: boolean }): Buffer {
   const body = bodyOf(fault);
   const fields = fieldsOf(fault, runId, body.length);
-  if (isLast) fields.push("Connection", "close");
+  if (answer.isLast) fields.push("Connection", "close");
   let head = `HTTP/1.1 ${statusOf(fault)} ${fault.code}\r\n`;
   for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
-  return Buffer.concat([Buffer.from(`${head}\r\n`, "latin1"), body]);
+  const bytes = Buffer.from(`${head}\r\n`, "latin1");
+  return answer.isHead === true ? bytes : Buffer.concat([bytes, body]);
 }
 
 /** What sending a refusal needs besides the fault. */

@@ -1,6 +1,7 @@
 // Sends a call's head and body to its replica as the body arrives: nothing is kept, and when the replica does not take
 // more the client is not read. A small body goes out in one write with the head.
 import type { IncomingMessage } from "node:http";
+import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 
 export type RequestBodyOptions = {
@@ -104,10 +105,12 @@ export class RequestBody {
   }
 }
 
+/** Without fields that mean something to the platform: a trailer must not say what the head may not. */
 function trailerLines(rawTrailers: readonly string[]): string {
   let lines = "";
   for (let index = 0; index + 1 < rawTrailers.length; index += 2) {
-    lines += `${rawTrailers[index]}: ${rawTrailers[index + 1]}\r\n`;
+    const name = rawTrailers[index] ?? "";
+    if (fieldKind(name) === "pass") lines += `${name}: ${rawTrailers[index + 1]}\r\n`;
   }
   return lines;
 }

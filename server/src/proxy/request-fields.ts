@@ -15,7 +15,9 @@ export class RequestFields extends FieldReader {
   expectsContinue = false;
   /** The client reads trailers of the answer. */
   takesTrailers = false;
-  /** It asks for something that concerns the connection: to close or to change it, or how bodies end. */
+  /** It is the last one on its connection. */
+  closes = false;
+  /** It asks for something that concerns the connection or how bodies end. */
   isSpecial = false;
   /** What came from proxies before this one. */
   forwardedFor: string | undefined = undefined;
@@ -24,10 +26,10 @@ export class RequestFields extends FieldReader {
   /** Why it cannot be passed on. */
   refused: string | null = null;
 
-  /** `lines`: of the form `fieldLinesForm`, one character for each byte. */
-  constructor(lines: string) {
+  /** Lines of the form `fieldLinesForm`, one character for each byte, or a list as node's parser gives it. */
+  constructor(given: string | readonly string[]) {
     super();
-    this.passed = this.read(lines, 0);
+    this.passed = typeof given === "string" ? this.read(given, 0) : this.readList(given);
   }
 
   protected override take(kind: FieldKind, value: string): boolean {
@@ -47,13 +49,19 @@ export class RequestFields extends FieldReader {
         this.#takeLength(value);
         return false;
       case "connection":
-        if (value !== "keep-alive") this.isSpecial = true;
-        this.takeConnection(value);
+        this.#takeConnection(value);
         return false;
       default:
         this.#takeRare(kind, value);
         return false;
     }
+  }
+
+  #takeConnection(value: string): void {
+    const lower = value.toLowerCase();
+    if (lower === "close") this.closes = true;
+    else if (lower !== "keep-alive") this.isSpecial = true;
+    this.takeConnection(value);
   }
 
   #takeLength(value: string): void {
@@ -94,15 +102,6 @@ export class RequestFields extends FieldReader {
       default:
     }
   }
-}
-
-/** The lines of a request as node's parser gives its fields: name, value, name, value … */
-export function linesOf(rawHeaders: readonly string[]): string {
-  let lines = "";
-  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    lines += `${rawHeaders[index]}: ${rawHeaders[index + 1]}\r\n`;
-  }
-  return lines;
 }
 
 /**

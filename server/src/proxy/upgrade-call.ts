@@ -86,6 +86,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       keepAliveInitialDelay: keepAliveProbeMs,
     });
     this.#replica = replica;
+    this.about.socket.on("drain", () => replica.resume());
     replica.on("connect", () => this.#send(replica));
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
@@ -97,7 +98,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
-    this.about.socket.end(refusalBytes(fault, this.about.runId, true));
+    this.about.socket.end(refusalBytes(fault, this.about.runId, { isLast: true }));
     this.#over("refused");
   }
 
@@ -140,7 +141,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   onPiece(piece: Piece): void {
     this.answerBytes += piece.length;
-    this.about.socket.write(piece, "latin1");
+    if (!this.about.socket.write(piece, "latin1")) this.#replica?.pause();
   }
 
   /** The replica has refused the handshake, and its answer is handed on. */
@@ -163,7 +164,6 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#isSwitched = true;
     this.#parts.deadlines.clear(this);
     for (const chunk of this.#early.splice(0)) this.#replica?.write(chunk);
-    this.about.socket.on("drain", () => this.#replica?.resume());
     this.about.socket.resume();
   }
 
