@@ -93,7 +93,7 @@ test(
     bed.setReplicas(await httpReplica(t, (_request, response) => response.end("ok")));
     const response = await bed.call("/run", { headers: { authorization: `Bearer late.${bedTokens.project}` } });
     assert.equal(await response.text(), "ok");
-    assert.equal((await bed.call("/run", { headers: { authorization: "Bearer late.broken" } })).status, 500);
+    assert.equal((await bed.call("/run", { headers: { authorization: "Bearer late.broken" } })).status, 503);
   }),
 );
 

@@ -119,7 +119,7 @@ test(
     bed.setReplicas(await rawReplica(t, (socket) => socket.once("data", () => socket.destroy())));
     const response = await bed.call("/run", { method: "POST", body: "{}" });
     assert.equal(response.status, 502);
-    assert.match(await response.text(), /the replica (failed|closed)/);
+    assert.match(await response.text(), /The app's replica failed: the replica closed the connection\./);
     assert.match(response.headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/);
     await untilFree(bed);
   }),
@@ -298,7 +298,7 @@ test(
     await clock.advance(5_200);
     const response = await answer;
     assert.equal(response.status, 504);
-    assert.match(await response.text(), /no replica of the app had room/);
+    assert.match(await response.text(), /No replica of the app had room/);
     await untilFree(bed);
   }),
 );

@@ -244,7 +244,7 @@ export class AppCalls {
   #fullFault(): Fault | null {
     const { lineLengthMax } = this.#parts.limits;
     if (this.#line.length < lineLengthMax) return null;
-    const message = `${lineLengthMax} calls of this app are waiting for a replica already`;
+    const message = `${lineLengthMax} calls of this app are waiting for a replica already.`;
     return new Fault("line_full", message, { retryAfterSeconds: fullRetrySeconds });
   }
 }

@@ -1,13 +1,14 @@
 // One plain HTTP call, from the moment it may enter its app to the end of its answer: waits in the line if it must, is
 // sent to a replica, and its answer is handed on as it comes. Whatever happens - the client goes, the replica goes, time
 // runs out - its place is given back exactly once and neither side is left open.
-import { Fault } from "#lib/fault.ts";
+import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
+import { callTimeout, internal, lineTimeout, replicaFailed, tooLarge } from "./call-faults.ts";
 import type { Client, ClientUser } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
@@ -102,11 +103,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   override onDeadline(nowMs: number): void {
     if (this.isInLine) {
       this.#app.leave(this, nowMs);
-      this.refuse(new Fault("line_timeout", "no replica of the app had room for the call within the waiting time"));
-      return;
+      this.refuse(lineTimeout());
+    } else {
+      this.#fail(callTimeout(this.live));
     }
-    const seconds = this.live.settings.responseGracePeriodSeconds;
-    this.#fail(new Fault("call_timeout", `the app did not answer within responseGracePeriodSeconds (${seconds} s)`));
   }
 
   onConnected(): void {
@@ -173,13 +173,13 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   onBroken(error: unknown): void {
     this.#connection = null;
     this.#parts.log.error({ err: error, runId: this.about.runId }, "handing on an answer failed");
-    this.#fail(new Fault("internal", `the platform failed; its log has the reason under ${this.about.runId}`));
+    this.#fail(internal(this.about.runId, error));
   }
 
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#tries < triesMax && this.#again(loss)) return;
-    this.#fail(new Fault("replica_failed", `the replica failed: ${loss.reason}`));
+    this.#fail(replicaFailed(loss.reason));
   }
 
   #send(connection: ReplicaConnection): void {
@@ -262,9 +262,4 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     else meter.answered(this.status ?? 0, nowMs - this.arrivedAtMs);
     this.#parts.onEnd?.(this, outcome);
   }
-}
-
-/** The answer to a body that is longer than the limit. */
-export function tooLarge(bytesMax: number): Fault {
-  return new Fault("too_large", `the body is larger than ${bytesMax} bytes`);
 }

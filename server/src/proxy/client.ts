@@ -17,6 +17,8 @@ export interface ClientUser {
 /** One call's client. After `end`, `refuse`, a last piece or `destroy` nothing is written any more. */
 export interface Client {
   readonly method: string;
+  /** The connection is gone already. */
+  readonly isGone: boolean;
   /** Address of the other end of the connection. */
   readonly address: string;
   /** The request as node has read it, with a body that is still to be read; null: `body` is all of it. */

@@ -12,6 +12,8 @@ export type Tokens = {
 };
 
 const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
+const notChecked = "The token could not be checked, as a part of the platform does not answer; try again.";
+const checkRetrySeconds = 5;
 const badToken = "The token is not valid: it was altered, has expired or was revoked, or does not give access to apps.";
 
 /** The app's route, or why the caller does not get there. At once when the token was seen before. */
@@ -26,7 +28,10 @@ export function pass(
   if (token === undefined) return new Fault("unauthorized", noToken);
   const caller = tokens.cached(token);
   if (caller !== undefined) return judge(caller, route, asked);
-  return tokens.check(token).then((checked) => judge(checked, route, asked));
+  return tokens.check(token).then(
+    (checked) => judge(checked, route, asked),
+    (cause: unknown) => new Fault("unavailable", notChecked, { cause, retryAfterSeconds: checkRetrySeconds }),
+  );
 }
 
 function judge(

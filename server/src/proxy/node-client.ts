@@ -26,6 +26,10 @@ export class NodeClient implements Client {
     return this.request.method ?? "GET";
   }
 
+  get isGone(): boolean {
+    return this.response.destroyed;
+  }
+
   get address(): string {
     return this.request.socket.remoteAddress ?? "unknown";
   }

@@ -71,9 +71,12 @@ export class PlainConnection extends Timed implements Client {
     parts.deadlines.set(this, parts.monotonicMs() + parts.firstMs);
   }
 
+  get isGone(): boolean {
+    return this.#socket.destroyed;
+  }
+
   use(user: ClientUser): void {
     this.#user = user;
-    if (this.#socket.destroyed) user.onClientGone();
   }
 
   information(head: AnswerHead): void {

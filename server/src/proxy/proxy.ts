@@ -11,7 +11,8 @@ import type { Log } from "#lib/log.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
 import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
 import type { AsyncAccept } from "./async-accept.ts";
-import { Call, tooLarge, type CallParts } from "./call.ts";
+import { Call, type CallParts } from "./call.ts";
+import { internal, tooLarge } from "./call-faults.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
@@ -193,6 +194,8 @@ export class Proxy implements DemandSource, Occupancy {
     const { client, runId, atMs } = arrival;
     const { bodyBytesMax } = this.#options.limits;
     const { live } = route;
+    // Its token may have taken a moment to check.
+    if (client.isGone) return;
     if (live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
@@ -254,13 +257,16 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   #refuse({ client, runId, atMs }: Arrival, fault: Fault): void {
+    if (fault.code === "unavailable" && fault.cause !== undefined) {
+      this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
+    }
     client.refuse(fault, runId, atMs);
   }
 
   #unexpected(error: unknown, runId: RunId): Fault {
     if (error instanceof Fault) return error;
     this.#options.log.error({ err: error, runId }, "a call failed within the platform");
-    return new Fault("internal", `The platform failed; its log has the reason under ${runId}.`, { cause: error });
+    return internal(runId, error);
   }
 
   #teller(onFinished: OnFinished): (call: Call | UpgradeCall, outcome: CallOutcome) => void {

@@ -42,6 +42,7 @@ const headMs = 30_000;
 const headCheckMs = 5_000;
 /** Longer than the clients and load balancers in common use keep idle connections. */
 const keepAliveMs = 75_000;
+const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
 /** While stopping: how often connections that became idle are closed. */
 const idleCheckMs = 50;
@@ -57,6 +58,9 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveTimeout: keepAliveMs,
     maxHeaderSize: headBytesMax,
     noDelay: true,
+    // A client whose machine is gone must not keep its place in a line.
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
     shouldUpgradeCallback: (request) => isUpgradeTaken(request, parts),

@@ -3,12 +3,13 @@
 import { connect, type Socket } from "node:net";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { Fault } from "#lib/fault.ts";
+import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
+import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
@@ -91,7 +92,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());
-    replica.on("error", (error) => this.#fail(`the replica failed: ${error.message}`));
+    replica.on("error", (error) => this.#fail(error.message));
     replica.on("close", () => this.#fail("the replica closed the connection"));
   }
 
@@ -109,12 +110,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     }
     if (this.isInLine) {
       this.app.leave(this, this.#parts.monotonicMs());
-      this.refuse(new Fault("line_timeout", "no replica of the app had room for the call within the waiting time"));
-      return;
+      this.refuse(lineTimeout());
+    } else {
+      this.#refuseRunning(callTimeout(this.live));
     }
-    const seconds = this.live.settings.responseGracePeriodSeconds;
-    const message = `the app did not answer within responseGracePeriodSeconds (${seconds} s)`;
-    this.#refuseRunning(new Fault("call_timeout", message));
   }
 
   /** Ends it at once; for the end of the platform. */
@@ -186,7 +185,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (!this.#isSwitched) {
       this.#parser.push(chunk, chunk.length);
       const { problem, rest } = this.#parser;
-      if (problem !== undefined) this.#fail(`the replica failed: ${problem}`);
+      if (problem !== undefined) this.#fail(problem);
       else if (rest !== undefined) this.#toClient(rest);
       return;
     }
@@ -221,7 +220,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   #fail(reason: string): void {
     if (this.#isOver) return;
     if (this.status !== null) this.#over("answered");
-    else this.#refuseRunning(new Fault("replica_failed", reason));
+    else this.#refuseRunning(replicaFailed(reason));
   }
 
   #refuseRunning(fault: Fault): void {
