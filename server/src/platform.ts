@@ -149,6 +149,7 @@ async function openListener(config: Config, given: ListenerNeeds): Promise<void>
   lifecycle.onClose("api", () => api.close());
   const port = await listen(config, lifecycle, {
     handle: (request, response) => proxy.handle(request, response),
+    handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (request, response) => api.routing(request, response),
     clock,
