@@ -10,6 +10,12 @@ function read(url: string) {
   return target instanceof Fault ? `${target.code}: ${target.message}` : target;
 }
 
+/** Why the target is refused; empty when it is not. */
+function refusalOf(url: string): string {
+  const target = read(url);
+  return typeof target === "string" ? target : "";
+}
+
 function pathOf(url: string): string {
   const target = read(url);
   return typeof target === "string" ? target : target.path;
@@ -46,7 +52,7 @@ test("the rest is kept byte for byte", () => {
 
 test("a path that names no app is not found", () => {
   for (const url of ["/v4/", "/v4", "/v4/p-1", "/v4//", "/v4/p-1/", "/v4/?p-1/hello"]) {
-    assert.match(String(read(url)), /^not_found: /, url);
+    assert.match(refusalOf(url), /^not_found: /, url);
   }
 });
 
@@ -77,13 +83,15 @@ test("an async that is neither true nor false is refused and named", () => {
   for (const value of ["", "1", "yes", "tru", "true%20"]) {
     assert.equal(read(`/v4/p-1/hello/run?async=${value}`), `invalid: async must be true or false; given: "${value}"`);
   }
-  assert.match(String(read("/v4/p-1/hello/run?async=true&async=false")), /^invalid: async is given twice/);
-  assert.match(String(read("/v4/p-1/hello/run?webhookEndpoint=%E0%A4%A")), /^invalid: webhookEndpoint must be/);
-  assert.match(String(read("/v4/p-1/hello/run?webhookEndpoint=a&webhookEndpoint=b")), /^invalid: webhookEndpoint is/);
+  assert.match(refusalOf("/v4/p-1/hello/run?async=true&async=false"), /^invalid: async is given twice/);
+  assert.match(refusalOf("/v4/p-1/hello/run?webhookEndpoint=%E0%A4%A"), /^invalid: webhookEndpoint must be/);
+  assert.match(refusalOf("/v4/p-1/hello/run?webhookEndpoint=a&webhookEndpoint=b"), /^invalid: webhookEndpoint is/);
 });
 
 test("whatever follows the app's name reaches the replica unchanged", () => {
-  const rest = fc.string({ unit: fc.constantFrom(..."abc/%.?&=~+;:@#") }).filter((text) => !text.startsWith("/"));
+  const rest = fc
+    .string({ unit: fc.constantFrom(...Array.from("abc/%.?&=~+;:@#")) })
+    .filter((text) => !text.startsWith("/"));
   fc.assert(
     fc.property(rest, (text) => {
       assert.equal(pathOf(`/v4/p-1/hello/${text}`), `/${text}`);

@@ -162,9 +162,13 @@ function lateCaller(token: string): Promise<Caller | null> {
 }
 
 /** A replica that is a well-behaved HTTP server; resolves with its port. */
-export async function httpReplica(t: TestContext, handler: RequestListener): Promise<number> {
-  const server = createServer({ keepAliveTimeout: 60_000 }, handler);
-  server.on("checkContinue", handler);
+export async function httpReplica(
+  t: TestContext,
+  handler: (...given: Parameters<RequestListener>) => void | Promise<void>,
+): Promise<number> {
+  const take: RequestListener = (request, response) => void handler(request, response);
+  const server = createServer({ keepAliveTimeout: 60_000 }, take);
+  server.on("checkContinue", take);
   t.after(() => server.closeAllConnections());
   return listenFor(t, server);
 }
