@@ -164,7 +164,7 @@ function lateCaller(token: string): Promise<Caller | null> {
 /** A replica that is a well-behaved HTTP server; resolves with its port. */
 export async function httpReplica(
   t: TestContext,
-  handler: (...given: Parameters<RequestListener>) => void | Promise<void>,
+  handler: (...given: Parameters<RequestListener>) => unknown,
 ): Promise<number> {
   const take: RequestListener = (request, response) => void handler(request, response);
   const server = createServer({ keepAliveTimeout: 60_000 }, take);
