@@ -178,6 +178,23 @@ test("a second platform on the data folder is refused, with the first one's proc
   await until("its server has stopped", () => !existsSync(pidFile));
 });
 
+test("a data folder that cannot be made is refused with the reason and the setting's name", (t) => {
+  const folder = temporaryFolder(t, "embedded");
+  writeFileSync(join(folder, "file"), "");
+  // Below /proc nothing can be made, and what asks for all parents at once is never told so.
+  const places = [
+    join(folder, "file"),
+    join(folder, "file", "below"),
+    ...(existsSync("/proc/self") ? ["/proc/none/data"] : []),
+  ];
+  for (const place of places) {
+    const refusal = { name: "StartRefused", message: /^The data folder .* cannot be used: .*SLIPWAY_DATA_DIR/ };
+    assert.throws(() => lockFolder(join(place, "slipway.lock")), refusal, place);
+  }
+  lockFolder(join(folder, "a", "b", "slipway.lock")).release();
+  assert.equal(statSync(join(folder, "a", "b")).mode & 0o777, 0o700);
+});
+
 test("a data folder whose path is too long for a socket works; the socket's folder goes with the stop", async (t) => {
   const folder = join(temporaryFolder(t, "long"), "x".repeat(120));
   const { start } = place(t, folder);

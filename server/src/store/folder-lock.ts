@@ -2,7 +2,7 @@
 // empty file), so it ends with the process that holds it, however that ends: it cannot become stale, and a reused
 // process id cannot fool it. The file `slipway.pid` beside it is only for the message.
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartRefused } from "./start-refused.ts";
@@ -18,10 +18,17 @@ export type FolderLock = {
 /** SQLite's result code for "somebody else holds the lock". */
 const sqliteBusy = 5;
 
-/** Takes the lock of the folder that holds `lockFile`, made (0700) when absent. Throws `StartRefused` naming the process that has it. */
+/** Takes the lock of the folder that holds `lockFile`, made (0700) when absent. Throws `StartRefused` with what is in the way. */
 export function lockFolder(lockFile: string): FolderLock {
   const folder = dirname(lockFile);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    makeFolder(folder);
+    accessSync(folder, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    const message = `The data folder ${folder} cannot be used: ${error.message}. Set SLIPWAY_DATA_DIR to a folder that this user may write to.`;
+    throw new StartRefused(message, { cause: error });
+  }
   const pidFile = join(folder, "slipway.pid");
   const database = new DatabaseSync(lockFile, { timeout: 0 });
   try {
@@ -43,6 +50,18 @@ export function lockFolder(lockFile: string): FolderLock {
       database.close();
     },
   };
+}
+
+/** One folder after the other: where none can be made at all (below /proc), Node's own way of making parents never ends. */
+function makeFolder(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another start may have made it a moment ago.
+    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw error;
+  }
 }
 
 /** Made once; another one after the file was lost does no harm, leases then run out by themselves. */
