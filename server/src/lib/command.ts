@@ -2,8 +2,9 @@
 // lines, and the certainty that nothing of it lives on: the group is killed when it is cancelled, when time is up,
 // when the program has ended and left something behind, and when the platform itself dies.
 import { spawn, type ChildProcess } from "node:child_process";
-import { StringDecoder } from "node:string_decoder";
+import type { Readable } from "node:stream";
 import { systemClock, type Clock } from "./clock.ts";
+import { CommandOutput, type OutputName } from "./command-output.ts";
 
 export type CommandOptions = {
   /** The program and its arguments; no shell reads them. */
@@ -13,8 +14,8 @@ export type CommandOptions = {
   readonly environment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  /** Takes each line of output, without its newline, cut at `lineCharactersMax`. A carriage return ends a line too (progress bars). */
-  readonly onLine?: (stream: "stdout" | "stderr", text: string) => void;
+  /** Takes each line of output, without its newline, cut when it is too long. A carriage return ends a line too (progress bars). */
+  readonly onLine?: (stream: OutputName, text: string) => void;
   /** Takes standard output as it comes instead of lines; returning false ends the program. */
   readonly onOutput?: (chunk: Buffer) => boolean;
   readonly clock?: Clock;
@@ -26,8 +27,6 @@ export type CommandEnd =
   | { readonly kind: "timeout" | "aborted" | "cut_off" }
   | { readonly kind: "not_started"; readonly reason: string };
 
-/** Longer lines are cut; a build that prints megabytes without a newline must not fill the memory. */
-const lineCharactersMax = 8192;
 /** How long output may still come after the whole group was killed. */
 const closeWaitMs = 2000;
 
@@ -56,13 +55,14 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
     let end: CommandEnd | undefined;
     const finish = (how: CommandEnd): void => {
       end ??= how;
+      if (end.kind !== "exited") output.stop();
       killGroup(child);
     };
     const onAbort = (): void => finish({ kind: "aborted" });
     options.signal.addEventListener("abort", onAbort, { once: true });
     const cancelTimeout = clock.after(options.timeoutMs, () => finish({ kind: "timeout" }));
     let cancelClose: (() => void) | undefined;
-    const flush = readOutput(child, options, () => finish({ kind: "cut_off" }));
+    const output = readOutput(child, { ...options, clock }, () => finish({ kind: "cut_off" }));
     // The pipe that the guard waits on breaks when the group is killed; that is expected.
     child.stdin?.on("error", () => undefined);
     child.on("error", (error) => {
@@ -81,8 +81,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
       options.signal.removeEventListener("abort", onAbort);
       cancelTimeout();
       cancelClose?.();
-      flush();
-      resolve(end ?? { kind: "aborted" });
+      void output.finish().then(() => resolve(end ?? { kind: "aborted" }));
     }
   });
 }
@@ -97,46 +96,19 @@ function killGroup(child: ChildProcess): void {
   }
 }
 
-/** Hands the output on; returns what hands on the unfinished last lines. */
-function readOutput(child: ChildProcess, options: CommandOptions, cutOff: () => void): () => void {
-  const { onLine = () => undefined, onOutput } = options;
-  const standardOutput = lineSplitter((text) => onLine("stdout", text));
-  const standardError = lineSplitter((text) => onLine("stderr", text));
-  child.stdout?.on("data", (chunk: Buffer) => {
-    if (onOutput === undefined) standardOutput.push(chunk);
-    else if (!onOutput(chunk)) cutOff();
-  });
-  child.stderr?.on("data", (chunk: Buffer) => standardError.push(chunk));
-  return () => {
-    standardOutput.end();
-    standardError.end();
-  };
-}
-
-/** Cuts a byte stream into lines; what a long line has beyond the limit is dropped. */
-function lineSplitter(take: (text: string) => void): { push(chunk: Buffer): void; end(): void } {
-  const decoder = new StringDecoder("utf8");
-  let rest = "";
-  let isCut = false;
-  const line = (text: string): void => {
-    if (!isCut) take(text.slice(0, lineCharactersMax));
-    isCut = false;
-  };
-  return {
-    push(chunk) {
-      const parts = (rest + decoder.write(chunk)).split(/\r?\n|\r(?!$)/);
-      rest = parts.pop() ?? "";
-      for (const part of parts) line(part);
-      if (rest.length > lineCharactersMax) {
-        line(rest);
-        rest = "";
-        isCut = true;
-      }
-    },
-    end() {
-      const last = (rest + decoder.end()).replace(/\r$/, "");
-      if (last !== "") line(last);
-      rest = "";
-    },
-  };
+/** Hands the output on as lines; standard output as it comes when that is wanted. */
+function readOutput(
+  child: ChildProcess,
+  { onLine = () => undefined, onOutput, clock }: CommandOptions & { readonly clock: Clock },
+  cutOff: () => void,
+): CommandOutput {
+  const sources: [OutputName, Readable][] = [];
+  if (child.stderr !== null) sources.push(["stderr", child.stderr]);
+  if (child.stdout !== null && onOutput === undefined) sources.push(["stdout", child.stdout]);
+  if (onOutput !== undefined) {
+    child.stdout?.on("data", (chunk: Buffer) => {
+      if (!onOutput(chunk)) cutOff();
+    });
+  }
+  return new CommandOutput({ sources, onLine, clock });
 }

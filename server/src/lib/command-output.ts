@@ -1,0 +1,137 @@
+// The output of a program as lines, at a pace that leaves the process time for everything else: to print costs a program
+// next to nothing, each of its lines costs whoever takes it. A program that prints faster is held up by its full pipe.
+import type { Readable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
+import type { Clock } from "./clock.ts";
+
+/** Which of the two outputs. */
+export type OutputName = "stdout" | "stderr";
+
+/** Longer lines are cut; a build that prints megabytes without a newline must not fill the memory. */
+const lineCharactersMax = 8192;
+/** What is taken within one turn: 10 000 lines and 25 MB in a second, more than any honest program prints for long. */
+const turnMs = 20;
+const linesPerTurn = 200;
+const bytesPerTurn = 524_288;
+
+/** Begins to read at once. Lines come in the order in which their ends were read. */
+export class CommandOutput {
+  readonly #sources: readonly Readable[];
+  readonly #splitters: readonly LineSplitter[];
+  readonly #onLine: (name: OutputName, text: string) => void;
+  readonly #clock: Clock;
+  #waiting: (readonly [OutputName, string])[] = [];
+  #next = 0;
+  #turnBeganMs = Number.NEGATIVE_INFINITY;
+  #lines = 0;
+  #bytes = 0;
+  #cancelTurn: (() => void) | undefined;
+  #onEmpty: (() => void) | undefined;
+  #isStopped = false;
+
+  constructor(options: {
+    readonly sources: readonly (readonly [OutputName, Readable])[];
+    readonly onLine: (name: OutputName, text: string) => void;
+    readonly clock: Clock;
+  }) {
+    this.#onLine = options.onLine;
+    this.#clock = options.clock;
+    this.#sources = options.sources.map(([, source]) => source);
+    this.#splitters = options.sources.map(([name]) => lineSplitter((text) => this.#waiting.push([name, text])));
+    for (const [index, source] of this.#sources.entries()) {
+      source.on("data", (chunk: Buffer) => this.#take(index, chunk));
+    }
+  }
+
+  /** Nothing more is handed on: the program was ended by force. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#waiting = [];
+    this.#next = 0;
+    this.#release();
+  }
+
+  /** Resolves when all lines were handed on, unfinished ones too. To be called once nothing more comes. */
+  finish(): Promise<void> {
+    for (const splitter of this.#splitters) splitter.end();
+    return new Promise((resolve) => {
+      this.#onEmpty = resolve;
+      this.#work();
+    });
+  }
+
+  #take(index: number, chunk: Buffer): void {
+    if (this.#isStopped) return;
+    if (this.#clock.monotonicMs() - this.#turnBeganMs >= turnMs) this.#beginTurn();
+    this.#bytes += chunk.length;
+    this.#splitters[index]?.push(chunk);
+    this.#work();
+  }
+
+  #work(): void {
+    for (; this.#next < this.#waiting.length && this.#lines < linesPerTurn && !this.#isStopped; this.#lines++) {
+      const [name, text] = this.#waiting[this.#next++] ?? ["stdout", ""];
+      this.#onLine(name, text);
+    }
+    const isEmpty = this.#isStopped || this.#next === this.#waiting.length;
+    if (isEmpty) {
+      this.#waiting = [];
+      this.#next = 0;
+      this.#onEmpty?.();
+    }
+    if (isEmpty && (this.#bytes < bytesPerTurn || this.#isStopped)) this.#release();
+    else this.#hold();
+  }
+
+  #beginTurn(): void {
+    this.#turnBeganMs = this.#clock.monotonicMs();
+    this.#lines = 0;
+    this.#bytes = 0;
+  }
+
+  #hold(): void {
+    for (const source of this.#sources) source.pause();
+    const leftMs = this.#turnBeganMs + turnMs - this.#clock.monotonicMs();
+    this.#cancelTurn ??= this.#clock.after(leftMs, () => {
+      this.#cancelTurn = undefined;
+      this.#beginTurn();
+      this.#work();
+    });
+  }
+
+  #release(): void {
+    this.#cancelTurn?.();
+    this.#cancelTurn = undefined;
+    for (const source of this.#sources) if (source.isPaused()) source.resume();
+  }
+}
+
+type LineSplitter = { push(chunk: Buffer): void; end(): void };
+
+/** Cuts a byte stream into lines; what a long line has beyond the limit is dropped. */
+function lineSplitter(take: (text: string) => void): LineSplitter {
+  const decoder = new StringDecoder("utf8");
+  let rest = "";
+  let isCut = false;
+  const line = (text: string): void => {
+    if (!isCut) take(text.slice(0, lineCharactersMax));
+    isCut = false;
+  };
+  return {
+    push(chunk) {
+      const parts = (rest + decoder.write(chunk)).split(/\r?\n|\r(?!$)/);
+      rest = parts.pop() ?? "";
+      for (const part of parts) line(part);
+      if (rest.length > lineCharactersMax) {
+        line(rest);
+        rest = "";
+        isCut = true;
+      }
+    },
+    end() {
+      const last = (rest + decoder.end()).replace(/\r$/, "");
+      if (last !== "") line(last);
+      rest = "";
+    },
+  };
+}
