@@ -1,11 +1,13 @@
 // The output of programs: every line once and in order, and never more at a time than the platform can bear.
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
-import { setImmediate } from "node:timers/promises";
 import { test } from "node:test";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { CommandOutput } from "./command-output.ts";
 import { runCommand } from "./command.ts";
+
+/** Resolves once all that was written has been taken. */
+const taken = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** A program's two outputs in the test's hands. */
 function stage() {
@@ -30,7 +32,7 @@ test("lines come as they end, whatever pieces they arrive in", async () => {
   stderr.write("err\r\n");
   stdout.write(Buffer.from([0xa4]));
   stdout.write(`${"x".repeat(10_000)}\nlast`);
-  await setImmediate();
+  await taken();
   await output.finish();
   assert.deepEqual(
     lines.map((line) => line.slice(0, 12)),
@@ -42,7 +44,7 @@ test("lines come as they end, whatever pieces they arrive in", async () => {
 test("a flood of lines comes turn by turn, its program is held up meanwhile, and no line is lost", async () => {
   const { clock, stdout, lines, output } = stage();
   stdout.write("y\n".repeat(1000));
-  await setImmediate();
+  await taken();
   assert.equal(lines.length, 200);
   assert.ok(stdout.isPaused());
   await clock.advance(20);
@@ -57,7 +59,7 @@ test("a flood of lines comes turn by turn, its program is held up meanwhile, and
 test("megabytes without a line are held up too", async () => {
   const { clock, stdout, lines } = stage();
   stdout.write(Buffer.alloc(600_000, "x"));
-  await setImmediate();
+  await taken();
   assert.ok(stdout.isPaused());
   await clock.advance(20);
   assert.ok(!stdout.isPaused());
@@ -67,10 +69,10 @@ test("megabytes without a line are held up too", async () => {
 test("after a stop nothing is handed on, and nothing is waited for", async () => {
   const { stdout, lines, output } = stage();
   stdout.write("y\n".repeat(1000));
-  await setImmediate();
+  await taken();
   output.stop();
   stdout.write("z\n");
-  await setImmediate();
+  await taken();
   await output.finish();
   assert.equal(lines.length, 200);
 });
