@@ -68,12 +68,11 @@ function nodeInstalled() {
   return status === 0 ? stdout.trim().replace(/^v/, "") : null;
 }
 
-/** True when this machine's loader does not find the library: it complains before it starts any program that is to load it. */
+/** True when the list of this machine's libraries, where there is one, does not have it for this processor. */
 function lacksNodeLibrary() {
-  if (process.platform !== "linux") return false;
-  const environment = { ...process.env, LD_PRELOAD: nodeLibrary };
-  const { stderr } = spawnSync("true", { encoding: "utf8", env: environment, timeout: 20_000 });
-  return (stderr ?? "").includes(nodeLibrary);
+  const environment = { ...process.env, PATH: `${process.env.PATH ?? ""}${delimiter}/usr/sbin${delimiter}/sbin` };
+  const { stdout, status } = spawnSync("ldconfig", ["-p"], { encoding: "utf8", env: environment, timeout: 20_000 });
+  return status === 0 && !stdout.includes(`${nodeLibrary} (libc6,`);
 }
 
 /** True when the stamp of the last finished setup is the wanted one and the Node.js it was checked with is still there. */
