@@ -1,8 +1,9 @@
-// `node tools/bench/main.ts proxy`: measures, prints, and writes docs/benchmarks.md. Options: --rounds=7 --seconds=4
-// --connections=64 --no-write.
+// `node tools/bench/main.ts proxy` or `cold-start`: measures, prints, and writes docs/benchmarks.md. Options: --rounds=7
+// --no-write, and for proxy --seconds=4 --connections=64.
 import { parseArgs } from "node:util";
+import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
-import { proxySection, ratios, writeSection } from "./report.ts";
+import { coldStartSection, proxySection, ratios, writeSection } from "./report.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -14,16 +15,26 @@ const { positionals, values } = parseArgs({
   },
 });
 
+const print = (line: string): void => console.log(line);
+const rounds = Number(values.rounds);
+
+async function proxy(): Promise<string> {
+  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections) };
+  const result = await benchProxies(options, print);
+  for (const { name, peers } of result.scenarios) print(`${name}: slipway carries ${ratios(peers).join(", ")}`);
+  return proxySection(result, options);
+}
+
+async function coldStart(): Promise<string> {
+  const section = coldStartSection(await benchColdStart({ rounds }, print));
+  print(section);
+  return section;
+}
+
 const [what] = positionals;
-if (what !== "proxy") {
-  console.error("What to measure? proxy");
+if (what !== "proxy" && what !== "cold-start") {
+  console.error("What to measure? proxy or cold-start");
   process.exit(1);
 }
-const options = {
-  rounds: Number(values.rounds),
-  seconds: Number(values.seconds),
-  connections: Number(values.connections),
-};
-const result = await benchProxies(options, (line) => console.log(line));
-for (const { name, peers } of result.scenarios) console.log(`${name}: slipway carries ${ratios(peers).join(", ")}`);
-if (!values["no-write"]) writeSection(proxySection(result, options));
+const section = await (what === "proxy" ? proxy() : coldStart());
+if (!values["no-write"]) writeSection(section);

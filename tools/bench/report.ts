@@ -1,6 +1,7 @@
 // Turns what the proxy benchmark measured into tables, and keeps docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
+import type { ColdStartResult } from "./cold-start.ts";
 import type { PeerResult, ProxyResult } from "./proxy-bench.ts";
 import { findProgram, versionOf } from "./programs.ts";
 
@@ -71,6 +72,27 @@ export function proxySection(
   }
   for (const reason of result.skipped) lines.push(`Left out: ${reason}`, "");
   return lines.join("\n");
+}
+
+/** The section of the document, in Markdown. */
+export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
+  const row = (name: string, times: readonly number[]): string => {
+    const [least, middle, most] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
+    return `| ${name} | ${middle} ms | ${least} – ${most} ms |`;
+  };
+  return [
+    "## Cold start",
+    "",
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${coldMs.length} rounds that take turns. Node ${process.version}.`,
+    "",
+    "| what | median | least – most |",
+    "|---|---|---|",
+    row("call of a sleeping app, sent → answered", coldMs),
+    row('`python3 -c "import asyncio, json"`', bareMs),
+    "",
+    `A call of a sleeping app takes ${(median(coldMs) / median(bareMs)).toFixed(2)} × the bare start of its Python.`,
+    "",
+  ].join("\n");
 }
 
 function machine(): string {
