@@ -103,6 +103,7 @@ export class AppLook {
       starts: this.#states.get(appId)?.starts,
       starting: replicas.filter((replica) => replica.state === "starting").length,
       ready: view.ready(appId).length,
+      unrouted: replicas.filter((replica) => replica.state === "ready" && !replica.isRouted).length,
       waiting: demand.demandOf(appId).waiting,
       replicasMost: live.settings.maxReplicaCount,
       nowMs: clock.monotonicMs(),

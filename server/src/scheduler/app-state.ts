@@ -32,7 +32,10 @@ export function waitReason(given: {
   readonly failureReason: string | undefined;
   readonly starts: StartRecord | undefined;
   readonly starting: number;
+  /** Those that calls are sent to. */
   readonly ready: number;
+  /** Those whose ready check fails. */
+  readonly unrouted: number;
   readonly waiting: number;
   readonly replicasMost: number;
   readonly nowMs: number;
@@ -43,6 +46,9 @@ export function waitReason(given: {
   if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
     return `A replica could not be started and will be tried again in ${seconds} s: ${given.starts.reason}`;
+  }
+  if (given.ready === 0 && given.unrouted > 0) {
+    return "The app runs, but takes no calls: its ready check (readycheckEndpoint) does not pass.";
   }
   if (given.waiting > 0 && given.ready >= given.replicasMost) {
     return `All ${given.ready} replicas are busy, and maxReplicaCount allows no more.`;

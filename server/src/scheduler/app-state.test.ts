@@ -1,0 +1,46 @@
+// What the owner of an app is told that its calls wait for.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { waitReason } from "./app-state.ts";
+
+type Given = Parameters<typeof waitReason>[0];
+
+const idle: Given = {
+  failureReason: undefined,
+  starts: undefined,
+  starting: 0,
+  ready: 0,
+  unrouted: 0,
+  waiting: 0,
+  replicasMost: 2,
+  nowMs: 1000,
+};
+const failed = {
+  releaseId: "r" as never,
+  failures: 1,
+  failedAtMs: 900,
+  retryAtMs: 2900,
+  reason: "No.",
+  isShown: false,
+};
+
+test("an owner is told what calls wait for, the most telling first, and nothing while they need not wait", () => {
+  const cases: readonly (readonly [Partial<Given>, RegExp | undefined])[] = [
+    [{}, undefined],
+    [{ ready: 1, waiting: 1 }, undefined],
+    [{ failureReason: "No such compute." }, /^No such compute\.$/],
+    [{ starting: 1 }, /^A replica is starting\.$/],
+    [{ starting: 3, starts: failed }, /^3 replicas are starting\.$/],
+    [{ starts: failed }, /tried again in 2 s: No\.$/],
+    [{ starts: failed, ready: 1 }, undefined],
+    [{ starts: failed, nowMs: 3000 }, undefined],
+    [{ unrouted: 1, waiting: 5 }, /its ready check \(readycheckEndpoint\) does not pass/],
+    [{ unrouted: 1, ready: 1 }, undefined],
+    [{ ready: 2, waiting: 1 }, /^All 2 replicas are busy, and maxReplicaCount allows no more\.$/],
+  ];
+  for (const [change, expected] of cases) {
+    const told = waitReason({ ...idle, ...change });
+    if (expected === undefined) assert.equal(told, undefined, JSON.stringify(change));
+    else assert.match(told ?? "", expected, JSON.stringify(change));
+  }
+});
