@@ -1,8 +1,9 @@
 // What a run of the tests must not leave behind: processes and temporary files. The run has a temporary folder of its own,
 // named in TMPDIR: what is in it at the end was left, and so was every process that mentions it.
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, chmodSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { removeFolder } from "@slipway/server/test/support/folder.ts";
 
 /** A process that outlived the run. */
 export type LeftProcess = { readonly pid: number; readonly command: string };
@@ -26,7 +27,7 @@ export function makeRunFolder(): RunFolder {
     path,
     filesLeft: () => readdirSync(path).sort(),
     processesLeft: () => processesNaming(path),
-    remove: () => rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }),
+    remove: () => removeFolder(path),
   };
 }
 

@@ -1,5 +1,5 @@
 // Temporary folders for tests, removed when the test is over.
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
@@ -19,7 +19,22 @@ export function makeFolder(purpose: string): string {
   return mkdtempSync(join(realpathSync(tmpdir()), `${temporaryPrefix}${purpose}-`));
 }
 
-/** Removes a folder and all below it. */
+const removal = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 } as const;
+
+/** Removes a folder and all below it, also what its owner may not enter: overlays leave such folders. */
 export function removeFolder(folder: string): void {
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+  try {
+    rmSync(folder, removal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+    openFolders(folder);
+    rmSync(folder, removal);
+  }
+}
+
+function openFolders(folder: string): void {
+  chmodSync(folder, 0o700);
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) openFolders(join(folder, entry.name));
+  }
 }

@@ -1,6 +1,7 @@
 // What the tests' own tools promise: the order of cleaning up, and what a wait that fails says.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { cleanLast } from "./clean-last.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -22,11 +23,12 @@ test("what was asked for first is cleaned up last, after everything that the tes
   ]);
 });
 
-test("a temporary folder is gone after its test", async (t) => {
+test("a temporary folder is gone after its test, also when it holds what its owner may not enter", async (t) => {
   let folder = "";
   await t.test("a test", (inner) => {
     folder = temporaryFolder(inner);
-    assert.ok(existsSync(folder));
+    mkdirSync(join(folder, "work"));
+    mkdirSync(join(folder, "work/closed"), { mode: 0 });
   });
   assert.equal(existsSync(folder), false);
 });
