@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { answerWith, helloPath, httpReplica, bothWays, openProxyBed, rawReplica } from "./support/proxy-bed.ts";
+import { answerWith, helloPath, httpReplica, bothWays, Flood, openProxyBed, rawReplica } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 /** Resolves once the number has begun to grow and does not grow any more. */
@@ -122,10 +122,9 @@ test(
     );
     const client = await bed.connect();
     client.ask(`POST ${helloPath}/big`, [`Content-Length: ${total}`]);
-    client.socket.write(Buffer.alloc(total));
-    const left = (): number => client.socket.bytesWritten - client.socket.writableLength;
-    await untilStill("the client can send no more", left);
-    assert.ok(left() < total / 2, `${left()} bytes went out although the app does not read`);
+    const flood = new Flood(client.socket, total);
+    await flood.isStuck();
+    assert.ok(flood.sentBytes < total / 2, `${flood.sentBytes} bytes left although the app does not read`);
     resume();
     await client.sees(`got ${total}`);
   }),
@@ -282,3 +281,23 @@ test("a small body that comes right after its head is sent on whole, a slow one 
   client.ask(`GET ${helloPath}/run`);
   await until("the connection serves on", () => client.text.split("got ").length === 4);
 });
+
+test(
+  "what a client sends before its answer waits until then instead of filling the memory",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t);
+    const answers: (() => void)[] = [];
+    bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(() => response.end("answer"))));
+    const client = await bed.connect();
+    client.ask(`GET ${helloPath}/run`);
+    await until("the app works on it", () => answers.length === 1);
+    const early = `POST ${helloPath}/early HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000000\r\n\r\n`;
+    client.send(early);
+    const flood = new Flood(client.socket, 64 * 1024 * 1024);
+    await flood.isStuck();
+    assert.ok(flood.sentBytes < 32 * 1024 * 1024, `${flood.sentBytes} bytes left although nobody wants them`);
+    answers[0]?.();
+    await client.sees("HTTP/1.1 401 ");
+    assert.ok(client.text.indexOf("answer") < client.text.indexOf("401"));
+  }),
+);

@@ -86,7 +86,10 @@ class Linger extends Timed {
     this.#deadlines.set(this, nowMs + lingerMs);
     request.on("data", (chunk: Buffer) => {
       this.#bytes += chunk.length;
-      if (this.#bytes > lingerBytesMax) this.#end();
+      if (this.#bytes <= lingerBytesMax) return;
+      // The answer may have to wait for those before it on the connection.
+      request.pause();
+      this.#end();
     });
     request.on("end", () => this.#end());
     request.on("error", () => this.#end());

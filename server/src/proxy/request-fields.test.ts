@@ -37,6 +37,20 @@ test("fields of one connection stay behind, all others pass in their order", () 
   assert.equal(fields.takesTrailers, true);
 });
 
+test("fields of one connection stay behind even when no Connection field names them", () => {
+  const names = [
+    "Keep-Alive",
+    "Proxy-Connection",
+    "Proxy-Authorization",
+    "TE",
+    "Upgrade",
+    "HTTP2-Settings",
+    "keep-alive",
+  ];
+  assert.equal(read(names.map((name) => `${name}: x`)).passed, "");
+  assert.equal(new RequestFields(names.flatMap((name) => [name, "x"])).passed, "");
+});
+
 test("a Connection field cannot take out how long the body is or where the call goes", () => {
   const fields = read(["Connection: host, content-length, transfer-encoding", "Host: a.test", "Content-Length: 5"]);
   assert.equal(fields.passed, "Host: a.test\r\n");

@@ -214,6 +214,42 @@ export function answerWith(socket: Socket, answer: string): void {
   });
 }
 
+/** Sends `total` bytes piece by piece, each once the one before has left. */
+export class Flood {
+  /** Bytes that have left. */
+  sentBytes = 0;
+  readonly #socket: Socket;
+  readonly #total: number;
+  readonly #piece: Buffer;
+
+  constructor(socket: Socket, total: number, piece: Buffer = Buffer.alloc(65_536)) {
+    this.#socket = socket;
+    this.#total = total;
+    this.#piece = piece;
+    this.#more();
+  }
+
+  /** Resolves once something has left and nothing more does. */
+  async isStuck(): Promise<void> {
+    let before = 0;
+    let times = 0;
+    await until("no more bytes leave", () => {
+      times = this.sentBytes === before && before > 0 ? times + 1 : 0;
+      before = this.sentBytes;
+      return times === 8;
+    });
+  }
+
+  #more(): void {
+    if (this.sentBytes >= this.#total || this.#socket.destroyed) return;
+    this.#socket.write(this.#piece, (error) => {
+      if (error) return;
+      this.sentBytes += this.#piece.length;
+      this.#more();
+    });
+  }
+}
+
 /** A client that says exactly what it is told. */
 export class RawClient {
   readonly socket: Socket;
