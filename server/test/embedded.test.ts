@@ -44,10 +44,11 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   }
 }
 
-/** Starts `support/embedded-child.ts` on the folder. */
-function startChild(t: TestContext, folder: string): ChildProcess {
+/** Starts `support/embedded-child.ts` on the folder; `prefix` is a command that becomes the one behind it. */
+function startChild(t: TestContext, folder: string, prefix: readonly string[] = []): ChildProcess {
   const script = join(import.meta.dirname, "support/embedded-child.ts");
-  const child = spawn(process.execPath, [script, folder], { stdio: ["ignore", "pipe", "pipe"] });
+  const [command, ...parameters] = [...prefix, process.execPath, script, folder] as const;
+  const child = spawn(command, parameters, { stdio: ["ignore", "pipe", "inherit"] });
   t.after(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const gone = once(child, "exit");
@@ -110,6 +111,30 @@ test("after kill -9 of the platform the next start has all that was committed", 
   assert.equal(isServerOf(postgresPid, join(folder, "postgres/data")), false, "the killed platform's server is gone");
   assert.deepEqual(await query(server.url.reveal(), "select n from kept"), [{ n: 2 }]);
 });
+
+test(
+  "as root the server runs without user namespaces too, in a folder that only root may enter",
+  { skip: process.getuid?.() === 0 ? false : "only root starts the server as another user" },
+  async (t) => {
+    const ground = temporaryFolder(t, "closed");
+    const [folder, root] = [join(ground, "data"), join(ground, "root")];
+    for (const made of [folder, root]) mkdirSync(made, { mode: 0o700 });
+    // Who lives below a changed root cannot make user namespaces, as in most containers.
+    const script = 'mount --rbind / "$1" && exec chroot "$@"';
+    const child = startChild(t, folder, ["unshare", "--mount", "sh", "-c", script, "sh", root]);
+    const [line] = (await once(child.stdout ?? assert.fail(), "data")) as [Buffer];
+    const { postgresPid, url } = JSON.parse(line.toString()) as { postgresPid: number; url: string };
+    assert.equal(statSync(`/proc/${postgresPid}`).uid, 65_534);
+    assert.deepEqual(await query(url, "select 1 as one"), [{ one: 1 }]);
+    await killAndWait(child);
+    // Below the changed root its folder has another name, so `isServerOf` would not know it.
+    const commandOf = (pid: number): string => {
+      const path = `/proc/${pid}/cmdline`;
+      return existsSync(path) ? readFileSync(path, "utf8") : "";
+    };
+    await until("the server ends with its platform", () => commandOf(postgresPid) === "");
+  },
+);
 
 test("a server that outlived its platform is stopped in order before a new one starts", async (t) => {
   const { start, folder } = place(t);

@@ -1,6 +1,6 @@
 // Finds the PostgreSQL that came with npm and a way to run it. PostgreSQL refuses to run as root; there it runs in a
-// user namespace, where root's own files stay reachable, or else as the user nobody. Where the system can do it, the
-// server is asked to stop by the kernel when the platform dies.
+// user namespace, where root's own files stay reachable, or else as the user nobody, at need with the right to pass through
+// root's folders. Where the system can do it, the server is asked to stop by the kernel when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -31,6 +31,19 @@ const environment = { PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", LC_A
 const probeWaitMs = 5_000;
 
 const nobody = { uid: 65534, gid: 65534 };
+
+/** For containers without user namespaces whose folders only root may enter, as /root is. */
+const passing = [
+  "setpriv",
+  `--reuid=${nobody.uid}`,
+  `--regid=${nobody.gid}`,
+  "--clear-groups",
+  "--inh-caps=+dac_override",
+  "--ambient-caps=+dac_override",
+  // PostgreSQL asks the kernel whether its programs may be run; without this the answer leaves that right out.
+  "--securebits=+no_setuid_fixup",
+  "--",
+];
 const elsewhere = "Set SLIPWAY_DATABASE_URL to use a PostgreSQL of your own instead.";
 
 /** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `StartRefused` when none does. */
@@ -78,6 +91,7 @@ function waysToRun(folder: string): Way[] {
       ? [
           { name: "in a user namespace", prefix: namespace, owner: self, spawnAs: {} },
           { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
+          { name: "as user nobody that may pass through all folders", prefix: passing, owner: nobody, spawnAs: {} },
         ]
       : [{ name: "as this user", prefix: [], owner: self, spawnAs: {} }];
   if (process.platform !== "linux") return plain;
