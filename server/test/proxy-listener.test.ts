@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { WebSocket } from "ws";
 import { bedTokens, helloPath, httpReplica, openProxyBed } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
+import { VirtualClock } from "./support/virtual-clock.ts";
 
 test("calls go to the proxy, everything else to the fallback", async (t) => {
   const bed = await openProxyBed(t);
@@ -47,6 +48,25 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
     await client.sawEnd();
     assert.match(client.text, answer);
   }
+});
+
+test("connections that say nothing are closed, those with a call are not", async (t) => {
+  const clock = new VirtualClock();
+  const bed = await openProxyBed(t, { listenerClock: clock });
+  const answers: ServerResponse[] = [];
+  bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(response)));
+  const silent = await bed.connect();
+  const client = await bed.connect();
+  client.ask(`GET ${helloPath}/run`);
+  await until("the app works on it", () => answers.length === 1);
+  await clock.advance(31_000);
+  await silent.sawEnd();
+  await clock.advance(600_000);
+  answers[0]?.end("done");
+  await client.sees("done");
+  assert.equal(client.isEnded || client.isClosed, false);
+  await clock.advance(151_000);
+  await client.sawEnd();
 });
 
 test("a stop lets running calls end, takes no new connections, and closes what is idle", async (t) => {

@@ -11,12 +11,15 @@ export type Asked = { readonly isHead: boolean; readonly isUpgrade: boolean };
 const headForm = new RegExp(`^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`);
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
+const version = "HTTP/1.0";
+/** Behind `HTTP/1.1 200 `. */
+const reasonStart = 13;
 
 /** A head that was understood. Not changed once it is made. */
 export class AnswerHead extends FieldReader {
   readonly status: number;
-  /** Lines that the client gets, each with its line end. */
-  readonly lines: string;
+  /** The status line and the lines that the client gets, each with its line end. */
+  readonly text: string;
   readonly body: AnswerBody;
   /** Bytes of the body for `length`; -1: the replica does not say. */
   bodyBytes = -1;
@@ -32,20 +35,19 @@ export class AnswerHead extends FieldReader {
   /** What is wrong with it; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
-  readonly #statusLine: string;
 
   /** `text`: one character for each byte, of the form `headForm`. */
   constructor(text: string, asked: Asked) {
     super();
-    const lineEnd = text.indexOf("\r\n");
+    const linesStart = text.indexOf("\r\n") + 2;
     const isOld = text.charCodeAt(7) === 48;
     const status = digit(text, 9) * 100 + digit(text, 10) * 10 + digit(text, 11);
     this.status = status;
-    this.#statusLine = text.slice(8, lineEnd);
-    const lines = this.read(text, lineEnd + 2);
+    const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
     const neverHasBody = isInterim || status === 204;
-    this.lines = neverHasBody && this.bodyBytes !== -1 ? linesWithout(lines, "content-length") : lines;
+    const kept = neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
+    this.text = isOld ? `HTTP/1.1${kept.slice(version.length)}` : kept;
     this.body = asked.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
       !isOld && this.body !== "close" && (this.nominated === null || !this.nominated.has("close")) && !this.#closes;
@@ -55,12 +57,12 @@ export class AnswerHead extends FieldReader {
 
   /** As the replica wrote it. */
   get reason(): string {
-    return this.#statusLine.slice(5);
+    return this.text.slice(reasonStart, this.text.indexOf("\r\n"));
   }
 
-  /** The status line for the client, with its line end. */
-  get statusLine(): string {
-    return `HTTP/1.1${this.#statusLine}\r\n`;
+  /** The lines that the client gets, without the status line. */
+  get lines(): string {
+    return this.text.slice(this.text.indexOf("\r\n") + 2);
   }
 
   #closes = false;

@@ -26,8 +26,8 @@ export type CallRequest = {
   /** What the replica is asked for. */
   readonly path: string;
   readonly fields: RequestFields;
-  /** Lines that the proxy adds to the head. */
-  readonly addedLines: string;
+  /** All lines for the replica but framing and the call's id. */
+  readonly lines: string;
 };
 
 /** What all calls have in common. */
@@ -183,12 +183,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   }
 
   #send(connection: ReplicaConnection): void {
-    const { client, path, fields, addedLines, runId } = this.about;
+    const { client, path, fields, lines, runId } = this.about;
     const { contentLength, isChunked, expectsContinue } = fields;
-    // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
-    const host = fields.host === undefined ? "Host: app\r\n" : "";
-    const lines = `${host}${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n`;
-    const head = `${client.method} ${path} HTTP/1.1\r\n${lines}`;
+    const head = `${client.method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n`;
     if (contentLength <= 0 && !isChunked) {
       connection.write(contentLength === 0 ? `${head}Content-Length: 0\r\n\r\n` : `${head}\r\n`);
       return;

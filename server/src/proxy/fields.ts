@@ -101,11 +101,11 @@ export abstract class FieldReader {
   /** Told of each field whose kind is not `pass` and of none other. True: its line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
-  /** Reads lines of the form `fieldLinesForm` from `start` on; returns those that are passed on. */
-  protected read(text: string, start: number): string {
+  /** Reads lines of the form `fieldLinesForm` from `start` on; returns those that are passed on, behind what is between `from` and `start`. */
+  protected read(text: string, start: number, from = start): string {
     const end = text.length;
     let passed = "";
-    let runStart = start;
+    let runStart = from;
     for (let at = start; at < end;) {
       const colon = text.indexOf(":", at);
       const lineEnd = text.indexOf("\r\n", colon) + 2;

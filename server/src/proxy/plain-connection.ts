@@ -46,6 +46,9 @@ export class PlainConnection extends Timed implements Client {
   #isBusy = false;
   #head = "";
   #isChunked = false;
+  /** Calls so far, and at the time of the last deadline. */
+  #calls = 0;
+  #callsBefore = 0;
   /** A call whose body is not whole yet. */
   #begun: Buffer | null = null;
   /** What came while a call was under way. */
@@ -80,7 +83,7 @@ export class PlainConnection extends Timed implements Client {
   }
 
   information(head: AnswerHead): void {
-    this.#socket.write(`${head.statusLine}${head.lines}\r\n`, "latin1");
+    this.#socket.write(`${head.text}\r\n`, "latin1");
   }
 
   giveLeave(): void {
@@ -93,7 +96,7 @@ export class PlainConnection extends Timed implements Client {
     const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
-    this.#head = `${head.statusLine}${head.lines}${framing}${date}X-Request-Id: ${runId}\r\n${connection}\r\n`;
+    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${connection}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {
@@ -127,12 +130,21 @@ export class PlainConnection extends Timed implements Client {
     if (!this.#isBusy) this.#socket.destroy();
   }
 
-  /** It said nothing for too long, or takes its time with a body, which is passed on as it comes then. */
-  override onDeadline(): void {
+  /**
+   * It takes its time with a body, which is passed on as it comes then, or it says nothing. For the latter there is one
+   * deadline from time to time instead of one after each call, so an idle connection lives for once or twice the time.
+   */
+  override onDeadline(nowMs: number): void {
     const begun = this.#begun;
     this.#begun = null;
-    if (begun === null) this.#socket.destroy();
-    else this.#handOver(begun);
+    if (begun !== null) {
+      this.#handOver(begun);
+    } else if (this.#isBusy || this.#calls !== this.#callsBefore) {
+      this.#callsBefore = this.#calls;
+      this.#parts.deadlines.set(this, nowMs + this.#parts.idleMs);
+    } else {
+      this.#socket.destroy();
+    }
   }
 
   #data(chunk: Buffer): void {
@@ -141,9 +153,7 @@ export class PlainConnection extends Timed implements Client {
       this.#socket.pause();
       return;
     }
-    const bytes = this.#begun === null ? chunk : Buffer.concat([this.#begun, chunk]);
-    this.#begun = null;
-    this.#parts.deadlines.clear(this);
+    const bytes = this.#begun === null ? chunk : this.#withBegun(this.#begun, chunk);
     const request = this.#reader.read(bytes);
     if (request === null) {
       this.#handOver(bytes);
@@ -151,14 +161,26 @@ export class PlainConnection extends Timed implements Client {
     }
     if (request === "unfinished") {
       this.#begun = bytes;
-      this.#parts.deadlines.set(this, this.#parts.monotonicMs() + bodyMs);
+      this.#setDeadline(this.#parts.monotonicMs() + bodyMs);
       return;
     }
     this.#isBusy = true;
+    this.#calls++;
     this.method = request.method;
     this.body = request.body;
     if (request.fields.closes) this.isClosing = true;
     this.#parts.take(this, request);
+  }
+
+  #withBegun(begun: Buffer, chunk: Buffer): Buffer {
+    this.#begun = null;
+    this.#setDeadline(this.#parts.monotonicMs() + this.#parts.idleMs);
+    return Buffer.concat([begun, chunk]);
+  }
+
+  #setDeadline(atMs: number): void {
+    this.#parts.deadlines.clear(this);
+    this.#parts.deadlines.set(this, atMs);
   }
 
   #write(piece: Piece): boolean {
@@ -190,9 +212,6 @@ export class PlainConnection extends Timed implements Client {
       this.#socket.end(() => this.#socket.destroy());
     } else if (this.#early !== null) {
       process.nextTick(() => this.#handOverEarly());
-    } else if (!this.#socket.destroyed) {
-      const { deadlines, monotonicMs, idleMs } = this.#parts;
-      deadlines.set(this, monotonicMs() + idleMs);
     }
   }
 

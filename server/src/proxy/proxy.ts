@@ -23,7 +23,7 @@ import { NodeClient } from "./node-client.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import { forwardedLines, RequestFields } from "./request-fields.ts";
+import { RequestFields } from "./request-fields.ts";
 import { originForm, readTarget, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
@@ -200,8 +200,8 @@ export class Proxy implements DemandSource, Occupancy {
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
     if (target.isAsync || target.webhookEndpoint !== null) return this.#acceptAsync(arrival, resolved);
-    const addedLines = this.#addedLines(route, fields, client.address);
-    const about = { client, runId, path: target.path, fields, addedLines };
+    const lines = this.#lines(route, fields, client.address);
+    const about = { client, runId, path: target.path, fields, lines };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
   }
 
@@ -216,8 +216,8 @@ export class Proxy implements DemandSource, Occupancy {
     if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route), runId);
     if (target.isAsync)
       return refuseSocket(socket, new Fault("invalid", "A WebSocket cannot be run with async=true."), runId);
-    const addedLines = this.#addedLines(route, fields, request.socket.remoteAddress ?? "unknown");
-    const about = { request, socket, firstBytes, runId, path: target.path, fields, addedLines };
+    const lines = this.#lines(route, fields, request.socket.remoteAddress ?? "unknown");
+    const about = { request, socket, firstBytes, runId, path: target.path, lines };
     const call = new UpgradeCall(about, this.#appOf(route.appId), live, atMs, this.#upgradeParts);
     this.#sockets.add(call);
     call.enter();
@@ -235,11 +235,8 @@ export class Proxy implements DemandSource, Occupancy {
     asyncAccept.accept({ runId, route, path: target.path, webhookEndpoint: target.webhookEndpoint, request, response });
   }
 
-  /** What the replica is told besides the client's own lines. */
-  #addedLines(route: Route, fields: RequestFields, address: string): string {
-    const forwarded = forwardedLines(fields, address, this.#options.trustForwarded === true);
-    // The callers of an open app may have tokens of its own.
-    return route.disableAuth ? `${fields.authorizationLines}${forwarded}` : forwarded;
+  #lines(route: Route, fields: RequestFields, address: string): string {
+    return fields.linesFor({ address, isOpen: route.disableAuth, trusts: this.#options.trustForwarded === true });
   }
 
   #appOf(appId: AppId): AppCalls {

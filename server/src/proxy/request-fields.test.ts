@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fieldKind } from "./fields.ts";
-import { forwardedLines, RequestFields } from "./request-fields.ts";
+import { addedLines, RequestFields } from "./request-fields.ts";
 
 function read(lines: readonly string[]): RequestFields {
   return new RequestFields(lines.map((line) => `${line}\r\n`).join(""));
@@ -86,11 +86,24 @@ test("what proxies before say about the client is passed on only when they are t
   const fields = read([...lines, "Forwarded: for=9.9.9.9"]);
   assert.equal(fields.passed, "Host: a.test\r\n");
   assert.equal(
-    forwardedLines(fields, "10.0.0.1", false),
+    addedLines(fields, { address: "10.0.0.1", isOpen: false, trusts: false }),
     "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n",
   );
   assert.equal(
-    forwardedLines(fields, "10.0.0.1", true),
+    addedLines(fields, { address: "10.0.0.1", isOpen: false, trusts: true }),
     "X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n",
   );
+});
+
+test("what is remembered of the lines holds for one client and one kind of app only", () => {
+  const fields = read(["Host: a.test", "Authorization: Basic x"]);
+  const context = { address: "10.0.0.1", isOpen: false, trusts: false };
+  const lines = fields.linesFor(context);
+  assert.equal(fields.linesFor({ ...context }), lines);
+  assert.match(
+    fields.linesFor({ ...context, isOpen: true }),
+    /^Host: a\.test\r\nAuthorization: Basic x\r\nX-Forwarded-For: 10/,
+  );
+  assert.match(fields.linesFor({ ...context, address: "10.0.0.2" }), /X-Forwarded-For: 10\.0\.0\.2/);
+  assert.equal(fields.linesFor(context), lines);
 });

@@ -25,11 +25,27 @@ export class RequestFields extends FieldReader {
   forwardedHost: string | undefined = undefined;
   /** Why it cannot be passed on. */
   refused: string | null = null;
+  #sentFor: LineContext | null = null;
+  #sent = "";
 
   /** Lines of the form `fieldLinesForm`, one character for each byte, or a list as node's parser gives it. */
   constructor(given: string | readonly string[]) {
     super();
     this.passed = typeof given === "string" ? this.read(given, 0) : this.readList(given);
+  }
+
+  /** All lines for the replica but framing and the call's id; remembered for the next call of the same context. */
+  linesFor(context: LineContext): string {
+    const known = this.#sentFor;
+    const { address, isOpen, trusts } = context;
+    if (known !== null && known.address === address && known.isOpen === isOpen && known.trusts === trusts) {
+      return this.#sent;
+    }
+    // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
+    const host = this.host === undefined ? "Host: app\r\n" : "";
+    this.#sent = `${host}${this.passed}${addedLines(this, context)}`;
+    this.#sentFor = context;
+    return this.#sent;
   }
 
   protected override take(kind: FieldKind, value: string): boolean {
@@ -104,15 +120,26 @@ export class RequestFields extends FieldReader {
   }
 }
 
+/** What the lines for a replica depend on besides the request's own. */
+export type LineContext = {
+  /** Of the client. */
+  readonly address: string;
+  /** The app takes every call, so that the callers' tokens are its own affair. */
+  readonly isOpen: boolean;
+  /** What proxies before this one say about the client is believed and passed on. */
+  readonly trusts: boolean;
+};
+
 /**
- * The fields that tell the app about its client (de facto standard; the newer `Forwarded` is not passed on). `trusts`:
- * what proxies before this one say about the client is believed and passed on.
+ * The lines that tell the app about its client (de facto standard; the newer `Forwarded` is not passed on), and the
+ * caller's own token for an open app.
  */
-export function forwardedLines(fields: RequestFields, address: string, trusts: boolean): string {
+export function addedLines(fields: RequestFields, { address, isOpen, trusts }: LineContext): string {
   const before = trusts ? fields.forwardedFor : undefined;
   const proto = (trusts ? fields.forwardedProto : undefined) ?? "http";
   const host = (trusts ? fields.forwardedHost : undefined) ?? fields.host;
   const chain = before === undefined ? address : `${before}, ${address}`;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
-  return `X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}`;
+  const tokens = isOpen ? fields.authorizationLines : "";
+  return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}`;
 }

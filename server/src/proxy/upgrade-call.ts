@@ -14,7 +14,6 @@ import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import type { RequestFields } from "./request-fields.ts";
 
 /** What the handshake is about. */
 export type UpgradeRequest = {
@@ -24,9 +23,8 @@ export type UpgradeRequest = {
   readonly firstBytes: Buffer;
   readonly runId: RunId;
   readonly path: string;
-  readonly fields: RequestFields;
-  /** Lines that the proxy adds to the head. */
-  readonly addedLines: string;
+  /** All lines for the replica but those of the handshake and the call's id. */
+  readonly lines: string;
 };
 
 export type UpgradeParts = {
@@ -130,7 +128,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.status = head.status;
     const isSwitch = head.status === 101;
     // A body that came in chunks ends with the connection here.
-    let text = `${head.statusLine}${head.lines}X-Request-Id: ${runId}\r\n`;
+    let text = `${head.text}X-Request-Id: ${runId}\r\n`;
     text += isSwitch
       ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
       : "Connection: close\r\n\r\n";
@@ -150,13 +148,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   #send(replica: Socket): void {
-    const { path, fields, addedLines, runId } = this.about;
+    const { path, lines, runId } = this.about;
     this.#parser.expect({ isHead: false, isUpgrade: true }, this);
     const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
-    replica.write(
-      `GET ${path} HTTP/1.1\r\n${fields.passed}${addedLines}X-Request-Id: ${runId}\r\n${upgrade}\r\n`,
-      "latin1",
-    );
+    replica.write(`GET ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${upgrade}\r\n`, "latin1");
   }
 
   #switch(): void {

@@ -57,7 +57,10 @@ export type ProxyBed = {
 export type BedOptions = {
   readonly settings?: Partial<AppSettings>;
   readonly route?: Partial<Route>;
+  /** Of calls. */
   readonly clock?: Clock;
+  /** Of connections. */
+  readonly listenerClock?: Clock;
   readonly limits?: Partial<ProxyOptions["limits"]>;
   readonly options?: Partial<ProxyOptions>;
   /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
@@ -96,7 +99,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (request, response) => response.end(`fallback ${request.url}`),
-    clock: systemClock,
+    clock: bed.listenerClock ?? systemClock,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   t.after(async () => {
