@@ -57,6 +57,23 @@ os._exit(7)`;
   assert.match(sink.texts(spec.replicaId).at(-1) ?? "", /after it$/);
 });
 
+test("the end of an app that has printed millions of lines is told soon, with its last words", async (t) => {
+  const code = `import os
+for _ in range(14):
+    os.write(1, b"y\\n" * 1000000)
+os.write(1, b"last words\\n")
+os._exit(7)`;
+  const { sink, spec } = await runApp(t, code);
+  await sink.told("exited", spec.replicaId);
+  const texts = sink.texts(spec.replicaId);
+  assert.equal(texts.at(-1), "last words");
+  const dropped = texts.findIndex((text) => /^\[slipway\] \d+ lines were dropped/.test(text));
+  assert.ok(
+    dropped >= 0 && texts.length - dropped <= 100_001,
+    `${texts.length - dropped} lines were told after the drop`,
+  );
+});
+
 test("a ready line without an end is an error, not something to wait for", (t) => {
   const paths = replicaPaths(temporaryFolder(t, "ready"));
   writeFileSync(paths.ready, "x".repeat(70_000));

@@ -53,6 +53,25 @@ test("a line comes back as it was given, once append has resolved", async (t) =>
   assert.equal(nextToken, null);
 });
 
+test("an app that prints faster than it may waits, and the logs of others do not; a flush ends the waiting", async (t) => {
+  const { db, url } = await testDatabase(t);
+  const notifications = new Notifications({ url, log: silentLog });
+  await notifications.start();
+  t.after(() => notifications.stop());
+  const pace = { linesAtOnce: 10, linesPerSecond: 0.01, charactersAtOnce: 1000, charactersPerSecond: 1000 };
+  const logs = new AppLogs({ db, notifications, clock: systemClock, limits: [pace] });
+  const [loud, quiet] = [await insertApp(db), await insertApp(db)];
+  await logs.append(Array.from({ length: 10 }, () => appLine(loud)));
+  let isStored = false;
+  const waiting = logs.append([appLine(loud, { text: "too much" })]).then(() => (isStored = true));
+  await logs.append([appLine(quiet, { text: "at once" })]);
+  assert.deepEqual(await texts(logs, quiet), ["at once"]);
+  assert.equal(isStored, false);
+  await logs.flush();
+  await waiting;
+  assert.equal((await texts(logs, loud)).at(-1), "too much");
+});
+
 test("appends of many at once keep the order of each", async (t) => {
   const { logs, app } = await open(t);
   const replicas = Array.from({ length: 5 }, () => newReplicaId("app"));

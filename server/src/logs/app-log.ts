@@ -14,6 +14,7 @@ import {
 } from "./app-log-store.ts";
 import { Batcher } from "./batcher.ts";
 import { cleanLine } from "./clean-line.ts";
+import { Pace, type PaceLimits } from "./pace.ts";
 import { makePageToken, readPageToken } from "./page-token.ts";
 import { Wake } from "./wake.ts";
 
@@ -24,6 +25,22 @@ export type AppLogPage = { readonly lines: readonly StoredAppLine[]; readonly ne
 const batchMax = 1_000;
 const queueMax = 10_000;
 const queueWeightMax = 16_000_000;
+/** Taken at once from one append, so that a large one of one app does not hold up the others. */
+const sliceMax = 500;
+/** What an app prints when something happens; the characters at once are what a driver keeps of unread output. */
+const burstLimits: PaceLimits = {
+  linesAtOnce: 50_000,
+  linesPerSecond: 5_000,
+  charactersAtOnce: 32_000_000,
+  charactersPerSecond: 4_000_000,
+};
+/** What a busy app prints day and night, so that one that never stops fills the disk in weeks, not in hours. */
+const lastingLimits: PaceLimits = {
+  linesAtOnce: 5_000_000,
+  linesPerSecond: 500,
+  charactersAtOnce: 1_000_000_000,
+  charactersPerSecond: 100_000,
+};
 const followPageMax = 500;
 /** A notification can be lost with its connection; this is how late a follower then is. */
 const followPollMs = 2_000;
@@ -35,11 +52,15 @@ export class AppLogs {
   readonly #notifications: Notifications;
   readonly #clock: Clock;
   readonly #batcher: Batcher<AppLine>;
+  readonly #paces: readonly Pace[];
+  readonly #stopping = new AbortController();
 
-  constructor(options: { db: Db; notifications: Notifications; clock: Clock }) {
+  constructor(options: { db: Db; notifications: Notifications; clock: Clock; limits?: readonly PaceLimits[] }) {
     this.#db = options.db;
     this.#notifications = options.notifications;
     this.#clock = options.clock;
+    const { limits = [burstLimits, lastingLimits], clock } = options;
+    this.#paces = limits.map((one) => new Pace({ limits: one, clock }));
     this.#batcher = new Batcher({
       write: (lines) => insertAppLines(this.#db, lines),
       weigh: ({ text }) => text.length,
@@ -51,15 +72,32 @@ export class AppLogs {
     });
   }
 
-  /** Resolves when the lines are stored, in their order; rejects when the database stays away. Waits while too much waits already. */
+  /**
+   * Resolves when the lines are stored, in their order; rejects when the database stays away. Waits while too much waits
+   * already, and for as long as the app prints faster than an app may.
+   */
   async append(lines: readonly AppLine[]): Promise<void> {
-    if (this.#batcher.isFull) await this.#batcher.waitForRoom();
-    await this.#batcher.add(lines.map(clean));
+    for (let at = 0; at < lines.length; at += sliceMax) {
+      const slice = lines.slice(at, at + sliceMax).map(clean);
+      await this.#keepPace(slice);
+      if (this.#batcher.isFull) await this.#batcher.waitForRoom();
+      await this.#batcher.add(slice);
+    }
   }
 
-  /** Resolves when all lines taken so far are stored. */
+  /** Resolves when all lines taken so far are stored; nobody waits for the pace any more. For the end of the platform. */
   async flush(): Promise<void> {
+    this.#stopping.abort(new Error("the logs are flushed"));
     await this.#batcher.flush();
+  }
+
+  async #keepPace(lines: readonly AppLine[]): Promise<void> {
+    const appId = lines[0]?.appId;
+    if (appId === undefined) return;
+    const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
+    const waitMs = Math.max(...this.#paces.map((pace) => pace.take(appId, lines.length, characters)));
+    // An end of the waiting is what was asked for.
+    if (waitMs > 0) await this.#clock.sleep(waitMs, this.#stopping.signal).catch(() => undefined);
   }
 
   /** Lines of an app by time, oldest first when forward. Throws a fault for a token that is not of this query. */

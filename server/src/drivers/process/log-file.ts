@@ -32,6 +32,10 @@ const backlogBytesMax = 32 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
 /** So much of what is dropped is looked through; an app can make a file of terabytes that takes no room. */
 const countedBytesMax = 256 * 1024 * 1024;
+/** Lines of one MB that are counted one by one; how many more there are is concluded from those. */
+const countedLinesMax = 16_384;
+/** Of a replica that is gone no more lines than these are read, so that its end is told soon. */
+const endLinesMax = 100_000;
 /** Room is given back in steps of at least this. */
 const punchBytesMin = 1024 * 1024;
 const blockBytes = 4096;
@@ -48,6 +52,7 @@ export class LogFile {
   #punchedGapTo = 0;
   #punching: Promise<void> | null = null;
   #bounding: Promise<boolean> | null = null;
+  #isEndBound = false;
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
     // Made when it is missing: a folder that was half removed must not keep the platform from starting.
@@ -129,11 +134,11 @@ export class LogFile {
 
   /**
    * Drops what is too much, even while a piece is being stored: an app that writes without end must not fill the disk.
-   * True when it did. `read` waits for it; it must not begin while a `read` is at work.
+   * True when it did. `read` waits for it; it must not begin while a `read` is at work. `isEnd`: nothing more is written.
    */
-  async bound(): Promise<boolean> {
+  async bound(isEnd = false): Promise<boolean> {
     if (this.#bounding !== null) return false;
-    this.#bounding = this.#bound().finally(() => {
+    this.#bounding = this.#bound(isEnd).finally(() => {
       this.#bounding = null;
     });
     return this.#bounding;
@@ -145,12 +150,38 @@ export class LogFile {
     await this.#handle.close();
   }
 
-  async #bound(): Promise<boolean> {
+  async #bound(isEnd: boolean): Promise<boolean> {
     const { size } = await this.#stat();
     const from = Math.max(this.#position.gap?.to ?? 0, this.#frontier);
-    if (size - from <= backlogBytesMax) return false;
-    await this.#drop(from, size - backlogBytesKept);
-    return true;
+    if (size - from > backlogBytesMax) {
+      await this.#drop(from, size - backlogBytesKept);
+      return true;
+    }
+    if (!isEnd || this.#isEndBound) return false;
+    this.#isEndBound = true;
+    const to = await this.#startOfLast(endLinesMax, { from, size });
+    if (to > from) await this.#drop(from, to);
+    return to > from;
+  }
+
+  /** Where the last `linesMax` lines begin; `from` when there are no more. */
+  async #startOfLast(linesMax: number, { from, size }: { from: number; size: number }): Promise<number> {
+    const buffer = Buffer.allocUnsafe(pieceBytesMax);
+    let lines = 0;
+    for (let end = size; end > from;) {
+      const start = Math.max(from, end - buffer.length);
+      const { bytesRead } = await this.#handle.read(buffer, 0, end - start, start);
+      const read = buffer.subarray(0, bytesRead);
+      for (
+        let index = read.lastIndexOf(0x0a);
+        index >= 0;
+        index = index === 0 ? -1 : read.lastIndexOf(0x0a, index - 1)
+      ) {
+        if (++lines > linesMax) return start + index + 1;
+      }
+      end = start;
+    }
+    return from;
   }
 
   /** A file without content may be larger than any place in it that can be read. */
@@ -169,10 +200,9 @@ export class LogFile {
       const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
       if (bytesRead === 0) break;
       const read = buffer.subarray(0, bytesRead);
-      for (let index = read.indexOf(0x0a); index >= 0; index = read.indexOf(0x0a, index + 1)) {
-        lines++;
-        end = at + index + 1;
-      }
+      lines += countLines(read);
+      const last = read.lastIndexOf(0x0a);
+      if (last >= 0) end = at + last + 1;
       at += bytesRead;
     }
     if (end === first) [lines, end] = [lines + 1, to];
@@ -193,4 +223,13 @@ export class LogFile {
       execFile("fallocate", range, { timeout: 30_000 }, () => resolve());
     });
   }
+}
+
+/** Exact for lines of usual length; many short ones are counted in part, since that costs as much as to read them. */
+function countLines(bytes: Buffer): number {
+  let lines = 0;
+  for (let index = bytes.indexOf(0x0a); index >= 0; index = bytes.indexOf(0x0a, index + 1)) {
+    if (++lines === countedLinesMax) return Math.round((lines * bytes.length) / (index + 1));
+  }
+  return lines;
 }

@@ -3,6 +3,8 @@ import type { RunId } from "#lib/ids.ts";
 
 /** Longer lines are cut there; the rest of such a line is dropped. */
 export const lineBytesMax = 64 * 1024;
+/** Cut at once; whoever stores them may take a second for so many. */
+const linesMax = 5_000;
 
 export type CutLine = { readonly runId: RunId | null; readonly text: string };
 
@@ -31,6 +33,7 @@ export function cutLines(
     take(end);
     isCutting = false;
     start = end + 1;
+    if (lines.length === linesMax) return { lines, bytes: start, isCutting };
   }
   const rest = buffer.length - start;
   if (rest > 0 && (isCutting || given.isEnd || rest >= lineBytesMax)) {

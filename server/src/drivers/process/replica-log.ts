@@ -55,10 +55,10 @@ export class ReplicaLog {
     return this.#isStoring;
   }
 
-  /** Hands over all there is, or until `stop`; with `isEnd` an unfinished last line too. */
-  async flow(isEnd: boolean): Promise<void> {
+  /** Hands over all there is, or until `stop`; with `isEnd` an unfinished last line too. `isGone`: the replica may end meanwhile. */
+  async flow(isEnd: boolean, isGone: () => boolean): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      await this.bound();
+      await this.bound(isGone());
       const pieces: Partial<Record<Stream, LogPiece>> = {};
       const lines: ReplicaLine[] = [];
       for (const stream of ["stdout", "stderr"] as const) {
@@ -76,8 +76,8 @@ export class ReplicaLog {
   }
 
   /** Drops the oldest unread lines of an app that writes faster than its lines can be stored. */
-  async bound(): Promise<void> {
-    const dropped = await Promise.all([this.#files.stdout.bound(), this.#files.stderr.bound()]);
+  async bound(isEnd = false): Promise<void> {
+    const dropped = await Promise.all([this.#files.stdout.bound(isEnd), this.#files.stderr.bound(isEnd)]);
     if (dropped.includes(true)) this.#keep();
   }
 

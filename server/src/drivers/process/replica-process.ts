@@ -37,6 +37,8 @@ export type ReplicaProcessOptions = {
 export const lookEveryMs = 1000;
 /** While something is known to be about to happen. */
 const lookSoonMs = 5;
+/** Between two looks because of changes in the folder. */
+const nudgeMs = 10;
 const closeWaitMs = 10_000;
 const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
 
@@ -52,6 +54,8 @@ export class ReplicaProcess {
   #isNudged = false;
   #isClosed = false;
   #cancelSoon: (() => void) | undefined;
+  #cancelNudge: (() => void) | undefined;
+  #lastNudgeMs = Number.NEGATIVE_INFINITY;
   #isChildGone = false;
   #identity: ProcessIdentity | null = null;
   #isRunning = false;
@@ -111,13 +115,27 @@ export class ReplicaProcess {
     if (this.#options.child === null) this.#takeIn(() => undefined);
     try {
       this.#watcher = watch(paths.dir, (_change, name) => {
-        if (name === null || watchedFiles.has(name)) this.look();
+        if (name === null || watchedFiles.has(name)) this.#nudged();
       });
       this.#watcher.on("error", () => this.#watcher?.close());
     } catch {
       // No room for another watch (fs.inotify.max_user_watches): then it is only looked at now and then.
     }
     this.look();
+  }
+
+  /** An app that writes byte by byte must not have a look at each. */
+  #nudged(): void {
+    const { clock } = this.#options;
+    if (this.#cancelNudge !== undefined) return;
+    const waitMs = this.#lastNudgeMs + nudgeMs - clock.monotonicMs();
+    const look = (): void => {
+      this.#cancelNudge = undefined;
+      this.#lastNudgeMs = clock.monotonicMs();
+      this.look();
+    };
+    if (waitMs <= 0) look();
+    else this.#cancelNudge = clock.after(waitMs, look);
   }
 
   /** Look now. Turns never overlap; a nudge during one leads to one more. */
@@ -163,6 +181,7 @@ export class ReplicaProcess {
     this.#isClosed = true;
     this.#watcher?.close();
     this.#cancelSoon?.();
+    this.#cancelNudge?.();
     this.#cancelKill?.();
     this.#log?.stop();
     const done = new AbortController();
@@ -189,7 +208,7 @@ export class ReplicaProcess {
     if (isGone && !this.#isRunning) this.#fail();
     if (this.#asked === "stopped" && !isGone) this.#terminate();
     if (isGone && !this.#options.record.isSandboxed) this.#killLeftovers();
-    await log.flow(isGone);
+    await log.flow(isGone, () => this.#isProcessGone());
     if (isGone && !this.#isClosed) await this.#end(log);
   }
 
