@@ -172,7 +172,7 @@ async function secretsStaySecret(platform: PlatformProcess): Promise<void> {
   }
 }
 
-test("deploying", async (t: TestContext) => {
+test("deployments say what they wait for or why they failed, and disturb nobody", async (t: TestContext) => {
   const server = await startGitServer(t, { credentials: `x-access-token:${gitToken}` });
   await server.createRepo("team", "app", {
     "plain/main.py": "def run():\n    return 1\n",

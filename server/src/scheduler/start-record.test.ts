@@ -8,7 +8,14 @@ const releaseId = "r1" as ReleaseId;
 const middle = 0.5;
 
 function failAt(record: StartRecord | undefined, atMs: number, changes: Partial<Failure> = {}): StartRecord {
-  const failure: Failure = { releaseId, beganAtMs: atMs - 1, atMs, reason: "exit code 1", kind: "exited", ...changes };
+  const failure: Failure = {
+    releaseId,
+    beganAtMs: atMs - 1,
+    atMs,
+    reason: "It ended with exit code 1.",
+    kind: "exited",
+    ...changes,
+  };
   return recordFailure(record, failure, middle);
 }
 
@@ -31,12 +38,13 @@ test("one failed start is tried again while calls wait; the second is shown unti
   const first = failAt(undefined, 0);
   assert.equal(shownFailure(first, 1), undefined);
   const second = failAt(first, 2000);
-  assert.deepEqual(shownFailure(second, 2001), { kind: "start_failed", reason: "exit code 1", retryAtMs: 4000 });
+  const shown = "No replica of the app runs: It ended with exit code 1. The app's log says more.";
+  assert.deepEqual(shownFailure(second, 2001), { kind: "start_failed", reason: shown, retryAtMs: 4000 });
   assert.equal(shownFailure(second, 4000), undefined);
 });
 
 test("a start that took all its time is shown at once", () => {
-  assert.equal(shownFailure(failAt(undefined, 0, { kind: "timeout" }), 1)?.reason, "exit code 1");
+  assert.equal(shownFailure(failAt(undefined, 0, { kind: "timeout" }), 1)?.kind, "start_failed");
 });
 
 test("the first crash of a ready replica does not delay its successor, the second does", () => {

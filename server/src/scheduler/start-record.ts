@@ -73,5 +73,6 @@ export function isOver(
 /** What waiting calls should be told now, if anything. */
 export function shownFailure(record: StartRecord | undefined, nowMs: number): StartFailure | undefined {
   if (record === undefined || !record.isShown || nowMs >= record.retryAtMs) return undefined;
-  return { kind: "start_failed", reason: record.reason, retryAtMs: record.retryAtMs };
+  const reason = `No replica of the app runs: ${record.reason} The app's log says more.`;
+  return { kind: "start_failed", reason, retryAtMs: record.retryAtMs };
 }
