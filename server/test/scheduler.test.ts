@@ -115,6 +115,12 @@ test("a trial that fails says why, hands its lines on and leaves nothing", async
   assert.equal(stage.lines[0]?.appId, stage.appId);
   await stage.reach("its end is written", async () => (await stage.states())["stopped"] === 1);
   assert.equal(stage.driver.running().length, 0);
+  stage.scripts = [{ ...goodStart, readyMs: 4000, exitsEarly: true, hint: "Its port is in use." }];
+  const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
+  const odd = scheduler.tryRelease(await stage.addRelease(), options);
+  await stage.reach("the next one is written too", async () => (await stage.states())["stopped"] === 2);
+  const reason = "It ended with exit code 1. Its port is in use.";
+  assert.deepEqual(await odd, { ok: false, kind: "failed", reason });
 });
 
 test("a trial ends when its time is up, when it is cancelled, and at once when there is no such compute", async (t) => {

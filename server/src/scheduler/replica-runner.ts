@@ -184,10 +184,11 @@ export class ReplicaRunner {
   }
 
   /** Settles a replica that is gone: once, whoever says it first. */
-  ended(replica: Replica, end: ReplicaEnd): void {
+  ended(replica: Replica, how: ReplicaEnd): void {
     if (replica.state === "stopped" || this.#isStopped) return;
     const { counters, fleet, told, writer } = this.#parts;
     const stateBefore = replica.state;
+    const end = stateBefore === "starting" ? withHint(how, replica.hint) : how;
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");
     fleet.remove(replica);
@@ -294,4 +295,11 @@ export class ReplicaRunner {
     // The driver's own word came before, as a rule; a replica that it did not know is gone too.
     this.ended(replica, { reason: "It is gone.", exitCode: null, at: clock.now() });
   }
+}
+
+/** What the driver found odd at the start probably explains why the app did not come so far as to be ready. */
+function withHint(end: ReplicaEnd, hint: string | null): ReplicaEnd {
+  if (hint === null) return end;
+  const sentence = /[.!?]$/.test(end.reason) ? end.reason : `${end.reason}.`;
+  return { ...end, reason: `${sentence} ${hint}` };
 }

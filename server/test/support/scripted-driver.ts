@@ -22,6 +22,8 @@ export type StartScript = {
   readonly readyMs: number | null;
   /** It exits by itself before it would have become ready. */
   readonly exitsEarly: boolean;
+  /** What the driver finds odd when it has started it. */
+  readonly hint?: string;
   /** It does not end when it is asked to, only by force. */
   readonly isStubborn: boolean;
 };
@@ -104,7 +106,7 @@ export class ScriptedDriver implements Driver {
     this.#replicas.set(spec.replicaId, replica);
     this.started.add(spec.replicaId);
     this.#clock.after(0, () =>
-      this.#tell({ kind: "started", hint: null, replicaId: spec.replicaId, ...this.#place(spec) }),
+      this.#tell({ kind: "started", hint: script.hint ?? null, replicaId: spec.replicaId, ...this.#place(spec) }),
     );
     if (script.readyMs === null) return;
     const leftMs = Math.max(1, script.readyMs - script.createMs);
