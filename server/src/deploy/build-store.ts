@@ -28,7 +28,9 @@ export const claimable = {
   where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax} and not exists (
     select from builds older
     where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)`,
-  order: sql`created_at, number`,
+  // Projects with fewer builds under way first, so that one with a hundred in the queue does not make all others wait.
+  order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
+    and busy.lease_until > clock_timestamp()), created_at, number`,
 };
 
 /** The build; undefined when there is none. */
