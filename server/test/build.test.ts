@@ -332,7 +332,11 @@ test("in the sandbox neither commands nor packages see the platform's data, and 
     {
       preBuildCommands: [`cat ${folder}/secret.key; ls ${folder} ${folder}/builds; id -u; echo made > made.txt`],
       requirements: (await packageIndexAnswers()) === false ? ["./part"] : [],
-      shellCommands: ["python -c 'import sys; print(sys.prefix)'", "cat made.txt; ps ax 2>/dev/null | wc -l"],
+      shellCommands: [
+        "python -c 'import sys; print(sys.prefix)'",
+        "cat made.txt; ps ax 2>/dev/null | wc -l",
+        "cd /cortex && cp made.txt seen.txt",
+      ],
     },
   );
   const text = lines.join("\n");
@@ -342,6 +346,7 @@ test("in the sandbox neither commands nor packages see the platform's data, and 
   assert.ok(lines.includes("made"), text);
   if (process.getuid?.() === 0) assert.ok(!lines.includes("0"), "they do not run as root");
   assert.equal(await readFile(join(artifact.appDir, "made.txt"), "utf8"), "made\n");
+  assert.equal(await readFile(join(artifact.appDir, "seen.txt"), "utf8"), "made\n", "the code is at /cortex too");
   const commandsOnly = await build(
     { "main.py": "" },
     { shellCommands: ["rm -rf __pycache__; ln -s /tmp __pycache__"] },

@@ -7,6 +7,7 @@ import { runCommand, type CommandEnd } from "#lib/command.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import { projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
+import { codeAlias } from "./sandbox-view.ts";
 
 /** One build's way of running things. */
 export type BuildTools = {
@@ -25,7 +26,12 @@ export type BuildTools = {
 };
 
 /** What a confined program sees besides the system and its home. */
-export type Visible = { readonly readOnly: readonly string[]; readonly writable: readonly string[] };
+export type Visible = {
+  readonly readOnly: readonly string[];
+  readonly writable: readonly string[];
+  /** The app's code, which is then seen at `codeAlias` too; one of `writable`. */
+  readonly codeDir?: string;
+};
 
 export type ToolRun = {
   readonly command: readonly [string, ...string[]];
@@ -108,6 +114,7 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
       temporaryDir: join(tools.homeDir, "tmp"),
       readOnly: run.confinedTo.readOnly,
       writable: [...run.confinedTo.writable, tools.homeDir],
+      aliases: run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
       hidden: tools.hidden,
     },
   });

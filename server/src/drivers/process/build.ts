@@ -189,7 +189,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
         VIRTUAL_ENV: ownDir,
         PYTHONUNBUFFERED: "1",
       },
-      confinedTo: { readOnly: pythonFolders(python), writable: [appDir, ownDir] },
+      confinedTo: { readOnly: pythonFolders(python), writable: [appDir, ownDir], codeDir: appDir },
     });
     if (result.isOk) continue;
     const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;

@@ -15,7 +15,7 @@ import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
 import { replicaPaths, removeReplica, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
-import { canOverlay, type SandboxView } from "./sandbox-view.ts";
+import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
 /** What of the machine a launch uses. All paths are absolute. */
 export type LaunchGround = {
@@ -34,9 +34,8 @@ export type LaunchGround = {
 
 export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
 
-/** Where a sandboxed app finds its project's storage, and its own folder under the name that many apps expect. */
+/** Where a sandboxed app finds its project's storage. */
 const storagePlace = "/persistent-storage";
-const codeAlias = "/cortex";
 const copyTimeoutMs = 120_000;
 const execute = promisify(execFile);
 

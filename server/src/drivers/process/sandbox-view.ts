@@ -8,6 +8,9 @@ import { flagsAt, isWithin, mountsBelow, type SystemMount } from "./system-mount
  */
 export const viewPlace = "/view";
 
+/** The other name under which apps find their code, as their commands and settings expect. */
+export const codeAlias = "/cortex";
+
 /** What a program may see. All paths are absolute folders that exist; a folder is seen at its own place. */
 export type SandboxView = {
   /** An empty folder of this run alone; all is put together there, and it stays empty for everybody else. */
