@@ -34,7 +34,11 @@ export type ProxyLimits = LineLimits & {
 };
 
 export type ProxyOptions = {
-  readonly routes: { find(projectId: string, appName: string): Route | undefined };
+  readonly routes: {
+    find(projectId: string, appName: string): Route | undefined;
+    /** Asked before an app without a release is refused: its release may have been made a moment ago. */
+    refresh?(appId: AppId): Promise<void>;
+  };
   readonly tokens: Tokens;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Has the scheduler look at the app now. */
@@ -184,8 +188,22 @@ export class Proxy implements DemandSource, Occupancy {
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
     const route = pass(tokens, routes.find(target.projectId, target.appName), target, fields.authorization);
     if (route instanceof Fault) return route;
-    if (!(route instanceof Promise)) return { target, fields, route };
-    return route.then((later) => (later instanceof Fault ? later : { target, fields, route: later }));
+    if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
+    return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
+  }
+
+  /** Whoever saw a build end and calls at once must not be refused because the table of routes has not heard of it yet. */
+  #upToDate(resolved: Resolved): Resolved | Promise<Resolved> {
+    const { routes, log } = this.#options;
+    const { route, target } = resolved;
+    if (route.live !== null || routes.refresh === undefined) return resolved;
+    return routes.refresh(route.appId).then(
+      () => ({ ...resolved, route: routes.find(target.projectId, target.appName) ?? route }),
+      (error: unknown) => {
+        log.warn({ err: error, appId: route.appId }, "an app's route could not be read again");
+        return resolved;
+      },
+    );
   }
 
   #serve(arrival: Arrival, resolved: Resolved | Fault): void {
