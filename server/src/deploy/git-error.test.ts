@@ -10,6 +10,10 @@ const cases: [string, RegExp][] = [
     "fatal: Authentication failed for 'https://git.example.com/acme/app.git/'",
     /does not exist, or it is private: .* Check gitRepo, or add a credential/,
   ],
+  [
+    "fatal: attempting to allocate 3221225473 over limit 1073741824\nfatal: fetch-pack: invalid index-pack output",
+    /holds an object that takes more memory to unpack/,
+  ],
   ["fatal: could not read Username for 'https://git.example.com': terminal prompts disabled", /or it is private/],
   ["fatal: repository 'https://git.example.com/acme/app.git/' not found", /or it is private/],
   [

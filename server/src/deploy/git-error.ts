@@ -46,6 +46,11 @@ const rules: readonly Rule[] = [
       `The commit is not in ${repository} any more (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
   },
   {
+    form: /attempting to allocate \d+ over limit/i,
+    sentence: ({ repository }) =>
+      `${repository} holds an object that takes more memory to unpack than a build may use. Keep large files elsewhere.`,
+  },
+  {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
     sentence: ({ repository }) =>
       `${repository} holds objects that git refuses as malformed; its own words stand above.`,

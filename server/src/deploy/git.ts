@@ -34,6 +34,8 @@ const tokenUsername = "x-access-token";
 /** The user that git hosts have for ssh. */
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
+/** Larger objects that are not sent as a difference need no memory; a difference of a kilobyte could ask for any amount. */
+const objectBytesMax = 1024 * 1024 * 1024;
 
 /** Settings that hold for every run, whatever the machine is configured to. */
 const settings: readonly (readonly [string, string])[] = [
@@ -68,9 +70,17 @@ const settings: readonly (readonly [string, string])[] = [
 /** git as it is installed here. */
 export class Git {
   readonly #environment: Readonly<Record<string, string>>;
+  readonly #objectBytesMax: number;
 
-  /** `toolEnvironment`: where programs, proxies and certificates are; package indexes are left out. */
-  constructor(options: { readonly toolEnvironment: Readonly<Record<string, string>> }) {
+  /**
+   * `toolEnvironment`: where programs, proxies and certificates are; package indexes are left out. `objectBytesMax`: the
+   * most memory that git may take for one object.
+   */
+  constructor(options: {
+    readonly toolEnvironment: Readonly<Record<string, string>>;
+    readonly objectBytesMax?: number;
+  }) {
+    this.#objectBytesMax = options.objectBytesMax ?? objectBytesMax;
     const wanted = Object.entries(options.toolEnvironment).filter(([name]) => !/^(PIP|UV|PYENV)_/.test(name));
     this.#environment = Object.fromEntries(wanted);
   }
@@ -122,6 +132,7 @@ export class Git {
       GIT_TERMINAL_PROMPT: "0",
       GIT_ASKPASS: "true",
       GIT_LFS_SKIP_SMUDGE: "1",
+      GIT_ALLOC_LIMIT: String(this.#objectBytesMax),
       // An empty list allows none at all.
       GIT_ALLOW_PROTOCOL: protocol ?? "",
       ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote), GIT_SSH_VARIANT: "ssh" } : {}),
