@@ -1,8 +1,10 @@
 // Which fault a caller is told for which error.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { FastifyReply } from "fastify";
 import { Fault } from "#lib/fault.ts";
-import { faultOf } from "./errors.ts";
+import { createLog } from "#lib/log.ts";
+import { faultOf, sendFault } from "./errors.ts";
 
 const withCode = (code: string, message = "x"): Error => Object.assign(new Error(message), { code });
 
@@ -31,5 +33,29 @@ test("faults are told as they are, errors of the framework and the database by w
     assert.doesNotMatch(told.message, /secret detail/);
     if (code === "internal") assert.match(told.message, /the-id/);
     if (code === "unavailable") assert.equal(told.retryAfterSeconds, 1);
+  }
+});
+
+test("what failed is logged with its cause, what is merely refused is not", () => {
+  const cause = new Error("gone");
+  const cases: readonly (readonly [Fault, boolean])[] = [
+    [new Fault("internal", "no"), true],
+    [new Fault("unavailable", "the database is away", { cause }), true],
+    [new Fault("unavailable", "stopping"), false],
+    [new Fault("malformed", "no", { cause }), false],
+  ];
+  for (const [fault, isLogged] of cases) {
+    const lines: string[] = [];
+    const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
+    const reply = {
+      request: { id: "the-id" },
+      header: () => reply,
+      code: () => reply,
+      type: () => reply,
+      send: () => reply,
+    };
+    sendFault(fault, reply as unknown as FastifyReply, log);
+    assert.equal(lines.length, isLogged ? 1 : 0, fault.message);
+    if (fault.cause !== undefined && isLogged) assert.match(lines[0] ?? "", /"message":"gone"/);
   }
 });

@@ -33,10 +33,12 @@ export function faultOf(error: unknown, requestId: string): Fault {
   });
 }
 
-/** Sends a fault and, when it is the platform's own, logs its cause. */
+/** Sends a fault and, when something of the platform failed, logs what. That it is about to stop is no failure. */
 export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyReply {
   const { status } = faultTable[fault.code];
-  if (status >= 500) log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
+  const isFailure = fault.code === "internal" || fault.cause !== undefined;
+  if (status >= 500 && isFailure)
+    log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
   if (fault.retryAfterSeconds !== undefined) void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
   return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
