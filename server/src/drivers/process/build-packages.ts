@@ -1,6 +1,7 @@
 // Virtual environments for apps. One is shared by all builds of a project that have the same Python and the same
 // packages; an app whose build runs commands of its own gets one for itself, since commands may install into it.
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
@@ -9,11 +10,14 @@ import { BuildCache } from "./build-cache.ts";
 import { endText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
 import { explainInstallFailure } from "./build-install-error.ts";
 import type { Python } from "./python-choice.ts";
+import { removeFolder } from "./replica-files.ts";
 
 /** Packages without an exact version are looked up anew after a day, so that "latest" does not stay what it was. */
 const openVersionsAgeMaxMs = 24 * 3600 * 1000;
 const environmentsKeptMax = 20;
 const toolsKeptMax = 10;
+/** Where Debian and its kind keep what the machine trusts. */
+const certificatesFile = "/etc/ssl/certs/ca-certificates.crt";
 const requirementsFile = ".slipway-requirements.txt";
 
 export type EnvironmentRequest = {
@@ -118,7 +122,7 @@ export class BuildPackages {
     const [readOnly, writable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
     const file = join(appDir, requirementsFile);
     // Commands of the app may have put a link there: it must not be written through.
-    await rm(file, { recursive: true, force: true });
+    await removeFolder(file);
     await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
     tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
     const result = await runTool(tools, {
@@ -128,6 +132,7 @@ export class BuildPackages {
       environment: {
         PATH: `${join(venvDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
         VIRTUAL_ENV: venvDir,
+        ...machineCertificates(tools.environment),
         PIP_CACHE_DIR: join(downloads, "pip"),
         UV_CACHE_DIR: join(downloads, "uv"),
         PIP_DISABLE_PIP_VERSION_CHECK: "1",
@@ -192,6 +197,14 @@ export function namesLocalFiles(line: string): boolean {
 /** Folders that a virtual environment of this Python leads to. */
 export function pythonFolders(python: Python): string[] {
   return [join(python.path, "../..")];
+}
+
+/** uv trusts certificates of its own unless told otherwise; pip and git trust the machine's, as behind a company's proxy. */
+function machineCertificates(environment: Readonly<Record<string, string>>): Record<string, string> {
+  // The second name is that of older versions.
+  const names = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
+  const isSaid = names.some((name) => environment[name] !== undefined);
+  return isSaid || !existsSync(certificatesFile) ? {} : Object.fromEntries(names.map((name) => [name, "true"]));
 }
 
 function installCommand(python: string, uv: string | null, file: string): [string, ...string[]] {
