@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#lib/clock.ts";
+import { removeFolder } from "./replica-files.ts";
 
 type Pointer = { readonly folder: string; readonly madeAt: number };
 
@@ -68,7 +69,7 @@ export class BuildCache {
     for (const name of names.filter((candidate) => !candidate.endsWith(".json"))) {
       const folder = join(this.#dir, name);
       if (kept.has(folder) || this.#unfinished.has(folder) || isUsed(folder)) continue;
-      await rm(folder, { recursive: true, force: true });
+      await removeFolder(folder);
     }
   }
 
@@ -95,7 +96,7 @@ export class BuildCache {
       await rename(`${folder}.tmp`, file);
       return folder;
     } catch (error) {
-      await rm(folder, { recursive: true, force: true });
+      await removeFolder(folder);
       throw error;
     } finally {
       this.#unfinished.delete(folder);

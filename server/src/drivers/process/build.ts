@@ -1,6 +1,6 @@
 // The process driver's builder: an app becomes a folder with its files, a Python of this machine and a virtual
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
-import { lstat, mkdir, readdir, rm, symlink } from "node:fs/promises";
+import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -12,6 +12,7 @@ import { BuildPackages, pythonFolders } from "./build-packages.ts";
 import { endText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
+import { removeFolder } from "./replica-files.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export type ProcessBuilderOptions = {
@@ -56,20 +57,20 @@ export class ProcessBuilder implements Builder {
     }
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     // What a killed try has left.
-    await rm(buildDir, { recursive: true, force: true });
+    await removeFolder(buildDir);
     try {
       return await this.#build(plan, context, buildDir);
     } catch (error) {
-      await rm(buildDir, { recursive: true, force: true });
+      await removeFolder(buildDir);
       throw error;
     } finally {
-      for (const name of ["home", "staging"]) await rm(join(buildDir, name), { recursive: true, force: true });
+      for (const name of ["home", "staging"]) await removeFolder(join(buildDir, name));
     }
   }
 
   async remove(artifact: Artifact): Promise<void> {
     const { appDir } = processArtifact(artifact);
-    await rm(join(appDir, ".."), { recursive: true, force: true });
+    await removeFolder(join(appDir, ".."));
   }
 
   async collect(used: {
@@ -82,7 +83,7 @@ export class ProcessBuilder implements Builder {
     }
     const kept = new Set(["cache", ...used.building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);
     for (const name of await readdir(this.#options.buildsDir).catch(() => [])) {
-      if (!kept.has(name)) await rm(join(this.#options.buildsDir, name), { recursive: true, force: true });
+      if (!kept.has(name)) await removeFolder(join(this.#options.buildsDir, name));
     }
     const folders = new Set([...artifacts.map(({ venvDir }) => venvDir), ...this.#handedOut.values()]);
     await this.#packages.collect((folder) => folders.has(folder));

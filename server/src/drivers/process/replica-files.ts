@@ -151,7 +151,7 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
   }
 }
 
-/** Removes a replica's folder; apps may have left folders in it that even their owner cannot enter. */
+/** Removes a folder that programs of apps have written to; they may have left folders in it that even their owner cannot enter. */
 export async function removeFolder(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });
