@@ -35,7 +35,7 @@ async function runInside(
     await driver.close();
     await ground.close();
   });
-  const app = `import json, os, subprocess\nresult = None\n${code}\nprint("RESULT " + json.dumps(result))\n`;
+  const app = `import json, os, resource, subprocess\nresult = None\n${code}\nprint("RESULT " + json.dumps(result))\n`;
   const artifact = ground.artifact({ "app.py": app, "data/kept.txt": "as built" });
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
   await driver.start(spec, live);
@@ -101,6 +101,7 @@ def denied(path, mode):
 result = {
     "capabilities": [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
     "no new privileges": status["NoNewPrivs"].strip(),
+    "bounded processes": 0 < resource.getrlimit(resource.RLIMIT_NPROC)[0] <= 16384,
     "shadow": denied("/etc/shadow", "r"),
     "system": denied("/usr/written", "w") and denied("/etc/written", "w"),
     "interpreter": denied(os.path.realpath(os.sys.executable), "r+b"),
@@ -112,6 +113,7 @@ result = {
     assert.deepEqual(value, {
       capabilities: Array.from({ length: 5 }, () => "0000000000000000"),
       "no new privileges": "1",
+      "bounded processes": true,
       shadow: true,
       system: true,
       interpreter: true,

@@ -41,7 +41,7 @@ const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH
 const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Names that secrets may have. */
 const variableForm = /^[A-Za-z0-9_.-]+$/;
-/** Processes and threads of one project's user together, so that a fork bomb ends there. */
+/** Processes and threads of one project's user together, or of one sandbox where the platform is not root, so that a fork bomb ends there. */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
 
@@ -74,7 +74,7 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
   }
-  const script = `table=$1\nroot=$2\nshift 2\n${before}${sandbox.isUserOwned ? "" : processLimit}${limits}${mountAll}${start}`;
+  const script = `table=$1\nroot=$2\nshift 2\n${before}${processLimit}${limits}${mountAll}${start}`;
   const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
   if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
   const root = run.view.stagingDir;
@@ -108,7 +108,8 @@ const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/ta
 pivot_root . old && umount -l /old && rmdir /old; } || exit ${sandboxFailedCode}\n`;
 /** No core dumps; as many open files as allowed, but not without end. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
-const processLimit = `ulimit -p ${processesMax} 2>/dev/null || ulimit -u ${processesMax}\n`;
+/** Shells differ in the letter; a lower limit of the machine stays. */
+const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>/dev/null\n`;
 
 /** Runs without rights already: gives the program its variables, which were carried under other names, and becomes it. */
 function insideScript(names: readonly string[]): string {
