@@ -143,14 +143,15 @@ async function releasesUnderLoad(platform: PlatformProcess): Promise<void> {
   assert.ok((await replicaCount(platform, first.appId)) <= 2);
 }
 
-/** Files below the folder that hold the text. Sockets and files that go away meanwhile hold nothing. */
-async function filesWith(folder: string, text: string): Promise<string[]> {
+/** Files below the folder that hold the text, found without following links. Sockets and files that go away meanwhile hold nothing. */
+async function filesWith(folder: string, text: string, below = ""): Promise<string[]> {
   const found: string[] = [];
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+  for (const entry of await readdir(join(folder, below), { withFileTypes: true }).catch(() => [])) {
+    const path = join(below, entry.name);
+    if (entry.isDirectory()) found.push(...(await filesWith(folder, text, path)));
     if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
-    const content = await readFile(path).catch(() => Buffer.alloc(0));
-    if (content.includes(text)) found.push(path.slice(folder.length + 1));
+    const content = await readFile(join(folder, path)).catch(() => Buffer.alloc(0));
+    if (content.includes(text)) found.push(path);
   }
   return found;
 }

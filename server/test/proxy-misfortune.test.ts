@@ -252,6 +252,28 @@ test(
 );
 
 test(
+  "calls whose only replica has died wait for its successor, in their order",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t, { settings: { replicaConcurrency: 1 } });
+    bed.setReplicas(await closedPort());
+    const calls: Promise<Response>[] = [];
+    for (const body of ["1", "2", "3"]) {
+      calls.push(bed.call("/run", { method: "POST", body }));
+      await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === calls.length);
+    }
+    const got: string[] = [];
+    const successor = await httpReplica(t, (request, response) => {
+      request.on("data", (chunk: Buffer) => got.push(chunk.toString()));
+      request.pipe(response);
+    });
+    bed.setReplicas(successor);
+    for (const call of calls) assert.equal((await call).status, 200);
+    assert.deepEqual(got, ["1", "2", "3"]);
+    await untilFree(bed);
+  }),
+);
+
+test(
   "an app that does not answer in time is a 504, and its connection is closed",
   bothWays(async (t, openBed) => {
     const clock = new VirtualClock();

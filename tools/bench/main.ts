@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
-import { coldStartSection, proxySection, ratios, writeSection } from "./report.ts";
+import { coldStartSection, comparison, proxySection, writeSection } from "./report.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -21,7 +21,7 @@ const rounds = Number(values.rounds);
 async function proxy(): Promise<string> {
   const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections) };
   const result = await benchProxies(options, print);
-  for (const { name, peers } of result.scenarios) print(`${name}: slipway carries ${ratios(peers).join(", ")}`);
+  for (const { name, peers } of result.scenarios) print(`${name}: ${comparison(peers)}`);
   return proxySection(result, options);
 }
 

@@ -20,20 +20,28 @@ function thousands(number: number): string {
   return `${(number / 1000).toFixed(1)}k`;
 }
 
-/** Our share of another peer's median: throughput, and processor time for a call (theirs by ours). */
-export function ratios(peers: readonly PeerResult[]): string[] {
+/** Rounds of one peer that differ by more than this were disturbed by other work on the machine. */
+const spreadMax = 1.5;
+
+/** What we carry next to each other peer, in sentences: by processor time for a call, and by calls per second. */
+export function comparison(peers: readonly PeerResult[]): string {
   const ours = peers.find(({ name }) => name === "slipway");
-  if (ours === undefined) return [];
-  return peers
-    .filter((peer) => peer !== ours)
-    .map((peer) => {
-      const calls =
-        median(ours.rounds.map((round) => round.callsPerSecond)) /
-        median(peer.rounds.map((round) => round.callsPerSecond));
-      const cpu =
-        median(peer.rounds.map((round) => round.cpuUsPerCall)) / median(ours.rounds.map((round) => round.cpuUsPerCall));
-      return `${calls.toFixed(2)} × ${peer.name} (by processor time ${cpu.toFixed(2)} ×)`;
-    });
+  if (ours === undefined) return "";
+  const others = peers.filter((peer) => peer !== ours);
+  const cpu = (peer: PeerResult): number => median(peer.rounds.map((round) => round.cpuUsPerCall));
+  const calls = (peer: PeerResult): number => median(peer.rounds.map((round) => round.callsPerSecond));
+  const list = (share: (peer: PeerResult) => number): string =>
+    others.map((peer) => `${share(peer).toFixed(2)} × ${peer.name}`).join(", ");
+  const byCpu = `By processor time Slipway carries ${list((peer) => cpu(peer) / cpu(ours))}`;
+  const byCalls = `by calls per second ${list((peer) => calls(ours) / calls(peer))}`;
+  const widest = Math.max(...peers.map(spreadOf));
+  const doubt = ` Rounds of one proxy differ by up to ${widest.toFixed(1)} ×, as the machine had other work: trust the processor time.`;
+  return `${byCpu}; ${byCalls}.${widest > spreadMax ? doubt : ""}`;
+}
+
+function spreadOf({ rounds }: PeerResult): number {
+  const calls = rounds.map((round) => round.callsPerSecond);
+  return Math.max(...calls) / Math.min(...calls);
 }
 
 /** The section of the document, in Markdown. */
@@ -68,7 +76,7 @@ export function proxySection(
       ];
       lines.push(`| ${peer} | ${cells.join(" | ")} |`);
     }
-    lines.push("", `Slipway carries ${ratios(peers).join(", ")}.`, "");
+    lines.push("", comparison(peers), "");
   }
   for (const reason of result.skipped) lines.push(`Left out: ${reason}`, "");
   return lines.join("\n");

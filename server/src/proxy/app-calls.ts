@@ -39,6 +39,9 @@ export type AppCallsParts = PoolParts & {
   readonly random: () => number;
 };
 
+/** A dead replica is found out within about half a second; a live one that took no connection is not kept idle for long. */
+const unreachablePauseMs = 300;
+
 /** A full line empties as fast as calls end, which nobody knows. */
 const fullRetrySeconds = 1;
 const noReplicas: readonly ReadyReplica[] = [];
@@ -106,24 +109,42 @@ export class AppCalls {
     this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot);
     // When somebody waits, no other replica has room: the place is the next one's.
-    const isOnlyRoom = slot.isOpen && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
+    const isOnlyRoom =
+      slot.isOpen && !slot.isUnreachable && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
     if (this.#line.length > 0) this.#admitWaiting(isOnlyRoom ? slot : undefined);
   }
 
-  /** Moves a call, of which its replica has seen nothing, to another replica. False: none has room. */
-  move(call: AdmittedCall): boolean {
+  /**
+   * Takes back a call whose replica cannot be reached, and which that has seen nothing of: it goes to another replica with
+   * room, else to the head of the line. A replica that has died is known to be gone only some moments later; until then it
+   * is tried again from time to time, and gets no calls meanwhile.
+   */
+  move(call: AdmittedCall): void {
     const from = call.slot;
     assert(from !== null, "a call must hold a place to move");
-    const others = this.#open.filter((slot) => slot !== from);
-    const slot = others[choose(this.#algorithm, others, { next: 0 }, this.#parts.random)];
-    if (slot === undefined) return false;
-    slot.running++;
-    this.meter.running++;
-    call.slot = slot;
+    const { deadlines, limits, monotonicMs, nudge } = this.#parts;
+    const nowMs = monotonicMs();
+    deadlines.clear(call);
+    call.slot = null;
+    this.#suspend(from, nowMs);
     this.#giveBack(from);
-    call.begin(slot, this.#parts.monotonicMs());
-    this.#admitWaiting();
-    return true;
+    this.#line.joinFirst(call);
+    this.meter.waiting = this.#line.length;
+    deadlines.set(call, call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live)));
+    nudge(this.meter.appId);
+    this.refresh();
+  }
+
+  #suspend(slot: ReplicaSlot, nowMs: number): void {
+    this.#open = this.#open.filter((one) => one !== slot);
+    if (slot.isUnreachable) return;
+    slot.isUnreachable = true;
+    this.#parts.deadlines.set(slot, nowMs + unreachablePauseMs);
+  }
+
+  #tryAgain(): void {
+    this.#take(this.#seen);
+    this.refresh();
   }
 
   /** The replicas of the app, or what became of their starts, have changed. */
@@ -205,7 +226,7 @@ export class AppCalls {
     const before = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
     this.#seen = ready;
     const listed = ready.map((replica) => before.get(replica) ?? this.#newSlot(replica));
-    this.#open = listed.filter((slot) => slot.isOpen);
+    this.#open = listed.filter((slot) => slot.isOpen && !slot.isUnreachable);
     const kept = new Set(listed);
     for (const slot of this.#slots) {
       if (!kept.has(slot)) this.#unlist(slot);
@@ -213,7 +234,7 @@ export class AppCalls {
   }
 
   #newSlot(replica: ReadyReplica): ReplicaSlot {
-    const slot = new ReplicaSlot(replica, new ReplicaPool(replica.address, this.#parts));
+    const slot = new ReplicaSlot(replica, new ReplicaPool(replica.address, this.#parts), () => this.#tryAgain());
     this.#slots.add(slot);
     this.#parts.slots.set(replica.replicaId, slot);
     return slot;
@@ -229,6 +250,7 @@ export class AppCalls {
   #forget(slot: ReplicaSlot): void {
     if (slot.isListed) return;
     const { replicaId } = slot.replica;
+    this.#parts.deadlines.clear(slot);
     this.#slots.delete(slot);
     if (this.#parts.slots.get(replicaId) === slot) this.#parts.slots.delete(replicaId);
   }

@@ -214,7 +214,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   #again(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
-    if (loss.kind === "unreachable") return this.#app.move(this);
+    if (loss.kind === "unreachable") {
+      this.#app.move(this);
+      return true;
+    }
     const { method } = this.about.client;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
     if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;

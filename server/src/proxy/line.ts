@@ -29,6 +29,17 @@ export class Line<T extends InLine> {
     this.#length++;
   }
 
+  /** Puts `waiting`, which stands in no line, before all others: it had its turn already. */
+  joinFirst(waiting: T): void {
+    waiting.isInLine = true;
+    waiting.previousInLine = null;
+    waiting.nextInLine = this.#first;
+    if (this.#first === null) this.#last = waiting;
+    else this.#first.previousInLine = waiting;
+    this.#first = waiting;
+    this.#length++;
+  }
+
   /** Takes out the one that waits longest; null when nobody waits. */
   takeFirst(): T | null {
     const first = this.#first;
