@@ -46,6 +46,8 @@ export class LogFile {
   readonly #handle: FileHandle;
   readonly #hasFrames: boolean;
   #position: LogPosition;
+  /** As it was last written down. */
+  #kept: LogPosition;
   /** Up to where a piece was read that is not stored yet. */
   #frontier: number;
   #punchedTo = 0;
@@ -65,6 +67,7 @@ export class LogFile {
     this.#handle = handle;
     this.#hasFrames = options.hasFrames;
     this.#position = options.position;
+    this.#kept = options.position;
     this.#frontier = options.position.offset;
   }
 
@@ -114,8 +117,21 @@ export class LogFile {
 
   /** Gives back the room of what need not be read again. Only after `position` was written down: a hole reads as zeros. */
   giveBack(): void {
-    const { offset, gap } = this.#position;
-    if (this.#punching !== null) return;
+    this.#kept = this.#position;
+    // What is dropped while a hole is being punched is given back after it: nothing else may ever ask for that again.
+    this.#punching ??= this.#punchAll().finally(() => {
+      this.#punching = null;
+    });
+  }
+
+  async #punchAll(): Promise<void> {
+    for (let ranges = this.#unpunched(); ranges.length > 0; ranges = this.#unpunched()) {
+      await Promise.all(ranges.map(([from, to]) => this.#punchRange(from, to)));
+    }
+  }
+
+  #unpunched(): [number, number][] {
+    const { offset, gap } = this.#kept;
     const upTo = gap !== null && gap.from <= offset ? gap.to : offset;
     const ranges: [number, number][] = [];
     if (upTo - this.#punchedTo >= punchBytesMin) {
@@ -126,10 +142,7 @@ export class LogFile {
       ranges.push([Math.max(gap.from, this.#punchedGapTo), gap.to]);
       this.#punchedGapTo = gap.to;
     }
-    if (ranges.length === 0) return;
-    this.#punching = Promise.all(ranges.map(([from, to]) => this.#punchRange(from, to))).then(() => {
-      this.#punching = null;
-    });
+    return ranges;
   }
 
   /**
