@@ -10,11 +10,13 @@ export const importTable = {
   drivers: ["lib"],
   audit: ["lib", "store"],
   accounts: ["lib", "store", "audit"],
+  webhooks: ["contract", "lib", "store", "audit"],
   apps: ["contract", "lib", "store", "audit", "accounts"],
   deploy: ["contract", "lib", "store", "logs", "drivers", "audit", "apps"],
   scheduler: ["contract", "lib", "store", "logs", "drivers", "apps", "deploy"],
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
-  api: ["contract", "lib", "logs", "audit", "accounts", "apps", "deploy", "scheduler"],
+  runs: ["contract", "lib", "store", "drivers", "audit", "webhooks", "apps", "scheduler", "proxy"],
+  api: ["contract", "lib", "logs", "audit", "accounts", "webhooks", "apps", "deploy", "scheduler", "runs"],
 } as const satisfies Record<string, readonly string[]>;
 
 /** An area of the server, or the contract. */

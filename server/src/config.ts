@@ -24,6 +24,12 @@ export type Config = {
   readonly buildsAtOnce: number;
   readonly lineLength: number;
   readonly bodyLimitBytes: number;
+  readonly asyncBodyBytesMax: number;
+  readonly resultBytesMax: number;
+  readonly resultRetentionDays: number;
+  readonly runRetentionDays: number;
+  readonly runsAtOnce: number;
+  readonly webhooksAtOnce: number;
   readonly deploysPerMinute: number;
   readonly providers: readonly string[];
   readonly simulateCompute: boolean;
@@ -82,6 +88,12 @@ export function readConfig(environment: Environment): Config {
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
     lineLength: integer("SLIPWAY_LINE_LENGTH"),
     bodyLimitBytes: integer("SLIPWAY_BODY_LIMIT_MB") * 1_000_000,
+    asyncBodyBytesMax: integer("SLIPWAY_ASYNC_BODY_LIMIT_MB") * 1_048_576,
+    resultBytesMax: integer("SLIPWAY_RESULT_LIMIT_MB") * 1_048_576,
+    resultRetentionDays: integer("SLIPWAY_RESULT_RETENTION_DAYS"),
+    runRetentionDays: integer("SLIPWAY_RUN_RETENTION_DAYS"),
+    runsAtOnce: integer("SLIPWAY_RUNS_AT_ONCE"),
+    webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
     providers: parseList(text("SLIPWAY_PROVIDERS")),
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),

@@ -74,7 +74,8 @@ test("a build whose platform is killed during a command is begun again, and the 
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   const { row } = await buildInState(db, buildId, ["success"], 40_000);
   assert.equal(row.lease_epoch, 2);
-  assert.deepEqual(await readdir(join(folder, "sources")), ["known-hosts"]);
+  // The files are removed right after the build has ended for its owner.
+  await until("the sources are gone", async () => (await readdir(join(folder, "sources"))).join() === "known-hosts");
   assert.deepEqual((await readdir(join(folder, "builds"))).sort(), [buildId, "cache"].sort());
 });
 

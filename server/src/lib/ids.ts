@@ -18,6 +18,10 @@ export type ReplicaId = Branded<"ReplicaId">;
 export type RunId = Branded<"RunId">;
 /** A UUID. */
 export type TokenId = Branded<"TokenId">;
+/** A UUID; one delivery of one answer to one webhook, whatever number of attempts it takes. */
+export type DeliveryId = Branded<"DeliveryId">;
+/** A UUID; one URL that a project has deliveries sent to. */
+export type EndpointId = Branded<"EndpointId">;
 
 /** What a project id looks like. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
@@ -57,4 +61,14 @@ export function newRunId(): RunId {
 /** A new random id. */
 export function newTokenId(): TokenId {
   return randomUUID() as TokenId;
+}
+
+/** A new random id. */
+export function newDeliveryId(): DeliveryId {
+  return randomUUID() as DeliveryId;
+}
+
+/** A new random id. */
+export function newEndpointId(): EndpointId {
+  return randomUUID() as EndpointId;
 }

@@ -56,14 +56,16 @@ export class Leases<Name extends LeasedTable> {
 
   /**
    * Claims up to `limit` rows that fulfil `where` and that nobody holds, in `order`. Rows that another transaction
-   * has locked are passed over, never waited for.
+   * has locked are passed over, never waited for. `set` names further columns that change with the claim.
    */
   async claim(wanted: {
     where: RawBuilder<unknown>;
     order: RawBuilder<unknown>;
     limit: number;
+    set?: RawBuilder<unknown>;
   }): Promise<Lease<Name>[]> {
     const { db, table, holder, leaseMs } = this.#options;
+    const more = wanted.set === undefined ? sql`` : sql`, ${wanted.set}`;
     const { rows } = await sql<{ id: IdOf<Name>; epoch: number; taken: boolean }>`
       with free as (
         select id, lease_holder is not null as taken from ${sql.table(table)}
@@ -71,7 +73,7 @@ export class Leases<Name extends LeasedTable> {
          order by ${wanted.order} limit ${wanted.limit} for update skip locked
       )
       update ${sql.table(table)} as claimed
-         set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}
+         set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}${more}
         from free where claimed.id = free.id
       returning claimed.id as id, claimed.lease_epoch as epoch, free.taken as taken`.execute(db);
     return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
@@ -89,6 +91,19 @@ export class Leases<Name extends LeasedTable> {
     const result = await sql`
       update ${sql.table(table)} set lease_until = ${untilTime(leaseMs)} where ${this.held(lease)}`.execute(db);
     return result.numAffectedRows === 1n;
+  }
+
+  /** Extends many at once; returns those that are still this holder's. */
+  async renewAll(leases: readonly Lease<Name>[]): Promise<Set<IdOf<Name>>> {
+    const { db, table, holder, leaseMs } = this.#options;
+    const ids = leases.map((lease) => String(lease.id));
+    const epochs = leases.map((lease) => lease.epoch);
+    const { rows } = await sql<{ id: IdOf<Name> }>`
+      update ${sql.table(table)} as renewed set lease_until = ${untilTime(leaseMs)}
+        from unnest(${ids}::uuid[], ${epochs}::bigint[]) as held (id, epoch)
+       where renewed.id = held.id and renewed.lease_epoch = held.epoch and renewed.lease_holder = ${holder}
+      returning renewed.id as id`.execute(db);
+    return new Set(rows.map((row) => row.id));
   }
 
   /** Lets go, in `tx` when given; false when the lease was lost before. */

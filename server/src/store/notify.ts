@@ -17,6 +17,10 @@ export const channelTable = {
   build_logs: "a build's id",
   app_logs: "an app's id",
   replicas: "an app's id",
+  runs: "an app's id: it has runs that nobody holds",
+  run_cancels: "a run's id",
+  deliveries: "a webhook endpoint's id: it has deliveries that nobody holds",
+  webhook_secrets: "a project's id",
 } as const;
 
 export type Channel = keyof typeof channelTable;

@@ -101,6 +101,30 @@ create table builds (
 );
 CREATE INDEX builds_to_claim ON public.builds USING btree (created_at) WHERE (ended_at IS NULL);
 
+create table calls (
+  id uuid not null,
+  project_id text not null,
+  app_id text not null,
+  state text not null,
+  method text not null,
+  path text not null,
+  client_address text not null,
+  release_id uuid,
+  replica_id text,
+  status_code smallint,
+  is_websocket boolean not null,
+  webhook_endpoint text,
+  received_at timestamp with time zone not null,
+  ended_at timestamp with time zone not null,
+  line_ms real not null,
+  total_ms real not null,
+  constraint calls_pkey PRIMARY KEY (id),
+  constraint calls_state_check CHECK ((state = ANY (ARRAY['success'::text, 'failure'::text, 'cancelled'::text, 'timeout'::text])))
+);
+CREATE INDEX calls_by_app ON public.calls USING btree (app_id, received_at DESC, id DESC);
+CREATE INDEX calls_by_time ON public.calls USING brin (ended_at);
+CREATE INDEX calls_not_successful ON public.calls USING btree (app_id, state, received_at DESC, id DESC) WHERE (state <> 'success'::text);
+
 create table git_credentials (
   project_id text not null,
   host text not null,
@@ -195,6 +219,76 @@ create table replicas (
 );
 CREATE INDEX replicas_alive ON public.replicas USING btree (app_id) WHERE (stopped_at IS NULL);
 CREATE INDEX replicas_by_app ON public.replicas USING btree (app_id, created_at DESC);
+
+create table run_keys (
+  app_id text not null,
+  key text not null,
+  request_hash bytea not null,
+  run_id uuid not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint run_keys_pkey PRIMARY KEY (app_id, key)
+);
+CREATE INDEX run_keys_by_time ON public.run_keys USING brin (created_at);
+
+create table run_requests (
+  run_id uuid not null,
+  target text not null,
+  lines text not null,
+  body bytea not null,
+  constraint run_requests_pkey PRIMARY KEY (run_id),
+  constraint run_requests_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE
+);
+
+create table run_results (
+  run_id uuid not null,
+  status_code smallint not null,
+  content_type text,
+  body bytea,
+  body_bytes bigint not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint run_results_pkey PRIMARY KEY (run_id),
+  constraint run_results_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE
+);
+CREATE INDEX run_results_by_time ON public.run_results USING brin (created_at);
+
+create table runs (
+  id uuid not null,
+  project_id text not null,
+  app_id text not null,
+  state text not null,
+  method text not null,
+  path text not null,
+  client_address text not null,
+  release_id uuid,
+  replica_id text,
+  attempt smallint not null default 0,
+  retries_max smallint not null,
+  status_code smallint,
+  reason text,
+  webhook_endpoint text,
+  webhook_secret_sealed text,
+  accepted_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null default clock_timestamp(),
+  queued_at timestamp with time zone,
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  cancel_requested_at timestamp with time zone,
+  redriven_as uuid,
+  lease_holder text,
+  lease_epoch bigint not null default 0,
+  lease_until timestamp with time zone,
+  constraint runs_pkey PRIMARY KEY (id),
+  constraint runs_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['pending'::text, 'queued'::text, 'running'::text])))),
+  constraint runs_check1 CHECK (((lease_holder IS NOT NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text])))),
+  constraint runs_retries_max_check CHECK (((retries_max >= 0) AND (retries_max <= 10))),
+  constraint runs_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'queued'::text, 'running'::text, 'success'::text, 'failure'::text, 'cancelled'::text, 'timeout'::text])))
+);
+CREATE INDEX runs_by_app ON public.runs USING btree (app_id, accepted_at DESC, id DESC);
+CREATE INDEX runs_by_end ON public.runs USING brin (ended_at);
+CREATE INDEX runs_due ON public.runs USING btree (app_id, due_at, id) WHERE (state = 'pending'::text);
+CREATE INDEX runs_held ON public.runs USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX runs_live ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (ended_at IS NULL);
+CREATE INDEX runs_not_successful ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (state = ANY (ARRAY['failure'::text, 'cancelled'::text, 'timeout'::text]));
 
 create table secrets (
   project_id text not null,

@@ -82,6 +82,25 @@ export type BuildsTable = {
   lease_until: Date | null;
 };
 
+export type CallsTable = {
+  id: RunId;
+  project_id: ProjectId;
+  app_id: AppId;
+  state: "success" | "failure" | "cancelled" | "timeout";
+  method: string;
+  path: string;
+  client_address: string;
+  release_id: ReleaseId | null;
+  replica_id: ReplicaId | null;
+  status_code: number | null;
+  is_websocket: boolean;
+  webhook_endpoint: string | null;
+  received_at: Date;
+  ended_at: Date;
+  line_ms: number;
+  total_ms: number;
+};
+
 export type GitCredentialsTable = {
   project_id: ProjectId;
   host: string;
@@ -149,6 +168,58 @@ export type ReplicasTable = {
   stopped_at: Date | null;
 };
 
+export type RunKeysTable = {
+  app_id: AppId;
+  key: string;
+  request_hash: Buffer;
+  run_id: RunId;
+  created_at: Generated<Date>;
+};
+
+export type RunRequestsTable = {
+  run_id: RunId;
+  target: string;
+  lines: string;
+  body: Buffer;
+};
+
+export type RunResultsTable = {
+  run_id: RunId;
+  status_code: number;
+  content_type: string | null;
+  body: Buffer | null;
+  body_bytes: number;
+  created_at: Generated<Date>;
+};
+
+export type RunsTable = {
+  id: RunId;
+  project_id: ProjectId;
+  app_id: AppId;
+  state: "pending" | "queued" | "running" | "success" | "failure" | "cancelled" | "timeout";
+  method: string;
+  path: string;
+  client_address: string;
+  release_id: ReleaseId | null;
+  replica_id: ReplicaId | null;
+  attempt: Generated<number>;
+  retries_max: number;
+  status_code: number | null;
+  reason: string | null;
+  webhook_endpoint: string | null;
+  webhook_secret_sealed: string | null;
+  accepted_at: Generated<Date>;
+  due_at: Generated<Date>;
+  queued_at: Date | null;
+  started_at: Date | null;
+  ended_at: Date | null;
+  cancel_requested_at: Date | null;
+  redriven_as: RunId | null;
+  lease_holder: string | null;
+  lease_epoch: Generated<number>;
+  lease_until: Date | null;
+};
+
 export type SecretsTable = {
   project_id: ProjectId;
   app_id: AppId | null;
@@ -183,12 +254,17 @@ export type Tables = {
   audit_log: AuditLogTable;
   build_logs: BuildLogsTable;
   builds: BuildsTable;
+  calls: CallsTable;
   git_credentials: GitCredentialsTable;
   members: MembersTable;
   people: PeopleTable;
   projects: ProjectsTable;
   releases: ReleasesTable;
   replicas: ReplicasTable;
+  run_keys: RunKeysTable;
+  run_requests: RunRequestsTable;
+  run_results: RunResultsTable;
+  runs: RunsTable;
   secrets: SecretsTable;
   signing_keys: SigningKeysTable;
   tokens: TokensTable;
