@@ -289,6 +289,14 @@ export const appFields = {
     default: 900,
     about: "The most seconds that a call may take, and that running calls are given when a replica stops.",
   },
+  retries: {
+    kind: "integer",
+    toml: "scaling.retries",
+    least: 0,
+    most: 10,
+    default: 0,
+    about: "How often an async run is tried again after a failure that may pass.",
+  },
   rollOutDurationSeconds: {
     kind: "number",
     toml: "scaling.roll_out_duration_seconds",

@@ -85,6 +85,8 @@ export type AppSettings = {
   readonly cooldownPeriodSeconds: number;
   readonly replicaConcurrency: number;
   readonly responseGracePeriodSeconds: number;
+  /** Of async runs, after the first attempt. Absent in releases from before there were any. */
+  readonly retries?: number;
   readonly scalingMetric: ScalingMetric;
   readonly scalingTarget: number;
   readonly scalingBuffer: number;

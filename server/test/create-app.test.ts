@@ -86,6 +86,7 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
     region: "us-east-1",
     replicaConcurrency: 7,
     responseGracePeriodSeconds: 60,
+    retries: 3,
     rollOutDurationSeconds: 30,
     runtime: "custom",
     scalingBuffer: 1,

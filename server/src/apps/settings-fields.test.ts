@@ -186,6 +186,7 @@ const cases: Record<FieldName, Case> = {
   region: { fine: ["global", "us-east-1"], bad: ["", "us east", "-x", "a/b", 1, "x".repeat(64)], byDefault: null },
   replicaConcurrency: { fine: [1, 100, 100_000], bad: [0, -1, 1.5, "1", Infinity, 1e300], byDefault: 100 },
   responseGracePeriodSeconds: number(16, 43200, 900),
+  retries: integer(0, 10, 0),
   rollOutDurationSeconds: number(0, 21600, 0),
   runtime: choice(["cortex", "custom"], "cortex", { with: { healthcheckEndpoint: "" } }),
   scalingBuffer: { fine: [0, 1, 5000], bad: [-1, 0.5, "1", Infinity], byDefault: 0 },
@@ -201,7 +202,15 @@ const cases: Record<FieldName, Case> = {
   useUv: flag(false),
 };
 
+/** Fields of this platform's own; all others are those of the published interface. */
+const ownFields: readonly FieldName[] = ["retries"];
+
 describe("a field of a create request", () => {
+  test("is one of the 40 of the published interface, or one that is known to be an addition", () => {
+    assert.equal(fieldNames.filter((name) => !ownFields.includes(name)).length, 40);
+    assert.ok(ownFields.every((name) => fieldNames.includes(name)));
+  });
+
   for (const name of fieldNames) {
     const { fine, bad, byDefault, with: others } = cases[name];
     test(`${name} accepts ${fine.length} good values, refuses ${bad.length} bad ones naming them, and has its default`, () => {

@@ -81,6 +81,7 @@ describe("where a setting comes from", () => {
       cooldown = 12
       replica_concurrency = 6
       response_grace_period = 100
+      retries = 4
       scaling_metric = "requests_per_second"
       scaling_target = 250
       scaling_buffer = 2

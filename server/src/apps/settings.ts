@@ -144,6 +144,7 @@ function assemble(pick: Pick, tomls: readonly TomlSettings[]): AppSettings {
       "responseGracePeriodSeconds",
       appFields.responseGracePeriodSeconds.default,
     ),
+    retries: pick.valueOr("retries", appFields.retries.default),
     scalingMetric: pick.valueOr("scalingMetric", appFields.scalingMetric.default),
     scalingTarget: pick.valueOr("scalingTarget", appFields.scalingTarget.default),
     scalingBuffer: pick.valueOr("scalingBuffer", appFields.scalingBuffer.default),

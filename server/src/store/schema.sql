@@ -274,6 +274,7 @@ create table runs (
   ended_at timestamp with time zone,
   cancel_requested_at timestamp with time zone,
   redriven_as uuid,
+  request_deleted_at timestamp with time zone,
   lease_holder text,
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
@@ -285,6 +286,8 @@ create table runs (
 );
 CREATE INDEX runs_by_app ON public.runs USING btree (app_id, accepted_at DESC, id DESC);
 CREATE INDEX runs_by_end ON public.runs USING brin (ended_at);
+CREATE INDEX runs_dead ON public.runs USING btree (app_id, accepted_at DESC, id DESC) WHERE ((state = ANY (ARRAY['failure'::text, 'timeout'::text])) AND (redriven_as IS NULL) AND (request_deleted_at IS NULL));
+CREATE INDEX runs_dead_by_end ON public.runs USING btree (ended_at) WHERE ((state = ANY (ARRAY['failure'::text, 'timeout'::text])) AND (redriven_as IS NULL) AND (request_deleted_at IS NULL));
 CREATE INDEX runs_due ON public.runs USING btree (app_id, due_at, id) WHERE (state = 'pending'::text);
 CREATE INDEX runs_held ON public.runs USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX runs_live ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (ended_at IS NULL);

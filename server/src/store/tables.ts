@@ -215,6 +215,7 @@ export type RunsTable = {
   ended_at: Date | null;
   cancel_requested_at: Date | null;
   redriven_as: RunId | null;
+  request_deleted_at: Date | null;
   lease_holder: string | null;
   lease_epoch: Generated<number>;
   lease_until: Date | null;

@@ -32,6 +32,8 @@ create table runs (
   cancel_requested_at timestamptz,
   -- Another run was made from this one, which may be done once.
   redriven_as uuid,
+  -- When the kept request of a failed run was deleted, so that it cannot be redriven any more.
+  request_deleted_at timestamptz,
   lease_holder text,
   lease_epoch bigint not null default 0,
   lease_until timestamptz,
@@ -44,6 +46,11 @@ create index runs_due on runs (app_id, due_at, id) where state = 'pending';
 create index runs_held on runs (lease_until) where lease_until is not null;
 create index runs_not_successful on runs (app_id, state, accepted_at desc, id desc)
   where state in ('failure', 'cancelled', 'timeout');
+-- Dead runs: they failed, their request is kept, and they were not redriven.
+create index runs_dead on runs (app_id, accepted_at desc, id desc)
+  where state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null;
+create index runs_dead_by_end on runs (ended_at)
+  where state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null;
 create index runs_by_end on runs using brin (ended_at);
 
 -- Deleted when the run has succeeded or was cancelled; kept with failed ones, so that they can be run again.
