@@ -24,6 +24,13 @@ export const actionTable = {
   "git_credentials.update": "A git credential was set.",
   "git_credentials.delete": "A git credential was removed.",
   "replica.stop": "A replica was stopped by hand.",
+  "webhook_secrets.create":
+    "A secret that signs a project's webhooks was made; the one before stays valid for a while.",
+  "webhook_secrets.delete": "A secret that signs a project's webhooks was deleted.",
+  "webhook_deliveries.replay": "Deliveries to webhooks were sent again.",
+  "webhook_endpoints.pause": "Deliveries to a webhook were held back, by hand or because it failed for days.",
+  "webhook_endpoints.resume": "Deliveries to a paused webhook went on.",
+  "webhook_schedule.update": "A project chose when failed deliveries are tried again.",
   "audit_log.read": "The audit log was read.",
 } as const;
 

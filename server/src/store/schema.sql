@@ -330,3 +330,88 @@ create table tokens (
   constraint tokens_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
 );
 CREATE INDEX tokens_by_project ON public.tokens USING btree (project_id, created_at DESC);
+
+create table webhook_attempts (
+  delivery_id uuid not null,
+  number integer not null,
+  started_at timestamp with time zone not null,
+  duration_ms real not null,
+  status_code smallint,
+  reason text,
+  answer bytea,
+  constraint webhook_attempts_pkey PRIMARY KEY (delivery_id, number),
+  constraint webhook_attempts_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES webhook_deliveries(id) ON DELETE CASCADE
+);
+
+create table webhook_deliveries (
+  id uuid not null,
+  number bigint not null generated always as identity,
+  project_id text not null,
+  app_id text not null,
+  run_id uuid not null,
+  endpoint_id uuid not null,
+  url text not null,
+  secret_sealed text,
+  status_code smallint not null,
+  content_type text,
+  body bytea,
+  body_bytes bigint not null,
+  state text not null default 'pending'::text,
+  reason text,
+  attempts integer not null default 0,
+  schedule_attempts integer not null default 0,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null default clock_timestamp(),
+  ended_at timestamp with time zone,
+  lease_holder text,
+  lease_epoch bigint not null default 0,
+  lease_until timestamp with time zone,
+  constraint webhook_deliveries_pkey PRIMARY KEY (id),
+  constraint webhook_deliveries_check CHECK (((ended_at IS NULL) = (state = 'pending'::text))),
+  constraint webhook_deliveries_check1 CHECK (((lease_holder IS NULL) OR (state = 'pending'::text))),
+  constraint webhook_deliveries_check2 CHECK (((lease_holder IS NULL) = (lease_until IS NULL))),
+  constraint webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+);
+CREATE INDEX webhook_deliveries_by_endpoint ON public.webhook_deliveries USING btree (endpoint_id, number);
+CREATE INDEX webhook_deliveries_by_project ON public.webhook_deliveries USING btree (project_id, number);
+CREATE INDEX webhook_deliveries_by_run ON public.webhook_deliveries USING btree (run_id);
+CREATE INDEX webhook_deliveries_by_time ON public.webhook_deliveries USING brin (created_at);
+CREATE INDEX webhook_deliveries_held ON public.webhook_deliveries USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX webhook_deliveries_not_delivered ON public.webhook_deliveries USING btree (project_id, state, number) WHERE (state <> 'delivered'::text);
+CREATE INDEX webhook_deliveries_sealed ON public.webhook_deliveries USING btree (split_part(secret_sealed, '.'::text, 2)) WHERE (secret_sealed IS NOT NULL);
+CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (endpoint_id, due_at, id) WHERE ((state = 'pending'::text) AND (lease_holder IS NULL));
+
+create table webhook_endpoints (
+  id uuid not null,
+  project_id text not null,
+  url text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  last_success_at timestamp with time zone,
+  last_failure_at timestamp with time zone,
+  last_failure text,
+  failing_since timestamp with time zone,
+  paused_at timestamp with time zone,
+  constraint webhook_endpoints_pkey PRIMARY KEY (id)
+);
+CREATE INDEX webhook_endpoints_by_project ON public.webhook_endpoints USING btree (project_id, created_at DESC, id DESC);
+CREATE INDEX webhook_endpoints_failing ON public.webhook_endpoints USING btree (failing_since) WHERE ((failing_since IS NOT NULL) AND (paused_at IS NULL));
+
+create table webhook_schedules (
+  project_id text not null,
+  schedule text not null,
+  constraint webhook_schedules_pkey PRIMARY KEY (project_id),
+  constraint webhook_schedules_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint webhook_schedules_schedule_check CHECK ((schedule = ANY (ARRAY['standard'::text, 'short'::text])))
+);
+
+create table webhook_secrets (
+  id uuid not null,
+  project_id text not null,
+  secret_sealed text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone,
+  constraint webhook_secrets_pkey PRIMARY KEY (id),
+  constraint webhook_secrets_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+CREATE INDEX webhook_secrets_by_project ON public.webhook_secrets USING btree (project_id, created_at DESC);
+CREATE UNIQUE INDEX webhook_secrets_newest ON public.webhook_secrets USING btree (project_id) WHERE (expires_at IS NULL);

@@ -1,0 +1,64 @@
+// The header fields of an attempt: Standard Webhooks with every valid secret of the project, the platform's own signature
+// when the caller sent a secret, and what the answer was. Pure.
+import { createHmac } from "node:crypto";
+import type { Delivery } from "./delivery.ts";
+
+/** A project's secret as receivers have it begins so; what follows is the key in base64. */
+export const secretPrefix = "whsec_";
+
+/** What an attempt is signed with. */
+export type Signing = {
+  /** Decoded; none: the project has no secret. */
+  readonly keys: readonly Buffer[];
+  /** When the attempt is made. */
+  readonly nowMs: number;
+};
+
+/** All that a receiver gets beside the body. */
+export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<string, string> {
+  const seconds = Math.floor(nowMs / 1000);
+  const headers: Record<string, string> = {
+    "Content-Type": usableContentType(delivery.contentType),
+    "X-Request-Id": delivery.runId,
+    "Slipway-Status-Code": String(delivery.statusCode),
+    "webhook-id": delivery.id,
+    "webhook-timestamp": String(seconds),
+  };
+  if (keys.length > 0) headers["webhook-signature"] = standardSignature(keys, delivery, seconds);
+  if (delivery.secret !== null) {
+    headers["X-Cerebrium-Webhook-Timestamp"] = String(seconds);
+    headers["X-Cerebrium-Webhook-Signature"] = callerSignature(delivery.secret.reveal(), delivery, seconds);
+  }
+  return headers;
+}
+
+/** `v1,<base64>` for each key, separated by spaces. */
+export function standardSignature(
+  keys: readonly Buffer[],
+  message: { readonly id: string; readonly body: Buffer },
+  seconds: number,
+): string {
+  const sign = (key: Buffer): string =>
+    `v1,${createHmac("sha256", key).update(`${message.id}.${seconds}.`).update(message.body).digest("base64")}`;
+  return keys.map(sign).join(" ");
+}
+
+/** `v1,<hex>` with the caller's secret as the key. */
+export function callerSignature(
+  secret: string,
+  message: { readonly runId: string; readonly body: Buffer },
+  seconds: number,
+): string {
+  const hmac = createHmac("sha256", bytesOfField(secret));
+  return `v1,${hmac.update(`${message.runId}.${seconds}.`).update(message.body).digest("hex")}`;
+}
+
+/** A header's value comes as one character for each byte; the key is the bytes that the caller sent. */
+function bytesOfField(value: string): Buffer {
+  return Buffer.from(value, /^[\0-\xff]*$/.test(value) ? "latin1" : "utf8");
+}
+
+/** What an app calls its answer is passed on, unless it cannot stand in a header. */
+function usableContentType(contentType: string | null): string {
+  return contentType !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(contentType) ? contentType : "application/json";
+}
