@@ -149,6 +149,68 @@ export const containerList = z.array(
   }),
 );
 
+const runStatus = z.enum(["pending", "queued", "running", "success", "failure", "cancelled", "timeout"]);
+
+/**
+ * A call seen by its id: an async run, or a plain call that has ended. Up to `totalResponseTimeMs` as existing clients read
+ * it; the rest is ours. Durations of a run that has not ended are those so far.
+ */
+export const run = z.strictObject({
+  async: z.boolean(),
+  completedAt: time.nullable(),
+  containerId: z.string().nullable(),
+  containerStartedAt: time.nullable(),
+  createdAt: time,
+  functionName: z.string(),
+  id: z.uuid(),
+  ip: z.string(),
+  method: z.string(),
+  modelId: z.string(),
+  projectId: z.string(),
+  queueProxyReceivedAt: time,
+  queueProxyWaitStartedAt: time.nullable(),
+  queueProxyWaitEndedAt: time.nullable(),
+  queueTimeMs: z.number().min(0),
+  region: z.string().nullable(),
+  responseTimeMs: z.number().min(0),
+  runtimeMs: z.number().min(0),
+  status: runStatus,
+  statusCode: z.int().nullable(),
+  updatedAt: time,
+  webhookEndpoint: z.string().nullable(),
+  websocket: z.boolean(),
+  activatorQueueTimeMs: z.int().min(0),
+  containerQueueTimeMs: z.int().min(0),
+  totalQueueTimeMs: z.int().min(0),
+  executionTimeMs: z.int().min(0),
+  totalResponseTimeMs: z.int().min(0),
+  /** How often it was begun. */
+  attempts: z.int().min(0),
+  /** Why it ended as it did, why its latest attempt failed, or what it waits for. */
+  reason: z.string().nullable(),
+  acceptedAt: time,
+  queuedAt: time.nullable(),
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
+  cancelRequestedAt: time.nullable(),
+  /** The run that was made from this one. */
+  redrivenAs: z.uuid().nullable(),
+});
+
+export const runPage = z.strictObject({ items: z.array(run), nextToken: z.string().optional() });
+
+export const oneRun = z.strictObject({ item: run });
+
+export const redrivenRun = z.strictObject({ runId: z.uuid() });
+
+/** `hasMore`: time or limit were up before all were dealt with; ask again. */
+export const redrivenRuns = z.strictObject({ redriven: z.int().min(0), hasMore: z.boolean() });
+
+export const purgedRuns = z.strictObject({ purged: z.int().min(0), hasMore: z.boolean() });
+
+/** What an app answered, byte by byte. */
+export const bytes = z.string();
+
 /** Name → value. */
 export const secretMap = z.record(z.string(), z.string());
 

@@ -4,7 +4,8 @@ import { faultAnswer } from "./answers.ts";
 import { appFields } from "./app-fields.ts";
 import { allowedText, fieldSchema, type Field } from "./field.ts";
 import { fieldsWithoutEffect } from "./fields-without-effect.ts";
-import { routeIds, routes, type BodyShape, type Route } from "./routes.ts";
+import type { BodyShape, Route } from "./route.ts";
+import { routeIds, routes } from "./routes.ts";
 
 type Json = { [name: string]: unknown };
 
@@ -21,7 +22,7 @@ export function openApiDocument(serverUrl = "/"): Json {
       title: "Slipway management API",
       version: "1.0.0",
       description:
-        "Apps, builds, logs, secrets and credentials of projects. Every refusal is a JSON object with a message.",
+        "Apps, builds, logs, runs, secrets and credentials of projects. Every refusal is a JSON object with a message.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: serverUrl }],
@@ -35,7 +36,11 @@ export function openApiDocument(serverUrl = "/"): Json {
 
 function operation(id: string, route: Route): Json {
   const fault = { "application/json": { schema: { $ref: "#/components/schemas/Fault" } } };
-  const answer = { description: route.about, content: { "application/json": { schema: jsonSchema(route.answer) } } };
+  const content =
+    route.isBytes === true
+      ? { "*/*": { schema: { type: "string", format: "binary" } } }
+      : { "application/json": { schema: jsonSchema(route.answer) } };
+  const answer = { description: route.about, content };
   return {
     operationId: id,
     summary: route.about.split(/(?<=\.)\s/)[0],

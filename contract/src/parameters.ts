@@ -1,14 +1,14 @@
 // Parameters of queries and bodies of the management API other than those of create-app, as rows like its table of fields.
 import type { Field } from "./field.ts";
 
-const pageSize = (most: number, byDefault: number) =>
+const pageSize = (most: number, byDefault: number, things = "lines") =>
   ({
     kind: "integer",
     toml: null,
     least: 1,
     most,
     default: byDefault,
-    about: "The most lines of an answer.",
+    about: `The most ${things} of an answer.`,
   }) as const satisfies Field;
 
 const nextToken = {
@@ -85,6 +85,58 @@ export const appLogQuery = {
   },
   pageSize: pageSize(1000, 100),
   nextToken: { ...nextToken, form: /^[A-Za-z0-9_-]{1,64}$/ },
+} as const satisfies Record<string, Field>;
+
+const runToken = {
+  ...nextToken,
+  form: /^[a-z0-9-]{1,50}[\w-]{0,30}$/,
+  allowed: "the nextToken of an earlier answer",
+  about: "Goes on after an earlier answer: its nextToken.",
+} as const satisfies Field;
+
+const deadStatus = {
+  kind: "choice",
+  toml: null,
+  choices: ["failure", "timeout"],
+  default: null,
+  defaultAbout: "both",
+  about: "Only runs that ended so.",
+} as const satisfies Field;
+
+/** `…/apps/{a}/runs`. */
+export const runQuery = {
+  asyncOnly: { kind: "boolean", toml: null, default: false, about: "True: only async runs, no plain calls." },
+  status: {
+    kind: "choice",
+    toml: null,
+    choices: ["pending", "queued", "running", "success", "failure", "cancelled", "timeout"],
+    default: null,
+    defaultAbout: "all",
+    about: "Only runs of this status.",
+  },
+  pageSize: pageSize(200, 50, "runs"),
+  nextToken: runToken,
+} as const satisfies Record<string, Field>;
+
+/** `GET …/apps/{a}/dead-runs`. */
+export const deadRunQuery = {
+  status: deadStatus,
+  pageSize: pageSize(200, 50, "runs"),
+  nextToken: runToken,
+} as const satisfies Record<string, Field>;
+
+/** Which dead runs of an app are redriven or purged. */
+export const deadRunChoice = {
+  status: deadStatus,
+  limit: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 1_000_000,
+    default: null,
+    defaultAbout: "all",
+    about: "The most runs, the oldest first.",
+  },
 } as const satisfies Record<string, Field>;
 
 /** The body of `PUT …/git-credentials/{host}`. */

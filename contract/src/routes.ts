@@ -1,55 +1,12 @@
 // All routes of the management API: method, path, who may use it, what the audit log calls it, and the shapes. The
 // server registers exactly these; OpenAPI is made from them.
-import type { z } from "zod";
 import * as answers from "./answers.ts";
 import { appFields } from "./app-fields.ts";
-import type { Field } from "./field.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
+import { paths, type Route } from "./route.ts";
+import { runRoutes } from "./run-routes.ts";
 
-/** What a JSON body holds: an object of known fields, or a map of names to texts. */
-export type BodyShape =
-  | { readonly kind: "fields"; readonly fields: Readonly<Record<string, Field>>; readonly required: readonly string[] }
-  | { readonly kind: "map"; readonly name: RegExp; readonly value: Field };
-
-export type Route = {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** With `{names}` in braces. */
-  readonly path: string;
-  readonly about: string;
-  /** `public`: without a token; `any`: with any valid one; else the permission that the caller needs in the project. */
-  readonly access: "public" | "any" | Permission;
-  /** What the audit log calls it; null for reads that are not recorded. */
-  readonly audit: AuditAction | null;
-  readonly query?: Readonly<Record<string, Field>>;
-  readonly body?: BodyShape;
-  readonly status: 200 | 201;
-  readonly answer: z.ZodType;
-};
-
-/** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */
-export type Permission =
-  | "apps.read"
-  | "apps.create"
-  | "builds.create"
-  | "builds.cancel"
-  | "logs.read"
-  | "secrets.read"
-  | "secrets.write"
-  | "credentials.read"
-  | "credentials.write";
-
-export type AuditAction =
-  | "app.create"
-  | "build.cancel"
-  | "build.rebuild"
-  | "secrets.read"
-  | "secrets.update"
-  | "git_credentials.read"
-  | "git_credentials.update"
-  | "git_credentials.delete";
-
-const project = "/v2/projects/{project_id}";
-const app = `${project}/apps/{app_id}`;
+const { project, app } = paths;
 const buildPath = `${app}/builds/{build_id}`;
 const credentialPath = `${project}/git-credentials/{host}`;
 
@@ -160,6 +117,7 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  ...runRoutes,
   getProjectSecrets: {
     method: "GET",
     path: `${project}/secrets`,

@@ -31,6 +31,7 @@ import { BuildLogs } from "#logs/build-log.ts";
 import { retentionLoop } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
+import { RunDesk } from "#runs/run-desk.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
@@ -103,7 +104,19 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   lifecycle.onClose("scheduler", () => scheduler.stop());
 
   const reached: Reached = { urls: null, isServing: false };
-  await openListener(config, { useCases: cases, tokens, keys, ...logs, log, scheduler, proxy, lifecycle, reached });
+  const runs = openRunDesk(config, { db, log });
+  await openListener(config, {
+    useCases: cases,
+    runs,
+    tokens,
+    keys,
+    ...logs,
+    log,
+    scheduler,
+    proxy,
+    lifecycle,
+    reached,
+  });
   const { baseUrl } = must(reached.urls, "the platform listens");
   await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
 
@@ -206,6 +219,12 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
   return { db, notifications, sealer, instanceId: lock.instanceId };
+}
+
+/** What the API does with async runs and calls. */
+function openRunDesk(config: Config, { db, log }: { readonly db: Db; readonly log: Log }): RunDesk {
+  const { resultRetentionDays, resultBytesMax } = config;
+  return new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told: () => undefined });
 }
 
 type LogParts = Pick<Store, "db" | "notifications"> & { readonly log: Log; readonly lifecycle: Lifecycle };

@@ -7,6 +7,7 @@ import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
+import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { faultTable } from "#lib/fault.ts";
 import type { Json } from "./support/management-api.ts";
@@ -44,10 +45,11 @@ test("docs/app-settings.md is what the table of fields says", async () => {
 test("the OpenAPI document has every route, every field with its sentence, and resolves its references", () => {
   const document: Json = openApiDocument();
   for (const id of routeIds) {
-    const route = routes[id];
+    const route: Route = routes[id];
     const operation = document.paths[route.path][route.method.toLowerCase()];
     assert.equal(operation.operationId, id);
-    assert.ok(operation.responses[route.status].content["application/json"].schema);
+    const type = route.isBytes === true ? "*/*" : "application/json";
+    assert.ok(operation.responses[route.status].content[type].schema);
     const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const described = operation.parameters.filter((one: Json) => one.in === "path").map((one: Json) => one.name);
     assert.deepEqual(described, named);
@@ -67,7 +69,7 @@ describe("the table of fields without effect", () => {
   const areas = ["deploy", "scheduler", "proxy", "runs", "drivers"];
   /** Files that only describe, store, compare or hand on what was asked for. */
   const handingOn =
-    /^(?:scheduler\/replica-(?:rows|store|spec)|drivers\/(?:driver|builder|fake|conformance)|deploy\/(?:capability-check|build-plan|build-settings|receive))\.ts$/;
+    /^(?:runs\/run-list-store|scheduler\/replica-(?:rows|store|spec)|drivers\/(?:driver|builder|fake|conformance)|deploy\/(?:capability-check|build-plan|build-settings|receive))\.ts$/;
   /** What a field is called where it is acted on, if not by its own name. */
   const otherNames: Readonly<Record<string, string>> = { cpu: "cpuCores", memory: "memoryGb" };
   /** Fields that do their work outside these areas. */

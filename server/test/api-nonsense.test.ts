@@ -7,7 +7,8 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import * as answers from "@slipway/contract/answers.ts";
 import { fieldNames } from "@slipway/contract/app-fields.ts";
-import { routeIds, routes, type Route } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
+import { routeIds, routes } from "@slipway/contract/routes.ts";
 import type { AppId, BuildId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
@@ -27,6 +28,7 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
+    .replace("{run_id}", "00000000-0000-4000-8000-000000000000")
     .replace("{host}", "github.com");
 }
 

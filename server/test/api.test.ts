@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
-import { routeIds, routes, type Route } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
+import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { permissionTable } from "#accounts/permissions.ts";
 import { actionTable } from "#audit/actions.ts";
-import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
+import type { AppId, BuildId, ReplicaId, RunId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
+import { insertRun } from "./support/run-rows.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 
 type Created = { readonly appId: AppId; readonly buildId: BuildId };
@@ -20,11 +22,12 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 }
 
 /** A path of the table with its names filled in. */
-function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
+function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly runId?: RunId | undefined }): string {
   return route.path
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
+    .replace("{run_id}", created.runId ?? "")
     .replace("{host}", "github.com");
 }
 
@@ -58,6 +61,16 @@ describe("the table of routes", () => {
       setAppSecrets: { KEY: "value" },
       setCredential: { kind: "token", secret: "x" },
     };
+    const place = { db: api.db, projectId: api.projectId, appId: created.appId };
+    const runIds: Readonly<Record<string, RunId>> = {
+      getRun: await insertRun(place, { state: "running" }),
+      getRunResult: await insertRun(place, {
+        state: "success",
+        result: { body: Buffer.from("text"), contentType: "text/plain" },
+      }),
+      cancelRun: await insertRun(place),
+      redriveRun: await insertRun(place, { state: "failure" }),
+    };
     // Reading comes before what it reads is cancelled or removed.
     const order = [
       "setCredential",
@@ -67,7 +80,7 @@ describe("the table of routes", () => {
     const inference = await api.issue({ kind: "inference" });
     for (const id of order) {
       const route: Route = routes[id];
-      const path = pathOf(route, api, created);
+      const path = pathOf(route, api, { ...created, runId: runIds[id] });
       const body = bodies[id];
       if (route.access !== "public") {
         const nobody = await api.call(route.method, path, { token: null, body });

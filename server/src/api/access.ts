@@ -1,6 +1,6 @@
 // Who is calling, and whether they may: the bearer token, the project of the path, the permission of the route.
 import type { FastifyRequest } from "fastify";
-import type { Route } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";

@@ -1,11 +1,11 @@
 // One call of the management API, as the functions that answer it see it: checked ids, the caller, parsed parameters.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Route } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { appIdOf, appNameForm, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { appIdOf, appNameForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
 
 export type Call = {
   readonly request: FastifyRequest;
@@ -23,7 +23,7 @@ export type Call = {
 /** Answers one route: what it returns is sent as JSON; undefined: it has taken the connection over. */
 export type Handler = (call: Call) => Promise<object | undefined>;
 
-const buildIdForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The project of the path. That it is there and the caller's was checked before. */
 export function projectOf(call: Call): ProjectId {
@@ -42,8 +42,15 @@ export function appOf(call: Call): AppId {
 /** The build of the path. Throws `Fault("not_found")` for what cannot be one. */
 export function buildOf(call: Call): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   const given = must(pathPart(call.request, "build_id"), "the route names a build");
-  if (!buildIdForm.test(given)) throw new Fault("not_found", "The app has no build of that id.");
+  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build of that id.");
   return { projectId: projectOf(call), appId: appOf(call), buildId: given as BuildId };
+}
+
+/** The run of the path. Throws `Fault("not_found")` for what cannot be one. */
+export function runOf(call: Call): { projectId: ProjectId; appId: AppId; runId: RunId } {
+  const given = must(pathPart(call.request, "run_id"), "the route names a run");
+  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run of that id.");
+  return { projectId: projectOf(call), appId: appOf(call), runId: given as RunId };
 }
 
 /** A part of the path by its name in the route, decoded. */

@@ -18,7 +18,7 @@ type Parts = Omit<StreamParts, "buildLogs"> & {
 };
 
 /** A search may look through millions of lines; it must leave most connections to the database to everything else. */
-const searches = { most: 4, mostOfKey: 2, waitingMost: 30 };
+const searches = { most: 4, mostOfKey: 2, waitingMost: 30, what: "logs" };
 
 /** Answers for logs; a followed one takes its connection over. */
 export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {

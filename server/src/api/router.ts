@@ -1,7 +1,8 @@
 // Registers the routes of the contract's table: for each the access check, the audit row of what was refused, and the
 // function that answers. A path that is known with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { routeIds, routes, type Route, type RouteId } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
+import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { Attempts } from "#apps/attempts.ts";
@@ -110,6 +111,7 @@ function resourceOf(request: FastifyRequest): { type: string; id: string } {
 /** The most specific part of the path first. */
 const resourceParts = [
   ["build", "build_id"],
+  ["run", "run_id"],
   ["app", "app_id"],
   ["git_credential", "host"],
   ["project", "project_id"],

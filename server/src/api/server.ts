@@ -11,6 +11,7 @@ import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
+import type { RunDesk } from "#runs/run-desk.ts";
 import { appHandlers } from "./apps.ts";
 import { buildHandlers } from "./builds.ts";
 import { credentialHandlers } from "./credentials.ts";
@@ -20,6 +21,7 @@ import { addPages } from "./pages.ts";
 import { platformHandlers } from "./platform-info.ts";
 import { RateLimit } from "./rate-limit.ts";
 import { addRoutes } from "./router.ts";
+import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { Urls } from "./urls.ts";
@@ -31,6 +33,7 @@ export type ApiParts = {
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page">;
+  readonly runs: RunDesk;
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
@@ -87,6 +90,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     }),
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
+    ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

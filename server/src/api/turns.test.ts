@@ -25,7 +25,7 @@ function stage(turns: Turns) {
 }
 
 test("so many run at once, of one key no more than its part, and the next of whom it is the turn follows", async () => {
-  const { begun, run, end } = stage(new Turns({ most: 3, mostOfKey: 2, waitingMost: 10 }));
+  const { begun, run, end } = stage(new Turns({ most: 3, mostOfKey: 2, waitingMost: 10, what: "logs" }));
   const [one, two] = [run("a", "a1"), run("a", "a2")];
   void run("a", "a3");
   void run("a", "a4");
@@ -40,7 +40,7 @@ test("so many run at once, of one key no more than its part, and the next of who
 });
 
 test("work that fails gives its turn back", async () => {
-  const turns = new Turns({ most: 1, mostOfKey: 1, waitingMost: 1 });
+  const turns = new Turns({ most: 1, mostOfKey: 1, waitingMost: 1, what: "logs" });
   await assert.rejects(
     turns.run("a", () => Promise.reject(new Error("failed"))),
     { message: "failed" },
@@ -49,7 +49,7 @@ test("work that fails gives its turn back", async () => {
 });
 
 test("too many that wait are refused, of that key only", async () => {
-  const turns = new Turns({ most: 2, mostOfKey: 1, waitingMost: 1 });
+  const turns = new Turns({ most: 2, mostOfKey: 1, waitingMost: 1, what: "logs" });
   const { begun, run, end } = stage(turns);
   const first = run("a", "a1");
   void run("a", "a2");

@@ -10,15 +10,22 @@ export class Turns {
   readonly #most: number;
   readonly #mostOfKey: number;
   readonly #waitingMost: number;
+  readonly #what: string;
   /** In the order in which they get the next turn. */
   readonly #keys = new Map<string, Key>();
   #running = 0;
 
-  /** `most`: at once of all keys; `mostOfKey`: of one; `waitingMost`: of one. */
-  constructor(options: { readonly most: number; readonly mostOfKey: number; readonly waitingMost: number }) {
+  /** `most`: at once of all keys; `mostOfKey`: of one; `waitingMost`: of one; `what` they ask for, for the refusal. */
+  constructor(options: {
+    readonly most: number;
+    readonly mostOfKey: number;
+    readonly waitingMost: number;
+    readonly what: string;
+  }) {
     this.#most = options.most;
     this.#mostOfKey = options.mostOfKey;
     this.#waitingMost = options.waitingMost;
+    this.#what = options.what;
   }
 
   /** Runs `work` when it is its turn. Throws `Fault("rate_limited")` when too many of the key wait. */
@@ -26,7 +33,7 @@ export class Turns {
     const key = this.#keys.get(name) ?? { running: 0, line: [] };
     this.#keys.set(name, key);
     if (key.line.length >= this.#waitingMost) {
-      const message = `${key.line.length} requests of the project wait for logs already; ask again when some are answered.`;
+      const message = `${key.line.length} requests of the project wait for ${this.#what} already; ask again when some are answered.`;
       throw new Fault("rate_limited", message, { retryAfterSeconds: 1 });
     }
     await new Promise<void>((begin) => {

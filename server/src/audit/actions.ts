@@ -31,6 +31,9 @@ export const actionTable = {
   "webhook_endpoints.pause": "Deliveries to a webhook were held back, by hand or because it failed for days.",
   "webhook_endpoints.resume": "Deliveries to a paused webhook went on.",
   "webhook_schedule.update": "A project chose when failed deliveries are tried again.",
+  "run.cancel": "A run was asked to end.",
+  "runs.redrive": "Runs that had failed were run again.",
+  "runs.purge": "Kept requests of runs that had failed were deleted.",
   "audit_log.read": "The audit log was read.",
 } as const;
 

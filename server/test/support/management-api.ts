@@ -22,6 +22,7 @@ import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
+import { RunDesk, type RunDeskOptions } from "#runs/run-desk.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "./database.ts";
@@ -67,6 +68,8 @@ export type CallOptions = {
 
 export const testBy: By = { actor: platformActor };
 
+const runSettings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: () => undefined };
+
 /** Serves the instance on a free port until the test ends; returns where. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
   const server = createServer((request, response) => api.routing(request, response));
@@ -90,6 +93,8 @@ export async function startManagementApi(
     readonly stopping?: AbortSignal;
     readonly isServing?: () => boolean;
     readonly waitReason?: (appId: string) => string | undefined;
+    /** What is to be different for runs. */
+    readonly runs?: Partial<RunDeskOptions>;
   } = {},
 ): Promise<ApiUnderTest> {
   const clock = options.clock ?? systemClock;
@@ -114,6 +119,7 @@ export async function startManagementApi(
     keys,
     buildLogs,
     appLogs,
+    runs: new RunDesk({ ...runSettings, db, clock, log: silentLog, ...options.runs }),
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     isServing: options.isServing ?? (() => true),

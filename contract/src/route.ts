@@ -1,0 +1,59 @@
+// What a row of the tables of routes holds, and where routes begin.
+import type { z } from "zod";
+import type { Field } from "./field.ts";
+
+/** What a JSON body holds: an object of known fields, or a map of names to texts. */
+export type BodyShape =
+  | { readonly kind: "fields"; readonly fields: Readonly<Record<string, Field>>; readonly required: readonly string[] }
+  | { readonly kind: "map"; readonly name: RegExp; readonly value: Field };
+
+export type Route = {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** With `{names}` in braces. */
+  readonly path: string;
+  readonly about: string;
+  /** `public`: without a token; `any`: with any valid one; else the permission that the caller needs in the project. */
+  readonly access: "public" | "any" | Permission;
+  /** What the audit log calls it; null for reads that are not recorded. */
+  readonly audit: AuditAction | null;
+  readonly query?: Readonly<Record<string, Field>>;
+  readonly body?: BodyShape;
+  readonly status: 200 | 201;
+  readonly answer: z.ZodType;
+  /** The answer is no JSON but bytes of any content type. */
+  readonly isBytes?: true;
+};
+
+/** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */
+export type Permission =
+  | "apps.read"
+  | "apps.create"
+  | "builds.create"
+  | "builds.cancel"
+  | "logs.read"
+  | "runs.read"
+  | "runs.cancel"
+  | "runs.redrive"
+  | "secrets.read"
+  | "secrets.write"
+  | "credentials.read"
+  | "credentials.write";
+
+export type AuditAction =
+  | "app.create"
+  | "build.cancel"
+  | "build.rebuild"
+  | "run.cancel"
+  | "runs.redrive"
+  | "runs.purge"
+  | "secrets.read"
+  | "secrets.update"
+  | "git_credentials.read"
+  | "git_credentials.update"
+  | "git_credentials.delete";
+
+/** Beginnings of paths. */
+export const paths = {
+  project: "/v2/projects/{project_id}",
+  app: "/v2/projects/{project_id}/apps/{app_id}",
+} as const;

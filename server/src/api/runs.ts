@@ -1,0 +1,134 @@
+// Runs of apps: lists, one run and its result, cancelling, and what can be done about dead ones.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import type { Apps } from "#apps/app.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { DeadChoice } from "#runs/dead-runs.ts";
+import type { RunDesk } from "#runs/run-desk.ts";
+import type { RunPage } from "#runs/run-list.ts";
+import type { RunRow } from "#runs/run-list-store.ts";
+import type { RunState } from "#runs/run-states.ts";
+import { appOf, projectOf, runOf, type Call, type Handler } from "./call.ts";
+import { showRun } from "./show-run.ts";
+import { Turns } from "./turns.ts";
+
+type Parts = {
+  readonly runs: RunDesk;
+  readonly apps: Apps;
+  /** What keeps the calls of an app waiting; undefined: nothing. */
+  readonly waitReason: (appId: AppId) => string | undefined;
+  readonly clock: Clock;
+};
+type Reading = "listRuns" | "getRun" | "getRunResult" | "listDeadRuns";
+type Acting = "cancelRun" | "redriveRun" | "redriveDeadRuns" | "purgeDeadRuns";
+
+/** Each may be as long as results may be, and is held in memory until it is sent. */
+const results = { most: 8, mostOfKey: 4, waitingMost: 100, what: "results" };
+/** They take connections to the database for seconds. */
+const sweeps = { most: 2, mostOfKey: 1, waitingMost: 10, what: "dead runs" };
+
+/** Answers for runs. */
+export function runHandlers(parts: Parts): Record<Reading | Acting, Handler> {
+  return { ...readers(parts), ...actors(parts) };
+}
+
+function readers(parts: Parts): Record<Reading, Handler> {
+  const { runs, apps } = parts;
+  const turns = new Turns(results);
+  return {
+    async listRuns(call) {
+      const appId = appOf(call);
+      await apps.require(projectOf(call), appId);
+      const { query } = call;
+      // The kinds and choices of the values were checked by the contract's rows.
+      const asyncOnly = query["asyncOnly"] === true;
+      const page = await runs.list.page(appId, { asyncOnly, ...pageWanted<RunState>(call) });
+      return showPage(page, call, parts);
+    },
+    async getRun(call) {
+      const { appId, runId } = runOf(call);
+      return showOne(await runs.list.get(appId, runId), call, parts);
+    },
+    async getRunResult(call) {
+      const { appId, runId } = runOf(call);
+      const result = await turns.run(projectOf(call), () => runs.list.result(appId, runId));
+      const { reply } = call;
+      void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
+      void reply.header("content-disposition", `attachment; filename="${runId}"`);
+      // Not `type()`, which would add a charset that the app did not name.
+      void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
+      return undefined;
+    },
+    async listDeadRuns(call) {
+      const appId = appOf(call);
+      await apps.require(projectOf(call), appId);
+      return showPage(await runs.list.deadPage(appId, pageWanted<"failure" | "timeout">(call)), call, parts);
+    },
+  };
+}
+
+function actors(parts: Parts): Record<Acting, Handler> {
+  const { runs, apps } = parts;
+  const turns = new Turns(sweeps);
+  return {
+    async cancelRun(call) {
+      return showOne(await runs.cancel(runOf(call), call.by), call, parts);
+    },
+    async redriveRun(call) {
+      const runId = await runs.dead.redrive(runOf(call), call.by);
+      return { runId } satisfies z.infer<typeof answers.redrivenRun>;
+    },
+    async redriveDeadRuns(call) {
+      const choice = choiceOf(call);
+      await apps.require(choice.projectId, choice.appId);
+      const { count, hasMore } = await turns.run(choice.projectId, () => runs.dead.redriveAll(choice, call.by));
+      return { redriven: count, hasMore } satisfies z.infer<typeof answers.redrivenRuns>;
+    },
+    async purgeDeadRuns(call) {
+      const choice = choiceOf(call);
+      await apps.require(choice.projectId, choice.appId);
+      const { count, hasMore } = await turns.run(choice.projectId, () => runs.dead.purge(choice, call.by));
+      return { purged: count, hasMore } satisfies z.infer<typeof answers.purgedRuns>;
+    },
+  };
+}
+
+/** An app's bytes stand on the platform's origin: a browser must neither show nor run them. */
+const untrusted = {
+  "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+};
+
+/** What the app named, when it can stand in a header. */
+function contentTypeOf(named: string | null): string {
+  return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named) ? named : "application/octet-stream";
+}
+
+function pageWanted<Status extends string>({ query }: Call) {
+  return {
+    status: query["status"] as Status | null,
+    pageSize: Number(query["pageSize"]),
+    nextToken: query["nextToken"] as string | null,
+  };
+}
+
+function choiceOf(call: Call): DeadChoice {
+  const { query } = call;
+  const status = query["status"] as "failure" | "timeout" | null;
+  return { projectId: projectOf(call), appId: appOf(call), status, limit: query["limit"] as number | null };
+}
+
+function showPage({ runs, nextToken }: RunPage, call: Call, parts: Parts): z.infer<typeof answers.runPage> {
+  const items = runs.map((row) => show(row, call, parts));
+  return { items, ...(nextToken === null ? {} : { nextToken }) };
+}
+
+function showOne(row: RunRow, call: Call, parts: Parts): z.infer<typeof answers.oneRun> {
+  return { item: show(row, call, parts) };
+}
+
+function show(row: RunRow, call: Call, { waitReason, clock }: Parts): z.infer<typeof answers.run> {
+  const reason = row.state === "queued" ? waitReason(row.app_id) : undefined;
+  return showRun(row, { projectId: projectOf(call), waitReason: reason, nowMs: clock.now() });
+}

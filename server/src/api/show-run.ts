@@ -1,0 +1,104 @@
+// Runs in the form of the API: the keys that existing clients read, then our own.
+import type { z } from "zod";
+import type { run } from "@slipway/contract/answers.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { RunRow } from "#runs/run-list-store.ts";
+
+/** When what happened; a run that has not ended yet has come to now. */
+type Spans = {
+  readonly waitStartedAt: Date | null;
+  readonly waitEndedAt: Date | null;
+  /** In milliseconds. */
+  readonly pendingMs: number;
+  readonly placeMs: number;
+  readonly executionMs: number;
+  readonly totalMs: number;
+};
+
+/** A run. `waitReason`: what calls of the app wait for at the moment; `nowMs`: since the epoch. */
+export function showRun(
+  row: RunRow,
+  of: { readonly projectId: ProjectId; readonly waitReason: string | undefined; readonly nowMs: number },
+): z.infer<typeof run> {
+  const spans = row.is_async ? spansOfRun(row, of.nowMs) : spansOfCall(row);
+  const queueMs = spans.pendingMs + spans.placeMs;
+  const acceptedAt = row.accepted_at.toISOString();
+  return {
+    async: row.is_async,
+    completedAt: text(row.ended_at),
+    containerId: row.replica_id,
+    containerStartedAt: text(row.replica_started_at),
+    createdAt: acceptedAt,
+    functionName: row.path.split("/")[1] ?? "",
+    id: row.id,
+    ip: row.client_address,
+    method: row.method,
+    modelId: row.app_id,
+    projectId: of.projectId,
+    queueProxyReceivedAt: acceptedAt,
+    queueProxyWaitStartedAt: text(spans.waitStartedAt),
+    queueProxyWaitEndedAt: text(spans.waitEndedAt),
+    queueTimeMs: queueMs,
+    region: row.region,
+    responseTimeMs: spans.totalMs,
+    runtimeMs: spans.executionMs,
+    status: row.state,
+    statusCode: row.status_code,
+    updatedAt: latest(row).toISOString(),
+    webhookEndpoint: row.webhook_endpoint,
+    websocket: row.is_websocket,
+    activatorQueueTimeMs: Math.round(spans.pendingMs),
+    containerQueueTimeMs: Math.round(spans.placeMs),
+    totalQueueTimeMs: Math.round(queueMs),
+    executionTimeMs: Math.round(spans.executionMs),
+    totalResponseTimeMs: Math.round(spans.totalMs),
+    attempts: row.attempt,
+    reason: row.state === "queued" ? (of.waitReason ?? row.reason) : row.reason,
+    acceptedAt,
+    queuedAt: text(row.queued_at),
+    startedAt: text(row.is_async ? row.started_at : spans.waitEndedAt),
+    endedAt: text(row.ended_at),
+    cancelRequestedAt: text(row.cancel_requested_at),
+    redrivenAs: row.redriven_as,
+  };
+}
+
+/** First nobody's (pending), then in the line for a replica (queued), then running. A run tried again shows its latest attempt. */
+function spansOfRun(row: RunRow, nowMs: number): Spans {
+  const acceptedMs = row.accepted_at.getTime();
+  const endMs = row.ended_at?.getTime() ?? nowMs;
+  const isWaiting = row.state === "pending" || row.state === "queued";
+  const startedAt = isWaiting ? null : row.started_at;
+  const startedMs = startedAt?.getTime() ?? endMs;
+  const queuedMs = Math.min(row.state === "pending" ? endMs : (row.queued_at?.getTime() ?? startedMs), startedMs);
+  return {
+    waitStartedAt: row.queued_at,
+    waitEndedAt: startedAt,
+    pendingMs: atLeast0(queuedMs - acceptedMs),
+    placeMs: atLeast0(startedMs - queuedMs),
+    executionMs: atLeast0(endMs - startedMs),
+    totalMs: atLeast0(endMs - acceptedMs),
+  };
+}
+
+/** A plain call waits in the line at most; one that reached no replica never ran. */
+function spansOfCall(row: RunRow): Spans {
+  const totalMs = row.total_ms ?? 0;
+  const placeMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);
+  const endedWaitAt = row.replica_id === null ? null : new Date(row.accepted_at.getTime() + placeMs);
+  const executionMs = totalMs - placeMs;
+  return { waitStartedAt: row.accepted_at, waitEndedAt: endedWaitAt, pendingMs: 0, placeMs, executionMs, totalMs };
+}
+
+function latest(row: RunRow): Date {
+  const times = [row.accepted_at, row.queued_at, row.started_at, row.cancel_requested_at, row.ended_at];
+  return new Date(Math.max(...times.map((time) => time?.getTime() ?? 0)));
+}
+
+function text(time: Date | null): string | null {
+  return time?.toISOString() ?? null;
+}
+
+function atLeast0(ms: number): number {
+  return Math.max(0, ms);
+}

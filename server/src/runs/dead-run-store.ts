@@ -1,0 +1,81 @@
+// Statements that act on dead runs: runs that failed, whose request is kept, and that were not redriven.
+import { sql, type RawBuilder } from "kysely";
+import { must } from "#lib/assert.ts";
+import type { AppId, RunId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { isDead } from "./run-list-store.ts";
+
+/** Which dead runs of an app. Those that end after `before` are left out, so that what fails again is not taken again. */
+export type DeadWanted = {
+  readonly appId: AppId;
+  readonly status: "failure" | "timeout" | null;
+  readonly before: Date;
+  readonly limit: number;
+};
+
+/** What decides whether a run can be redriven; its row is locked. Undefined: the app has no such async run. */
+export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
+  return await tx
+    .selectFrom("runs")
+    .select(["state", "redriven_as", "request_deleted_at", "cancel_requested_at"])
+    .where("id", "=", runId)
+    .where("app_id", "=", appId)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+/** The database's time, rounded up to the millisecond: what ended so far ended before. */
+export async function timeNow(db: Db): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select clock_timestamp() + interval '1 millisecond' as now`.execute(db);
+  return must(rows[0], "the database tells its time").now;
+}
+
+/** Makes a new run of one that is dead and locked, and gives it the request. False when the request is not there. */
+export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
+  const one = sql`select id, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
+  return (await redrive(tx, one)) === 1;
+}
+
+/** Makes new runs of dead ones, the oldest first; returns how many. Rows that others have locked are passed over. */
+export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
+  return await redrive(tx, sql`select id, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`);
+}
+
+/** Deletes the requests of dead runs, the oldest first; returns of how many. Rows that others have locked are passed over. */
+export async function purgeSome(tx: Tx, wanted: DeadWanted): Promise<number> {
+  const result = await sql`
+    with dead as (${someDead(wanted)}),
+         deleted as (delete from run_requests using dead where run_id = dead.id)
+    update runs set request_deleted_at = clock_timestamp(), webhook_secret_sealed = null
+      from dead where runs.id = dead.id`.execute(tx);
+  return Number(result.numAffectedRows ?? 0n);
+}
+
+function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unknown> {
+  const ofStatus = status === null ? sql`true` : sql`state = ${sql.lit(status)}`;
+  return sql`
+    select id from runs where app_id = ${appId} and ${isDead} and ${ofStatus} and ended_at <= ${before}
+     order by accepted_at, id limit ${limit} for update skip locked`;
+}
+
+/** The request is handed over, not copied: the old run can be redriven only once, and bodies may be large. */
+async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    with chosen as (${chosen}),
+    marked as (
+      update runs set redriven_as = chosen.new_id from chosen, run_requests
+       where runs.id = chosen.id and run_requests.run_id = runs.id
+      returning runs.*
+    ),
+    made as (
+      insert into runs (id, project_id, app_id, state, method, path, client_address, release_id, retries_max,
+                        webhook_endpoint, webhook_secret_sealed)
+      select redriven_as, project_id, app_id, 'pending', method, path, client_address,
+             (select live_release_id from apps where apps.id = marked.app_id), retries_max, webhook_endpoint,
+             webhook_secret_sealed
+        from marked
+    ),
+    moved as (update run_requests set run_id = marked.redriven_as from marked where run_requests.run_id = marked.id)
+    select count(*) as count from marked`.execute(tx);
+  return rows[0]?.count ?? 0;
+}

@@ -1,0 +1,120 @@
+// What can be done about dead runs: run them again, one or all, or delete their kept requests. Redriving makes a new run
+// of an old one, which keeps its one final state and names the new one.
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { newRunId, type AppId, type ProjectId, type RunId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { lockRun, purgeSome, redriveOne, redriveSome, timeNow, type DeadWanted } from "./dead-run-store.ts";
+import { noSuchRun } from "./run-list.ts";
+import { readRun } from "./run-list-store.ts";
+
+/** Which run, of which app, in which project. */
+export type RunPlace = { readonly projectId: ProjectId; readonly appId: AppId; readonly runId: RunId };
+
+/** Many dead runs of an app: at most `limit` (null: all), only those that ended so (null: either way). */
+export type DeadChoice = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly status: "failure" | "timeout" | null;
+  readonly limit: number | null;
+};
+
+/** How many were dealt with; `hasMore`: time or limit were up before all were. */
+export type DeadCount = { readonly count: number; readonly hasMore: boolean };
+
+const batchMax = 500;
+/** A request that takes longer than so is ended with what was done by then; the caller asks again. */
+const timeMostMs = 20_000;
+
+/** Acts on dead runs. */
+export class DeadRuns {
+  readonly #db: Db;
+  readonly #clock: Clock;
+
+  constructor({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
+    this.#db = db;
+    this.#clock = clock;
+  }
+
+  /** Makes a new run of a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
+  async redrive(place: RunPlace, by: By): Promise<RunId> {
+    const { projectId, appId, runId } = place;
+    const newId = newRunId();
+    await this.#db.transaction().execute(async (tx) => {
+      await this.#requireDead(tx, place);
+      if (!(await redriveOne(tx, runId, newId))) throw requestGone();
+      await record(tx, {
+        ...{ projectId, action: "runs.redrive", by },
+        resource: { type: "run", id: runId, name: appId },
+        changes: { runId: { old: runId, new: newId } },
+      });
+      await notify(tx, "runs", appId);
+    });
+    return newId;
+  }
+
+  /** Makes new runs of dead ones, the oldest first. */
+  async redriveAll(choice: DeadChoice, by: By): Promise<DeadCount> {
+    const { projectId, appId, status } = choice;
+    return await this.#inBatches(choice, async (tx, wanted) => {
+      const redriven = await redriveSome(tx, wanted);
+      if (redriven === 0) return 0;
+      const resource = { type: "app", id: appId };
+      const changes = { redriven: { new: redriven }, status: { new: status ?? "any" } };
+      await record(tx, { projectId, action: "runs.redrive", by, resource, changes });
+      await notify(tx, "runs", appId);
+      return redriven;
+    });
+  }
+
+  /** Deletes the requests of dead runs, the oldest first; the runs stay listed. */
+  async purge(choice: DeadChoice, by: By): Promise<DeadCount> {
+    const { projectId, appId, status } = choice;
+    return await this.#inBatches(choice, async (tx, wanted) => {
+      const purged = await purgeSome(tx, wanted);
+      if (purged === 0) return 0;
+      const resource = { type: "app", id: appId };
+      const changes = { purged: { new: purged }, status: { new: status ?? "any" } };
+      await record(tx, { projectId, action: "runs.purge", by, resource, changes });
+      return purged;
+    });
+  }
+
+  async #requireDead(tx: Tx, { appId, runId }: RunPlace): Promise<void> {
+    const run = await lockRun(tx, appId, runId);
+    if (run === undefined) {
+      if ((await readRun(tx, appId, runId)) === undefined) throw noSuchRun(appId, runId);
+      throw new Fault("conflict", "The run was a plain call; only async runs can be redriven.");
+    }
+    const { state, redriven_as: redrivenAs, request_deleted_at: deletedAt } = run;
+    if (state !== "failure" && state !== "timeout") {
+      throw new Fault("conflict", `The run is ${state}; only one that ended as failure or timeout can be redriven.`);
+    }
+    if (redrivenAs !== null) throw new Fault("conflict", `The run was redriven already, as run ${redrivenAs}.`);
+    if (deletedAt !== null) throw requestGone();
+  }
+
+  /** Each batch is a transaction of its own with its audit row. */
+  async #inBatches(choice: DeadChoice, work: (tx: Tx, wanted: DeadWanted) => Promise<number>): Promise<DeadCount> {
+    const { appId, status } = choice;
+    const endMs = this.#clock.monotonicMs() + timeMostMs;
+    const before = await timeNow(this.#db);
+    let count = 0;
+    for (;;) {
+      const limit = Math.min(batchMax, (choice.limit ?? Number.POSITIVE_INFINITY) - count);
+      if (limit <= 0) return { count, hasMore: true };
+      const wanted = { appId, status, before, limit };
+      const done = await this.#db.transaction().execute((tx) => work(tx, wanted));
+      count += done;
+      if (done < limit) return { count, hasMore: false };
+      if (this.#clock.monotonicMs() >= endMs) return { count, hasMore: true };
+    }
+  }
+}
+
+function requestGone(): Fault {
+  return new Fault("conflict", "The request of the run is no longer kept, so it cannot be run again.");
+}

@@ -1,0 +1,163 @@
+// Queries that show runs: async ones from `runs`, plain calls from `calls`, both by the time when they came. Each part of
+// a list is read by an index in its order and no further than a page, so that a list costs the same whatever its length.
+import { sql, type RawBuilder } from "kysely";
+import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { isFinal, type RunState } from "./run-states.ts";
+import type { RunPlaceInTime } from "./run-page-token.ts";
+
+/** A run of either kind. Durations in milliseconds; null: of async runs, whose times tell them. */
+export type RunRow = {
+  readonly id: RunId;
+  readonly is_async: boolean;
+  readonly app_id: AppId;
+  readonly state: RunState;
+  readonly method: string;
+  readonly path: string;
+  readonly client_address: string;
+  readonly replica_id: ReplicaId | null;
+  readonly attempt: number;
+  readonly status_code: number | null;
+  readonly reason: string | null;
+  readonly webhook_endpoint: string | null;
+  readonly accepted_at: Date;
+  readonly queued_at: Date | null;
+  readonly started_at: Date | null;
+  readonly ended_at: Date | null;
+  readonly cancel_requested_at: Date | null;
+  readonly redriven_as: RunId | null;
+  readonly is_websocket: boolean;
+  readonly line_ms: number | null;
+  readonly total_ms: number | null;
+  /** `accepted_at`, to the microsecond. */
+  readonly at_micros: number;
+  readonly replica_started_at: Date | null;
+  readonly region: string | null;
+};
+
+/** Which runs of an app a page shows. `from` itself is left out. */
+export type RunsWanted = {
+  readonly asyncOnly: boolean;
+  readonly status: RunState | null;
+  readonly from: RunPlaceInTime | null;
+  readonly limit: number;
+};
+
+/** A condition of the table `runs` that is true for dead ones; the words of the index `runs_dead`. */
+export const isDead = sql<boolean>`(state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null)`;
+
+/** Runs and calls of an app, newest first by time and id. */
+export async function listRuns(db: Db, appId: AppId, wanted: RunsWanted): Promise<RunRow[]> {
+  return (await runsQuery(appId, wanted).execute(db)).rows;
+}
+
+/** The statement of `listRuns`, whose plan a test looks at. Read by `runs_by_app`, `runs_live`, `runs_not_successful` and their like of calls. */
+export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: RunsWanted): RawBuilder<RunRow> {
+  const ofRuns = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
+  const ofCalls = sql`app_id = ${appId} and ${callStateIs(status)} and ${isBefore("received_at", from)}`;
+  const runs = sql`(select ${runColumns} from runs where ${ofRuns} order by accepted_at desc, id desc limit ${limit})`;
+  const calls = sql`(select ${callColumns} from calls where ${ofCalls} order by received_at desc, id desc limit ${limit})`;
+  const hasCalls = !asyncOnly && (status === null || isFinal(status));
+  return shown(hasCalls ? sql`${runs} union all ${calls}` : runs, limit);
+}
+
+/** Dead runs of an app, newest first by time and id. */
+export async function listDead(
+  db: Db,
+  appId: AppId,
+  wanted: {
+    readonly status: "failure" | "timeout" | null;
+    readonly from: RunPlaceInTime | null;
+    readonly limit: number;
+  },
+): Promise<RunRow[]> {
+  return (await deadQuery(appId, wanted).execute(db)).rows;
+}
+
+/** The statement of `listDead`, whose plan a test looks at. Read by `runs_dead`. */
+export function deadQuery(
+  appId: AppId,
+  { status, from, limit }: { status: "failure" | "timeout" | null; from: RunPlaceInTime | null; limit: number },
+): RawBuilder<RunRow> {
+  const where = sql`app_id = ${appId} and ${isDead} and ${stateIs(status)} and ${isBefore("accepted_at", from)}`;
+  return shown(
+    sql`(select ${runColumns} from runs where ${where} order by accepted_at desc, id desc limit ${limit})`,
+    limit,
+  );
+}
+
+/** One run of an app, of either kind; undefined: there is none. */
+export async function readRun(db: Db, appId: AppId, runId: RunId): Promise<RunRow | undefined> {
+  const runs = sql`(select ${runColumns} from runs where id = ${runId} and app_id = ${appId})`;
+  const calls = sql`(select ${callColumns} from calls where id = ${runId} and app_id = ${appId})`;
+  // Should one id be in both, the async one is meant.
+  return (await shown(sql`${runs} union all ${calls}`, 2).execute(db)).rows.toSorted(asyncFirst)[0];
+}
+
+/** A kept answer; `body` null: it was too long to be kept. */
+export type KeptResult = {
+  readonly statusCode: number;
+  readonly contentType: string | null;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+};
+
+/** The kept answer of a run; undefined: there is none. */
+export async function readResult(db: Db, runId: RunId): Promise<KeptResult | undefined> {
+  const row = await db.selectFrom("run_results").selectAll().where("run_id", "=", runId).executeTakeFirst();
+  if (row === undefined) return undefined;
+  const { status_code: statusCode, content_type: contentType, body, body_bytes: bodyBytes } = row;
+  return { statusCode, contentType, body, bodyBytes };
+}
+
+const runColumns = sql`
+  id, true as is_async, app_id, state, method, path, client_address, replica_id, attempt, status_code, reason,
+  webhook_endpoint, accepted_at, queued_at, started_at, ended_at, cancel_requested_at, redriven_as,
+  false as is_websocket, null::real as line_ms, null::real as total_ms`;
+
+const callColumns = sql`
+  id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
+  null::text as reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
+  null::timestamptz as started_at, ended_at, null::timestamptz as cancel_requested_at, null::uuid as redriven_as,
+  is_websocket, line_ms, total_ms`;
+
+/** Rows of both kinds in their order, with what is known of their replicas. */
+function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {
+  return sql<RunRow>`
+    with page as (select * from (${rows}) as found order by accepted_at desc, id desc limit ${limit})
+    select page.*, (extract(epoch from page.accepted_at) * 1000000)::bigint as at_micros,
+           replicas.started_at as replica_started_at, replicas.region
+      from page left join replicas on replicas.id = page.replica_id
+     order by page.accepted_at desc, page.id desc`;
+}
+
+/** States stand in the text of the statement: only so can the planner take the index of some of them. */
+function stateIs(state: RunState | null): RawBuilder<boolean> {
+  return state === null ? sql`true` : sql`state = ${sql.lit(state)}`;
+}
+
+function runStateIs(state: RunState | null): RawBuilder<boolean> {
+  if (state === null || isFinal(state)) return stateIs(state);
+  return sql`${stateIs(state)} and ended_at is null`;
+}
+
+function callStateIs(state: RunState | null): RawBuilder<boolean> {
+  if (state === null || state === "success") return stateIs(state);
+  return sql`${stateIs(state)} and state <> 'success'`;
+}
+
+function isBefore(column: "accepted_at" | "received_at", from: RunPlaceInTime | null): RawBuilder<boolean> {
+  if (from === null) return sql`true`;
+  return sql`(${sql.ref(column)}, id) < (${timeText(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
+}
+
+/** RFC 3339 with microseconds, which a Date does not hold. */
+function timeText(atMicros: number): string {
+  const micros = atMicros % 1_000;
+  const text = new Date((atMicros - micros) / 1_000).toISOString();
+  return `${text.slice(0, -1)}${String(micros).padStart(3, "0")}Z`;
+}
+
+function asyncFirst(one: RunRow, other: RunRow): number {
+  return Number(other.is_async) - Number(one.is_async);
+}

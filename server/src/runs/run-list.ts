@@ -1,0 +1,101 @@
+// Reads runs for the API: pages of an app's runs and dead runs, one run, and the answer that was kept of one.
+import { Fault } from "#lib/fault.ts";
+import type { AppId, RunId } from "#lib/ids.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Db } from "#store/database.ts";
+import { listDead, listRuns, readResult, readRun, type RunRow } from "./run-list-store.ts";
+import { makeRunToken, readRunToken, type RunTokenScope } from "./run-page-token.ts";
+import { isFinal, type RunState } from "./run-states.ts";
+
+/** A page; `nextToken` is null at the end. */
+export type RunPage = { readonly runs: readonly RunRow[]; readonly nextToken: string | null };
+
+/** The answer of a run, as the app gave it. */
+export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
+
+export type RunListOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  /** Configuration: how long results are kept, and how long they may be. */
+  readonly resultRetentionDays: number;
+  readonly resultBytesMax: number;
+};
+
+type PageWanted<Status> = {
+  readonly status: Status | null;
+  readonly pageSize: number;
+  readonly nextToken: string | null;
+};
+
+const dayMs = 86_400_000;
+
+/** Reads only. */
+export class RunList {
+  readonly #options: RunListOptions;
+
+  constructor(options: RunListOptions) {
+    this.#options = options;
+  }
+
+  /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of another query. */
+  async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunPage> {
+    const { asyncOnly, status, pageSize, nextToken } = wanted;
+    const scope: RunTokenScope = { list: "runs", appId, asyncOnly, status };
+    const from = nextToken === null ? null : readRunToken(scope, nextToken);
+    const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
+    return pageOf(rows, pageSize, scope);
+  }
+
+  /** Runs of an app that failed and can be redriven, newest first. Throws `Fault("invalid")` for a token of another query. */
+  async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<RunPage> {
+    const { status, pageSize, nextToken } = wanted;
+    const scope: RunTokenScope = { list: "dead", appId, asyncOnly: true, status };
+    const from = nextToken === null ? null : readRunToken(scope, nextToken);
+    const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
+    return pageOf(rows, pageSize, scope);
+  }
+
+  /** One run, async or plain. Throws `Fault("not_found")`. */
+  async get(appId: AppId, runId: RunId): Promise<RunRow> {
+    const row = await readRun(this.#options.db, appId, runId);
+    if (row === undefined) throw noSuchRun(appId, runId);
+    return row;
+  }
+
+  /** What the app answered. Throws `Fault("not_found")` that says why there is nothing, `Fault("conflict")` before the end. */
+  async result(appId: AppId, runId: RunId): Promise<RunResult> {
+    const run = await this.get(appId, runId);
+    if (!isFinal(run.state)) {
+      throw new Fault("conflict", `The run has no result yet: it is ${run.state}. Ask again when it has ended.`);
+    }
+    const kept = run.is_async ? await readResult(this.#options.db, runId) : undefined;
+    if (kept === undefined) throw new Fault("not_found", this.#whyNone(run));
+    if (kept.body !== null) return { statusCode: kept.statusCode, contentType: kept.contentType, body: kept.body };
+    const { resultBytesMax } = this.#options;
+    const length = `${kept.bodyBytes} bytes long, and answers of at most ${resultBytesMax} bytes are kept`;
+    throw new Fault("not_found", `The answer of the run was not kept: it was ${length} (SLIPWAY_RESULT_LIMIT_MB).`);
+  }
+
+  #whyNone(run: RunRow): string {
+    if (!run.is_async) return "The run was a plain call, whose answer is not kept: its caller has got it.";
+    if (run.state === "cancelled") return "The run was cancelled, so there is no result.";
+    const { clock, resultRetentionDays: days } = this.#options;
+    const endedMs = clock.now() - (run.ended_at?.getTime() ?? 0);
+    if (run.state === "success" || endedMs > days * dayMs) {
+      return `The result of the run is no longer kept: results are deleted ${days} days after the end of a run.`;
+    }
+    return `The app gave no answer. ${run.reason ?? ""}`.trimEnd();
+  }
+}
+
+/** The same answer for a run that is not there and for another app's. */
+export function noSuchRun(appId: AppId, runId: RunId): Fault {
+  return new Fault("not_found", `The app ${appId} has no run ${runId}.`);
+}
+
+function pageOf(rows: readonly RunRow[], pageSize: number, scope: RunTokenScope): RunPage {
+  const runs = rows.slice(0, pageSize);
+  const last = runs.at(-1);
+  const hasMore = rows.length > runs.length && last !== undefined;
+  return { runs, nextToken: hasMore ? makeRunToken(scope, { atMicros: last.at_micros, id: last.id }) : null };
+}
