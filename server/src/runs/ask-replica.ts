@@ -1,0 +1,145 @@
+// One question to a replica's runtime, on a kept connection where there is one. What stands at the other end is the app's
+// process, so that nothing it says is trusted: every wait has a deadline, every size a bound. Used by `held-runs`.
+import { request, type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import type { Address } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+
+/** What is asked. Asking twice must do no harm: a kept connection may turn out to be closed, and then it is asked again. */
+export type Question = {
+  readonly agent: Agent;
+  readonly address: Address;
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly path: string;
+  /** JSON; null: no body. */
+  readonly body: string | null;
+  /** The whole of it, the waiting for a connection included. */
+  readonly waitMs: number;
+  readonly signal?: AbortSignal;
+  /** How much of the answer is taken; a longer one is not read. */
+  readonly bytesMax: (headers: IncomingHttpHeaders) => number;
+  readonly clock: Clock;
+};
+
+/** A whole answer. `body` null: it is longer than `bytesMax`. */
+export type ReplicaAnswer = {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+};
+
+/** A replica that runs accepts at once: its runtime does so in a loop of its own. */
+const connectWaitMs = 5_000;
+/** Once an answer has begun, for the rest of it. It was held whole before. */
+const bodyWaitMs = 120_000;
+
+/** Asks. Rejects with an error whose message is a clause for the app's owner ("the replica …"). */
+export async function askReplica(question: Question): Promise<ReplicaAnswer> {
+  const endMs = question.clock.monotonicMs() + question.waitMs;
+  try {
+    return await new Asking(question, question.agent, question.waitMs).answer;
+  } catch (error) {
+    if (!(error instanceof StaleConnection)) throw error;
+    // On a connection of its own, as others that are kept may be just as stale.
+    return await new Asking(question, false, endMs - question.clock.monotonicMs()).answer;
+  }
+}
+
+/** A kept connection was closed by the other side before it answered. */
+class StaleConnection extends Error {}
+
+class Asking {
+  readonly answer: Promise<ReplicaAnswer>;
+  readonly #question: Question;
+  readonly #request: ClientRequest;
+  readonly #timers = new Set<() => void>();
+  readonly #resolve: (answer: ReplicaAnswer) => void;
+  readonly #reject: (error: Error) => void;
+
+  constructor(question: Question, agent: Agent | false, waitMs: number) {
+    this.#question = question;
+    const { promise, resolve, reject } = Promise.withResolvers<ReplicaAnswer>();
+    this.answer = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#request = this.#send(agent);
+    this.#within(waitMs, "did not answer in time");
+    const { signal } = question;
+    if (signal === undefined) return;
+    if (signal.aborted) this.#onAbort();
+    else signal.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  #send(agent: Agent | false): ClientRequest {
+    const { address, method, path, body } = this.#question;
+    const headers =
+      body === null ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const sent = request({ ...address, agent, method, path, headers });
+    sent.on("socket", (socket) => {
+      if (!socket.connecting) return;
+      const connected = this.#within(connectWaitMs, "did not accept a connection in time");
+      socket.once("connect", connected);
+    });
+    sent.on("response", (response) => this.#read(response));
+    sent.on("error", (error) => this.#fail(this.#errorOf(error)));
+    sent.end(body ?? undefined);
+    return sent;
+  }
+
+  #read(response: IncomingMessage): void {
+    const { headers, statusCode: status = 0 } = response;
+    response.on("error", (error) => this.#fail(broken(error)));
+    const bodyBytes = lengthOf(response);
+    if (bodyBytes === null) return this.#fail(new Error("the replica's answer does not say how long it is"));
+    if (bodyBytes > this.#question.bytesMax(headers)) {
+      this.#settle(() => this.#resolve({ status, headers, body: null, bodyBytes }));
+      response.destroy();
+      return;
+    }
+    this.#within(bodyWaitMs, "did not send the rest of its answer in time");
+    const pieces: Buffer[] = [];
+    response.on("data", (piece: Buffer) => pieces.push(piece));
+    response.on("end", () => {
+      if (!response.complete) return this.#fail(new Error("the replica's answer broke off"));
+      const body = Buffer.concat(pieces);
+      this.#settle(() => this.#resolve({ status, headers, body, bodyBytes: body.length }));
+    });
+  }
+
+  #errorOf(error: NodeJS.ErrnoException): Error {
+    const isClosed = error.code === "ECONNRESET" || error.code === "EPIPE";
+    if (isClosed && this.#request.reusedSocket) return new StaleConnection("", { cause: error });
+    return broken(error);
+  }
+
+  readonly #onAbort = (): void => this.#fail(new Error("nobody waits for the replica's answer any more"));
+
+  #within(waitMs: number, what: string): () => void {
+    const cancel = this.#question.clock.after(Math.max(0, waitMs), () => this.#fail(new Error(`the replica ${what}`)));
+    this.#timers.add(cancel);
+    return cancel;
+  }
+
+  #fail(error: Error): void {
+    this.#settle(() => this.#reject(error));
+    this.#request.destroy();
+  }
+
+  #settle(tell: () => void): void {
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    this.#question.signal?.removeEventListener("abort", this.#onAbort);
+    tell();
+  }
+}
+
+/** The body's length as its head says it; null when it does not. */
+function lengthOf(response: IncomingMessage): number | null {
+  if (response.statusCode === 204 || response.statusCode === 304) return 0;
+  const length = response.headers["content-length"];
+  return length !== undefined && /^\d{1,15}$/.test(length) ? Number(length) : null;
+}
+
+function broken(error: NodeJS.ErrnoException): Error {
+  return new Error(`the replica could not be asked (${error.code ?? "broken connection"})`, { cause: error });
+}

@@ -1,0 +1,169 @@
+// Speaks with the cortex runtime about runs whose answers it keeps: fetching an answer, saying that it is settled,
+// stopping a function. Called by the runs' execution and recovery; the protocol is in runtimes/python/README.md.
+import { Agent } from "node:http";
+import type { Address } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Acknowledgements } from "./acknowledgements.ts";
+import { askReplica, type ReplicaAnswer } from "./ask-replica.ts";
+
+/** What a replica says of a run. `lost`: it cannot be known what became of it; `reason` is a clause for the app's owner. */
+export type Attached =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly contentType: string | null;
+      /** Null: longer than was asked for, or than the replica keeps. */
+      readonly body: Buffer | null;
+      readonly bodyBytes: number;
+    }
+  /** `hasForgotten` false: the replica never began it, unless it has acknowledged it. */
+  | { readonly kind: "unknown"; readonly hasForgotten: boolean }
+  | { readonly kind: "lost"; readonly reason: string };
+
+/** Makes a call of the cortex runtime a held run; a header line for the replica. */
+export const heldLine = "Slipway-Held: 1\r\n";
+
+/** An attach keeps its connection until the run ends, so there are as many as runs at once on one replica, within reason. */
+const attachesAtOnceMax = 1_024;
+/** Cancelling takes up to 5 s in the replica. */
+const questionsAtOnceMax = 32;
+const cancelWaitMs = 15_000;
+const acknowledgeWaitMs = 5_000;
+/** Below the runtime's own 90 s, so that a connection is seldom used that it is about to close. */
+const idleMs = 30_000;
+const idleConnectionsMax = 4;
+const messageBytesMax = 64 * 1_024;
+const reasonCharactersMax = 300;
+const contentTypeCharactersMax = 255;
+
+/** One for the platform; `close()` at the end. */
+export class HeldRuns {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #attachAgent = agentOf(attachesAtOnceMax);
+  readonly #questionAgent = agentOf(questionsAtOnceMax);
+  readonly #acknowledgements: Acknowledgements;
+  readonly #closing = new AbortController();
+
+  constructor(options: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#acknowledgements = new Acknowledgements({ ...options, send: (to, runIds) => this.#acknowledge(to, runIds) });
+  }
+
+  /** Waits for the end of the run, at most `waitMs`, and gives its answer. Never rejects; aborted or late is `lost`. */
+  async attach(
+    address: Address,
+    runId: RunId,
+    options: { readonly signal: AbortSignal; readonly bytesMax: number; readonly waitMs: number },
+  ): Promise<Attached> {
+    const { waitMs, bytesMax } = options;
+    try {
+      const answer = await askReplica({
+        ...{ address, method: "GET", path: pathOf(runId), body: null, waitMs, clock: this.#clock },
+        agent: this.#attachAgent,
+        signal: AbortSignal.any([options.signal, this.#closing.signal]),
+        bytesMax: (headers) => (headers["slipway-held"] === "1" ? bytesMax : messageBytesMax),
+      });
+      return attachedOf(answer);
+    } catch (error) {
+      return { kind: "lost", reason: error instanceof Error ? error.message : "the replica could not be asked" };
+    }
+  }
+
+  /** The replica may forget the run: what became of it is written down. Gathered, best effort, returns at once. */
+  acknowledge(address: Address, runId: RunId): void {
+    this.#acknowledgements.add(address, runId);
+  }
+
+  /**
+   * Stops the run's function, or takes the call out of the replica's line. `running`: it has not ended after 5 s, though
+   * it was told to. `unknown`: the replica has no such run, or cannot be asked. Never rejects.
+   */
+  async cancel(address: Address, runId: RunId): Promise<"stopped" | "running" | "unknown"> {
+    try {
+      const { status, body } = await askReplica({
+        ...{ address, method: "DELETE", path: pathOf(runId), body: null, waitMs: cancelWaitMs, clock: this.#clock },
+        agent: this.#questionAgent,
+        signal: this.#closing.signal,
+        bytesMax: () => messageBytesMax,
+      });
+      const isStopped = status === 200 ? memberOf(body, "stopped") : undefined;
+      if (isStopped === true) return "stopped";
+      if (isStopped === false) return "running";
+      if (status !== 404) this.#log.warn({ runId, status }, "a replica gave an odd answer to the cancelling of a run");
+    } catch (error) {
+      this.#log.debug({ err: error, runId }, "a replica could not be asked to stop a run");
+    }
+    return "unknown";
+  }
+
+  /** Says what is left to acknowledge, ends all waits (attaches as `lost`), closes all connections. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("the platform stops"));
+    await this.#acknowledgements.close();
+    this.#attachAgent.destroy();
+    this.#questionAgent.destroy();
+  }
+
+  async #acknowledge(address: Address, runIds: readonly RunId[]): Promise<void> {
+    const { status } = await askReplica({
+      ...{ address, method: "POST", path: "/_slipway/runs/acknowledge", body: JSON.stringify(runIds) },
+      ...{ agent: this.#questionAgent, waitMs: acknowledgeWaitMs, clock: this.#clock },
+      bytesMax: () => messageBytesMax,
+    });
+    if (status !== 200) throw new Error(`the replica answered ${status} to an acknowledgement`);
+  }
+}
+
+/** What an answer to an attach means. Only an answer with the mark is the app's. Pure. */
+export function attachedOf(answer: ReplicaAnswer): Attached {
+  const { status, headers, body } = answer;
+  if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
+    const contentType = contentTypeOf(answer);
+    const tooLong = headers["slipway-body-bytes"];
+    if (tooLong === undefined) return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
+    if (typeof tooLong === "string" && /^\d{1,15}$/.test(tooLong)) {
+      return { kind: "answered", status, contentType, body: null, bodyBytes: Number(tooLong) };
+    }
+    return { kind: "lost", reason: "the replica's answer does not say how long it is" };
+  }
+  const hasForgotten = status === 404 ? memberOf(body, "has_forgotten") : undefined;
+  if (typeof hasForgotten === "boolean") return { kind: "unknown", hasForgotten };
+  const message = memberOf(body, "message");
+  const said = typeof message === "string" ? `: ${printable(message)}` : "";
+  return { kind: "lost", reason: `the replica answered ${status}${said}` };
+}
+
+function contentTypeOf({ headers }: ReplicaAnswer): string | null {
+  const contentType = headers["content-type"];
+  return contentType !== undefined && contentType.length <= contentTypeCharactersMax ? contentType : null;
+}
+
+/** A member of the JSON object in `body`; undefined when there is none. */
+function memberOf(body: Buffer | null, name: string): unknown {
+  if (body === null) return undefined;
+  try {
+    const value: unknown = JSON.parse(body.toString("utf8"));
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, " ").slice(0, reasonCharactersMax);
+}
+
+function pathOf(runId: RunId): string {
+  return `/_slipway/runs/${encodeURIComponent(runId)}`;
+}
+
+function agentOf(connectionsMax: number): Agent {
+  return new Agent({
+    ...{ keepAlive: true, maxSockets: connectionsMax, maxFreeSockets: idleConnectionsMax, timeout: idleMs },
+    scheduling: "lifo",
+  });
+}
