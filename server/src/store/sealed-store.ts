@@ -9,7 +9,10 @@ export async function sealingKeyIds(db: Db): Promise<string[]> {
       from (select private_key_sealed as sealed from signing_keys
             union all select secret_sealed from git_credentials
             union all select value_sealed from secrets
-            union all select docker_auth_sealed from apps where docker_auth_sealed is not null) as everything
+            union all select docker_auth_sealed from apps where docker_auth_sealed is not null
+            union all select secret_sealed from webhook_secrets) as everything
+    union
+    select distinct split_part(secret_sealed, '.', 2) from webhook_deliveries where secret_sealed is not null
      order by 1`.execute(db);
   return rows.map((row) => row.id);
 }

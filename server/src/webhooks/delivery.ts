@@ -1,31 +1,18 @@
-// What is delivered: an answer on its way to a URL, as the parts of the platform hand it in, and as it is sent.
-import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+// A delivery on its way: its row as far as sending needs it, and the right to send it. Outbox, dispatcher and sender pass
+// these on.
+import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** An answer to be delivered. */
-export type NewDelivery = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly runId: RunId;
-  readonly url: string;
-  /** The caller's X-Webhook-Secret. */
-  readonly secret: Secret | null;
-  /** Of the answer. */
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  /** Null: longer than what may be delivered; then it is only recorded, as failed. */
-  readonly body: Buffer | null;
-  readonly bodyBytes: number;
-};
-
-/** A delivery that can be sent: its row as far as sending needs it. */
+/** A delivery that can be sent. */
 export type Delivery = {
   readonly id: DeliveryId;
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
   readonly runId: RunId;
   readonly url: string;
+  /** The caller's X-Webhook-Secret. */
   readonly secret: Secret | null;
+  /** Of the answer that is delivered. */
   readonly statusCode: number;
   readonly contentType: string | null;
   readonly body: Buffer;
@@ -35,3 +22,8 @@ export type Delivery = {
 
 /** One that this platform holds the lease of. */
 export type HeldDelivery = { readonly delivery: Delivery; readonly epoch: number };
+
+/** What a delivery's sealed secret is bound to. */
+export function deliverySecretContext(id: DeliveryId): string {
+  return `webhook-delivery:${id}`;
+}

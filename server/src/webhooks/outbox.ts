@@ -1,20 +1,248 @@
 // Where deliveries come in: rows in the transaction of whoever ends a run, and calls whose answers are posted behind them.
-import type { Tx } from "#store/database.ts";
-import type { HeldDelivery, NewDelivery } from "./delivery.ts";
+// What has room is leased to this platform as it is written, and sent right after the commit without being read again.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { GroupCommit } from "#store/group-commit.ts";
+import { addRows, tellWaiting, type AddedRow, type Holder, type NewDeliveryRow } from "./delivery-store.ts";
+import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import { endpointOf } from "./endpoint.ts";
+import type { Place, Wish } from "./places.ts";
+import type { WebhookStep } from "./webhook-step.ts";
 
-/** What became of one that was added: already this platform's to send, or waiting for whoever has room. */
-export type AddedDelivery = { readonly held: HeldDelivery | null };
+/** An answer to be delivered. */
+export type NewDelivery = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly runId: RunId;
+  readonly url: string;
+  /** The caller's X-Webhook-Secret. */
+  readonly secret: Secret | null;
+  /** Of the answer. */
+  readonly statusCode: number;
+  readonly contentType: string | null;
+  /** Null: longer than what may be delivered; then it is only recorded, as failed. */
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+};
+
+/** One that was added: what `committed` needs of it. */
+export type AddedDelivery = {
+  readonly id: DeliveryId;
+  readonly endpointId: EndpointId;
+  readonly wish: Wish;
+  /** `sent`: this platform's to send; `waiting`: for whoever has room; `idle`: not to be sent now, or never. */
+  readonly kind: "sent" | "waiting" | "idle";
+};
+
+export type OutboxParts = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly holder: Holder;
+  readonly dispatcher: Pick<Dispatcher, "takeAtOnce" | "noteWaiting" | "send">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: (name: WebhookStep) => void;
+};
+
+/** A place taken for a row whose transaction is not known to be committed yet. */
+type Reserved = { readonly held: HeldDelivery; readonly wish: Wish; readonly place: Place; readonly sinceMs: number };
+
+/** One that is being added. */
+type Draft = { readonly row: NewDeliveryRow; readonly wish: Wish; readonly reserved: Reserved | null };
+
+const postedMax = 10_000;
+const postedBytesMax = 64 * 1024 * 1024;
+const postBatchMax = 200;
+const postBatchBytesMax = 16 * 1024 * 1024;
+/** A database that is away for longer loses answers of plain calls, which nobody was promised to keep; that is logged. */
+const postTriesMax = 8;
+const postBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 5000, jitter: 0.2 };
+const lostLogMs = 10_000;
 
 /** Takes deliveries in. */
 export class Outbox {
-  /** Within the transaction that ends the runs; a constant number of statements whatever the number of deliveries. */
-  add(_tx: Tx, _deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
-    return Promise.reject(new Error("not there yet"));
+  readonly #parts: OutboxParts;
+  readonly #reserved = new Map<DeliveryId, Reserved>();
+  readonly #posts: GroupCommit<NewDelivery, null>;
+  readonly #posting = new Set<Promise<void>>();
+  #isStopping = false;
+  #postedBytes = 0;
+  #lost = 0;
+  #lostLogged = 0;
+  #lastLostMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts;
+    this.#posts = new GroupCommit({
+      flush: (deliveries) => this.#flush(deliveries),
+      batchMax: postBatchMax,
+      queueMax: postedMax,
+      weigh: (delivery) => delivery.body?.length ?? 0,
+      batchWeightMax: postBatchBytesMax,
+    });
+  }
+
+  /** How many answers of plain calls were dropped because too many waited or the database was away. */
+  get lostCount(): number {
+    return this.#lost;
+  }
+
+  /** Within the transaction that ends the runs; at most two statements whatever the number of deliveries. */
+  async add(tx: Tx, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
+    if (deliveries.length === 0) return [];
+    const drafts = deliveries.map((delivery) => this.#draft(delivery));
+    try {
+      const rows = drafts.map((draft) => draft.row);
+      const became = new Map((await addRows(tx, rows, this.#parts.holder)).map((row) => [row.id, row]));
+      const added = drafts.map((draft) => this.#added(draft, became.get(draft.row.id)));
+      const waiting = new Set(added.filter(({ kind }) => kind === "waiting").map(({ endpointId }) => endpointId));
+      if (waiting.size > 0) await tellWaiting(tx, [...waiting]);
+      return added;
+    } catch (error) {
+      for (const { row } of drafts) this.#giveBack(row.id);
+      throw error;
+    }
   }
 
   /** After the commit: sends what has room at once, without reading it again. */
-  committed(_added: readonly AddedDelivery[]): void {}
+  committed(added: readonly AddedDelivery[]): void {
+    const { dispatcher, onStep } = this.#parts;
+    if (added.length > 0) onStep("added");
+    for (const { id, endpointId, wish, kind } of added) {
+      const reserved = this.#reserved.get(id);
+      if (kind === "waiting") dispatcher.noteWaiting(endpointId, wish);
+      // Its place was given back because the commit took so long: its lease runs out and it is claimed.
+      if (kind !== "sent" || reserved === undefined) continue;
+      this.#reserved.delete(id);
+      dispatcher.send(reserved.held, reserved.wish, reserved.place);
+    }
+  }
 
-  /** For plain calls: its own transaction, in batches, behind the caller; bounded. */
-  post(_delivery: NewDelivery): void {}
+  /** For plain calls: its own transaction, in batches, behind the caller; bounded: what is too much is counted and logged. */
+  post(delivery: NewDelivery): void {
+    const bytes = delivery.body?.length ?? 0;
+    const count = this.#posting.size;
+    const isFull = count >= postedMax || (count > 0 && this.#postedBytes + bytes > postedBytesMax);
+    if (isFull) return this.#lose("too many answers wait to be written");
+    this.#postedBytes += bytes;
+    const posting = this.#post(delivery).finally(() => {
+      this.#posting.delete(posting);
+      this.#postedBytes -= bytes;
+    });
+    this.#posting.add(posting);
+  }
+
+  /** Gives back places whose transaction was rolled back, or not committed for longer than a lease lasts. */
+  sweep(): void {
+    const { clock, holder } = this.#parts;
+    const beforeMs = clock.monotonicMs() - holder.leaseMs;
+    for (const [id, { sinceMs }] of this.#reserved) if (sinceMs < beforeMs) this.#giveBack(id);
+    this.#logLost("too many answers waited or the database did not take them");
+  }
+
+  /** Resolves when nothing is left to be written. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#posting);
+    await this.#posts.stop();
+    for (const id of this.#reserved.keys()) this.#giveBack(id);
+  }
+
+  #draft(delivery: NewDelivery): Draft {
+    const { dispatcher, clock } = this.#parts;
+    const { body, runId, projectId, url, secret, statusCode, contentType } = delivery;
+    const id = newDeliveryId();
+    const endpoint = endpointOf(projectId, url);
+    const wish = { lane: endpoint.lane, projectId };
+    const place = body === null ? null : dispatcher.takeAtOnce(endpoint.id, wish, body.length);
+    let reserved: Reserved | null = null;
+    if (place !== null && body !== null) {
+      const sent = { id, endpointId: endpoint.id, projectId, runId, url, secret, statusCode, contentType, body };
+      reserved = {
+        held: { delivery: { ...sent, scheduleAttempts: 0 }, epoch: 1 },
+        ...{ wish, place, sinceMs: clock.monotonicMs() },
+      };
+      this.#reserved.set(id, reserved);
+    }
+    return {
+      row: this.#row(delivery, { id, endpointId: endpoint.id, endpointUrl: endpoint.url, reserved }),
+      wish,
+      reserved,
+    };
+  }
+
+  #row(
+    { secret, contentType, ...delivery }: NewDelivery,
+    made: Pick<NewDeliveryRow, "id" | "endpointId" | "endpointUrl"> & { readonly reserved: Reserved | null },
+  ): NewDeliveryRow {
+    const { reserved, ...ids } = made;
+    const sealed = secret === null ? null : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(ids.id));
+    return {
+      ...delivery,
+      ...ids,
+      contentType: contentType?.replaceAll("\0", "") ?? null,
+      secretSealed: sealed,
+      failedReason: delivery.body === null ? tooLong(delivery.bodyBytes) : null,
+      wantsLease: reserved !== null,
+    };
+  }
+
+  #added({ row, wish, reserved }: Draft, became: AddedRow | undefined): AddedDelivery {
+    const { id, endpointId, failedReason } = row;
+    const isIdle = failedReason !== null || became?.isPaused === true;
+    if (reserved !== null && became?.isHeld !== true) this.#giveBack(id);
+    const kind = isIdle ? "idle" : became?.isHeld === true ? "sent" : "waiting";
+    return { id, endpointId, wish, kind };
+  }
+
+  #giveBack(id: DeliveryId): void {
+    this.#reserved.get(id)?.place.release();
+    this.#reserved.delete(id);
+  }
+
+  async #post(delivery: NewDelivery): Promise<void> {
+    const { clock, log } = this.#parts;
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#posts.add(delivery);
+        return;
+      } catch (error) {
+        if (tries === postTriesMax || this.#isStopping) {
+          log.error({ err: error }, "an answer for a webhook could not be written");
+          return this.#lose("the database did not take them");
+        }
+        await clock.sleep(backoffMs(postBackoff, tries, Math.random()));
+      }
+    }
+  }
+
+  async #flush(deliveries: readonly NewDelivery[]): Promise<readonly null[]> {
+    const added = await this.#parts.db.transaction().execute((tx) => this.add(tx, deliveries));
+    this.committed(added);
+    return deliveries.map(() => null);
+  }
+
+  #lose(why: string): void {
+    this.#lost++;
+    this.#logLost(why);
+  }
+
+  #logLost(why: string): void {
+    const { clock, log } = this.#parts;
+    const lost = this.#lost - this.#lostLogged;
+    if (lost === 0 || clock.monotonicMs() - this.#lastLostMs < lostLogMs) return;
+    this.#lastLostMs = clock.monotonicMs();
+    this.#lostLogged = this.#lost;
+    log.warn({ lost, why }, "answers of plain calls were not delivered to their webhooks");
+  }
+}
+
+function tooLong(bytes: number): string {
+  return `The answer has ${bytes} bytes, which is longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB).`;
 }

@@ -1,50 +1,125 @@
-// Webhooks of one platform: takes deliveries in, sends them, and is what the API asks about them.
+// Webhooks of one platform: builds the parts, connects them, and opens and closes them in order. The outbox takes
+// deliveries in, the dispatcher sends them, the desk is what the API asks about them.
+import { randomUUID } from "node:crypto";
 import type { Clock } from "#lib/clock.ts";
+import type { EndpointId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
+import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
-import type { WebhookDesk } from "./desk.ts";
-import type { Outbox } from "./outbox.ts";
-
-/** What one attempt sends. */
-export type PostRequest = {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-  readonly timeoutMs: number;
-  readonly answerBytesMax: number;
-};
+import type { PostClient } from "./attempt.ts";
+import { WebhookDesk } from "./desk.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { endpointWatch } from "./endpoint-watch.ts";
+import { Flights } from "./flights.ts";
+import { Outbox } from "./outbox.ts";
+import { Places } from "./places.ts";
+import { webhookRetention } from "./retention.ts";
+import { SecretDesk } from "./secret-desk.ts";
+import { SigningKeys } from "./signing-keys.ts";
+import type { WebhookStep } from "./webhook-step.ts";
 
 export type WebhooksOptions = {
   readonly db: Db;
   readonly notifications: Pick<Notifications, "listen">;
   readonly sealer: Sealer;
-  /** Of the data folder, which one process has at a time; absent: what an earlier process was sending is sent again when its leases run out. */
+  /** Of the data folder, which one process has at a time; absent: what a killed one was sending waits until its leases run out. */
   readonly instanceId?: string;
   /** The platform's way to call out: `OutwardClient`. */
-  readonly client: {
-    post(url: string, request: PostRequest): Promise<unknown>;
-  };
+  readonly client: PostClient;
   /** The most deliveries under way. */
   readonly atOnce: number;
-  /** How long deliveries are listed. */
+  /** How long deliveries are listed, and bodies of ended ones are kept, so that they can be replayed. */
   readonly retentionDays: number;
-  /** How long bodies of ended ones are kept, so that they can be replayed. */
   readonly bodyRetentionDays: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called right after the commit of each durable step with its name; see `webhookSteps`. */
+  /** Called right after each durable step; see `webhookSteps`. */
   readonly onStep?: (name: WebhookStep) => void;
+  /** Of one attempt. */
+  readonly timeoutMs?: number;
+  readonly leaseMs?: number;
+  /** The longest time until something is noticed that no nudge told of. */
+  readonly surveyMs?: number;
+  /** How long attempts that are under way may take once the platform stops. */
+  readonly drainMs?: number;
 };
 
-/** Every durable step of a delivery. */
-export const webhookSteps = ["added", "claimed", "sent", "written", "paused", "resumed", "replayed"] as const;
-export type WebhookStep = (typeof webhookSteps)[number];
+const timeoutMsDefault = 20_000;
+/** Extended three times in that time; a killed platform's deliveries wait so long when nobody starts in its folder. */
+const leaseMsDefault = 15_000;
+const surveyMsDefault = 5000;
+const drainMsDefault = 10_000;
+/** Bodies of deliveries that are under way; the largest single one is SLIPWAY_RESULT_LIMIT_MB. */
+const bytesMax = 128 * 1024 * 1024;
+const reapMax = 1000;
 
-/** `start()` once. `stop()` lets attempts that are under way end, within a bound. */
-export interface Webhooks {
+/** `start()` once; deliveries can be added before. `stop()` lets attempts that are under way end, within a bound. */
+export class Webhooks {
   readonly outbox: Outbox;
   readonly desk: WebhookDesk;
-  start(): Promise<void>;
-  stop(): Promise<void>;
+  readonly #options: WebhooksOptions;
+  readonly #leases: Leases<"webhook_deliveries">;
+  readonly #flights: Flights;
+  readonly #dispatcher: Dispatcher;
+  readonly #keys: SigningKeys;
+  readonly #loops: readonly Loop[];
+  #unlisten: (() => void) | undefined;
+
+  constructor(options: WebhooksOptions) {
+    const { db, sealer, notifications, instanceId, client, atOnce, clock, log, onStep = ignore } = options;
+    const { leaseMs = leaseMsDefault, timeoutMs = timeoutMsDefault, surveyMs = surveyMsDefault } = options;
+    this.#options = options;
+    const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
+    this.#leases = new Leases({ ...{ db, clock, log, leaseMs }, table: "webhook_deliveries", holder: holder.holder });
+    const places = new Places({ atOnce, bytesMax, clock });
+    this.#keys = new SigningKeys({ db, sealer, clock, notifications });
+    const shared = { db, sealer, holder, places, clock, log, onStep };
+    this.#flights = new Flights({ ...shared, atOnce, client, timeoutMs, keys: this.#keys, leases: this.#leases });
+    this.#dispatcher = new Dispatcher({ ...shared, surveyMs, flights: this.#flights });
+    this.outbox = new Outbox({ ...shared, dispatcher: this.#dispatcher });
+    this.desk = new WebhookDesk({ db, onStep, secrets: new SecretDesk({ db, sealer }) });
+    const { retentionDays: days, bodyRetentionDays: bodyDays } = options;
+    this.#loops = [
+      new Loop({ name: "webhook leases", turn: () => this.#keepLeases(), intervalMs: leaseMs / 3, clock, log }),
+      endpointWatch(shared),
+      webhookRetention({ ...shared, days, bodyDays: Math.min(days, bodyDays) }),
+    ];
+  }
+
+  /** How many deliveries this platform is sending. */
+  get underWay(): number {
+    return this.#flights.count;
+  }
+
+  /** Takes back what an earlier process of this folder was sending, and begins to send. */
+  async start(): Promise<void> {
+    const { instanceId, notifications } = this.#options;
+    if (instanceId !== undefined) await this.#leases.endEarlier();
+    this.#unlisten = notifications.listen("deliveries", (id) => this.#dispatcher.lookAt(id as EndpointId | null));
+    this.#dispatcher.start();
+    for (const loop of this.#loops) loop.start();
+  }
+
+  /** Nothing may be added any more. */
+  async stop(): Promise<void> {
+    this.#unlisten?.();
+    await this.outbox.stop();
+    await this.#dispatcher.stop();
+    // Leases are extended until the last attempt has ended.
+    await this.#flights.stop(this.#options.drainMs ?? drainMsDefault);
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
+    this.#keys.close();
+  }
+
+  async #keepLeases(): Promise<void> {
+    await this.#flights.renew();
+    this.outbox.sweep();
+    const lost = await this.#leases.reap(reapMax);
+    if (lost.length > 0) this.#dispatcher.lookAt(null);
+  }
 }
+
+function ignore(): void {}

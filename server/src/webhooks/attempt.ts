@@ -1,0 +1,77 @@
+// One attempt of a delivery: signed, posted, judged. What it comes to is data; writing it down is the dispatcher's.
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
+import type { AttemptRow } from "./delivery-store.ts";
+import type { Delivery, HeldDelivery } from "./delivery.ts";
+import { isTrouble, judge, type AttemptEnd } from "./schedule.ts";
+import { headersOf } from "./sign.ts";
+import type { SigningKeys } from "./signing-keys.ts";
+
+/** The platform's way to call out. */
+export type PostClient = { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
+
+export type AttemptParts = {
+  readonly keys: Pick<SigningKeys, "of">;
+  readonly client: PostClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Of one attempt, from the look-up of the name to the end of the answer. */
+  readonly timeoutMs: number;
+};
+
+/** What an attempt came to. */
+export type AttemptResult = {
+  readonly row: AttemptRow;
+  /** The receiver should get fewer at a time. */
+  readonly isTrouble: boolean;
+};
+
+/** So much of the receiver's answer is kept. */
+const answerBytesMax = 1024;
+const reasonLengthMax = 500;
+
+/** Makes one attempt. Rejects only when it was not made: the project's keys could not be read. */
+export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDelivery): Promise<AttemptResult> {
+  const { clock } = parts;
+  const { keys, schedule } = await parts.keys.of(delivery.projectId);
+  const startedMs = clock.now();
+  const headers = headersOf(delivery, { keys, nowMs: startedMs });
+  const answer = await send(parts, delivery, headers);
+  const end: AttemptEnd = answer.kind === "answered" ? answer : { kind: "failed", reason: answer.reason };
+  const verdict = judge({
+    ...{ schedule, end, attempt: delivery.scheduleAttempts + 1 },
+    nowMs: clock.now(),
+    random: Math.random(),
+  });
+  const row = {
+    ...{ id: delivery.id, epoch, startedMs, durationMs: answer.durationMs },
+    state: verdict.kind === "retry" ? ("pending" as const) : verdict.kind,
+    reason: verdict.kind === "delivered" ? null : storable(verdict.reason),
+    waitMs: verdict.kind === "retry" ? verdict.waitMs : 0,
+    statusCode: answer.kind === "answered" ? answer.status : null,
+    answer: answer.kind === "answered" ? answer.firstBytes : null,
+  };
+  return { row, isTrouble: isTrouble(end) };
+}
+
+async function send(
+  { client, clock, log, timeoutMs }: AttemptParts,
+  { id, url, body }: Delivery,
+  headers: Record<string, string>,
+): Promise<OutwardAnswer> {
+  const startedMs = clock.monotonicMs();
+  try {
+    return await client.post(url, { headers, body, timeoutMs, answerBytesMax });
+  } catch (error) {
+    // A bug; as a failed attempt it ends by the schedule instead of being tried for ever.
+    log.error({ err: error, delivery: id }, "a webhook could not be sent");
+    const durationMs = clock.monotonicMs() - startedMs;
+    return { kind: "failed", reason: "The platform failed to send it; its log says more.", durationMs };
+  }
+}
+
+/** Reasons may hold what a receiver or a resolver said. */
+function storable(reason: string): string {
+  return reason.replaceAll("\0", "").toWellFormed().slice(0, reasonLengthMax);
+}

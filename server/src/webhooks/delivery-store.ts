@@ -1,0 +1,262 @@
+// Rows of deliveries on the way through the platform: added, found, claimed, and what became of an attempt. Every change of
+// a held one names the epoch of its lease. All times are the database's.
+import { sql } from "kysely";
+import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+
+/** The columns of a new row. `wantsLease`: this platform has room to send it at once. */
+export type NewDeliveryRow = {
+  readonly id: DeliveryId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly runId: RunId;
+  readonly endpointId: EndpointId;
+  readonly endpointUrl: string;
+  readonly url: string;
+  readonly secretSealed: string | null;
+  readonly statusCode: number;
+  readonly contentType: string | null;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+  /** Why it failed before it was ever tried; null: it is to be sent. */
+  readonly failedReason: string | null;
+  readonly wantsLease: boolean;
+};
+
+/** Whose lease, and for how long. */
+export type Holder = { readonly holder: string; readonly leaseMs: number };
+
+/** What became of a new row: `isHeld` not, although wanted, when its endpoint is paused. */
+export type AddedRow = { readonly id: DeliveryId; readonly isHeld: boolean; readonly isPaused: boolean };
+
+/** Adds rows and the endpoints that are not known yet, in one statement; those to be sent at once are leased to `holder` with epoch 1. */
+export async function addRows(
+  tx: Tx,
+  rows: readonly NewDeliveryRow[],
+  { holder, leaseMs }: Holder,
+): Promise<AddedRow[]> {
+  const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
+  const result = await sql<AddedRow>`
+    with given as (
+      select * from unnest(
+        ${column((row) => row.id)}::uuid[], ${column((row) => row.projectId)}::text[],
+        ${column((row) => row.appId)}::text[], ${column((row) => row.runId)}::uuid[],
+        ${column((row) => row.endpointId)}::uuid[], ${column((row) => row.endpointUrl)}::text[],
+        ${column((row) => row.url)}::text[], ${column((row) => row.secretSealed)}::text[],
+        ${column((row) => row.statusCode)}::smallint[], ${column((row) => row.contentType)}::text[],
+        ${column((row) => row.body)}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
+        ${column((row) => row.failedReason)}::text[], ${column((row) => row.wantsLease)}::boolean[]
+      ) as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
+                  content_type, body, body_bytes, failed_reason, wants_lease)
+    ), known as (
+      -- In order, so that two transactions that add the same endpoints do not wait for each other.
+      insert into webhook_endpoints (id, project_id, url)
+      select distinct on (endpoint_id) endpoint_id, project_id, endpoint_url from given order by endpoint_id
+      on conflict (id) do nothing
+    ), placed as (
+      select given.*, endpoint.paused_at is not null as is_paused,
+             wants_lease and failed_reason is null and endpoint.paused_at is null as is_held
+        from given left join webhook_endpoints as endpoint on endpoint.id = given.endpoint_id
+    ), added as (
+      insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
+                                      content_type, body, body_bytes, state, reason, ended_at,
+                                      lease_holder, lease_epoch, lease_until)
+      select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type, body, body_bytes,
+             case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
+             case when failed_reason is not null then clock_timestamp() end,
+             case when is_held then ${holder} end, case when is_held then 1 else 0 end,
+             case when is_held then clock_timestamp() + ${leaseMs} * interval '1 millisecond' end
+        from placed
+    )
+    select id, is_held as "isHeld", is_paused as "isPaused" from placed`.execute(tx);
+  return result.rows;
+}
+
+/** Tells every platform that these endpoints have deliveries that nobody holds, when the transaction commits. */
+export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): Promise<void> {
+  await sql`select pg_notify('deliveries', id) from unnest(${[...endpointIds]}::text[]) as waiting (id)`.execute(tx);
+}
+
+/** The first of the deliveries that wait for an endpoint. `waitMs` is negative when it is due. */
+export type Head = {
+  readonly endpointId: EndpointId;
+  readonly projectId: ProjectId;
+  readonly url: string;
+  readonly waitMs: number;
+  readonly isPaused: boolean;
+};
+
+const headColumns = sql`
+  head.endpoint_id as "endpointId", head.project_id as "projectId", head.url,
+  (extract(epoch from head.due_at - clock_timestamp()) * 1000)::float8 as "waitMs",
+  endpoint.paused_at is not null as "isPaused"`;
+
+/**
+ * The heads of up to `limit` endpoints whose ids are greater than `after`, in their order. One look into the index for
+ * each endpoint, however many deliveries wait. No locks.
+ */
+export async function listHeads(db: Db, { after, limit }: { after: EndpointId; limit: number }): Promise<Head[]> {
+  const { rows } = await sql<Head>`
+    with recursive heads as (
+      (select endpoint_id, due_at, project_id, url from webhook_deliveries
+        where state = 'pending' and lease_holder is null and endpoint_id > ${after}
+        order by endpoint_id, due_at, id limit 1)
+      union all
+      select next.* from heads cross join lateral (
+        select endpoint_id, due_at, project_id, url from webhook_deliveries
+         where state = 'pending' and lease_holder is null and endpoint_id > heads.endpoint_id
+         order by endpoint_id, due_at, id limit 1) as next
+    )
+    select ${headColumns} from (select * from heads limit ${limit}) as head
+      left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id
+     order by head.endpoint_id`.execute(db);
+  return rows;
+}
+
+/** The heads of these endpoints; one that has nothing waiting has none. No order, no locks. */
+export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Promise<Head[]> {
+  const { rows } = await sql<Head>`
+    select ${headColumns} from unnest(${[...endpointIds]}::uuid[]) as asked (id) cross join lateral (
+      select endpoint_id, due_at, project_id, url from webhook_deliveries
+       where state = 'pending' and lease_holder is null and endpoint_id = asked.id
+       order by due_at, id limit 1) as head
+      left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id`.execute(db);
+  return rows;
+}
+
+export type ClaimedRow = {
+  readonly id: DeliveryId;
+  readonly epoch: number;
+  readonly endpointId: EndpointId;
+  readonly projectId: ProjectId;
+  readonly runId: RunId;
+  readonly url: string;
+  readonly secretSealed: string | null;
+  readonly statusCode: number;
+  readonly contentType: string | null;
+  readonly body: Buffer | null;
+  readonly scheduleAttempts: number;
+};
+
+/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in all; `isRoomy` lets the first be larger. */
+export type Claim = {
+  readonly wanted: readonly { readonly endpointId: EndpointId; readonly most: number }[];
+  readonly bytesMax: number;
+  readonly isRoomy: boolean;
+};
+
+/** Leases what is due, the oldest of each endpoint first, to `holder`. Rows that others have locked are passed over. */
+export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holder): Promise<ClaimedRow[]> {
+  const { wanted, bytesMax, isRoomy } = claim;
+  const { rows } = await sql<ClaimedRow>`
+    with wanted as (
+      select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.most)}::integer[])
+        as wanted (endpoint_id, most)
+       where not exists (select from webhook_endpoints where id = wanted.endpoint_id and paused_at is not null)
+    ), found as materialized (
+      select one.* from wanted cross join lateral (
+        select id, body_bytes, due_at from webhook_deliveries
+         where endpoint_id = wanted.endpoint_id and state = 'pending' and lease_holder is null
+           and due_at <= clock_timestamp()
+         order by due_at, id limit wanted.most for update skip locked) as one
+    ), sized as (
+      select id, body_bytes, sum(body_bytes) over (order by due_at, id) as total from found
+    )
+    update webhook_deliveries as claimed
+       set lease_holder = ${holder}, lease_epoch = lease_epoch + 1,
+           lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond'
+      from sized
+     where claimed.id = sized.id
+       and (sized.total <= ${bytesMax} or (sized.total = sized.body_bytes and ${isRoomy}))
+    returning claimed.id, claimed.lease_epoch as epoch, claimed.endpoint_id as "endpointId",
+              claimed.project_id as "projectId", claimed.run_id as "runId", claimed.url,
+              claimed.secret_sealed as "secretSealed", claimed.status_code as "statusCode",
+              claimed.content_type as "contentType", claimed.body,
+              claimed.schedule_attempts as "scheduleAttempts"`.execute(db);
+  return rows;
+}
+
+/** How an attempt of a held delivery ended. */
+export type AttemptRow = {
+  readonly id: DeliveryId;
+  readonly epoch: number;
+  readonly state: "pending" | "delivered" | "failed";
+  /** Null: it was a success. */
+  readonly reason: string | null;
+  /** Until it is tried again, when it is pending. */
+  readonly waitMs: number;
+  readonly startedMs: number;
+  readonly durationMs: number;
+  readonly statusCode: number | null;
+  readonly answer: Buffer | null;
+};
+
+/**
+ * Writes attempts, what they make of their deliveries and what they say of the endpoints, in one statement, and lets go
+ * of the leases. Returns the ids of those that were still `holder`'s; nothing of the others is written.
+ */
+export async function writeAttempts(db: Db, rows: readonly AttemptRow[], holder: string): Promise<Set<DeliveryId>> {
+  const column = <T>(pick: (row: AttemptRow) => T): T[] => rows.map((row) => pick(row));
+  const result = await sql<{ id: DeliveryId }>`
+    with given as (
+      select id, epoch, state, reason, wait_ms, to_timestamp(started_ms / 1000) as started_at, duration_ms, status_code,
+             answer
+        from unnest(
+          ${column((row) => row.id)}::uuid[], ${column((row) => row.epoch)}::bigint[],
+          ${column((row) => row.state)}::text[], ${column((row) => row.reason)}::text[],
+          ${column((row) => row.waitMs)}::float8[], ${column((row) => row.startedMs)}::float8[],
+          ${column((row) => row.durationMs)}::real[], ${column((row) => row.statusCode)}::smallint[],
+          ${column((row) => row.answer)}::bytea[]
+        ) as given (id, epoch, state, reason, wait_ms, started_ms, duration_ms, status_code, answer)
+    ), written as (
+      update webhook_deliveries as delivery
+         set state = given.state, reason = given.reason, attempts = attempts + 1,
+             schedule_attempts = schedule_attempts + 1,
+             due_at = clock_timestamp() + given.wait_ms * interval '1 millisecond',
+             ended_at = case when given.state <> 'pending' then clock_timestamp() end,
+             lease_holder = null, lease_until = null
+        from given
+       where delivery.id = given.id and delivery.lease_epoch = given.epoch and delivery.lease_holder = ${holder}
+         and delivery.state = 'pending'
+      returning delivery.id, delivery.endpoint_id, delivery.attempts as number, given.started_at, given.duration_ms,
+                given.status_code, given.reason, given.answer
+    ), noted as (
+      insert into webhook_attempts (delivery_id, number, started_at, duration_ms, status_code, reason, answer)
+      select id, number, started_at, duration_ms, status_code, reason, answer from written
+    ), ends as (
+      select endpoint_id, bool_or(reason is null) as has_success,
+             min(started_at) filter (where reason is not null) as failed_from,
+             (array_agg(reason order by started_at desc) filter (where reason is not null))[1] as failure
+        from written group by endpoint_id
+    ), locked as (
+      -- In order, so that two platforms do not wait for each other.
+      select endpoint.id from webhook_endpoints as endpoint join ends on ends.endpoint_id = endpoint.id
+       where failure is not null or failing_since is not null or last_success_at is null
+          or last_success_at < clock_timestamp() - interval '1 minute'
+       order by endpoint.id for no key update of endpoint
+    ), seen as (
+      update webhook_endpoints as endpoint
+         set last_success_at = case when has_success then clock_timestamp() else last_success_at end,
+             last_failure_at = case when failure is not null then clock_timestamp() else last_failure_at end,
+             last_failure = coalesce(failure, last_failure),
+             failing_since = case when has_success then null else coalesce(failing_since, failed_from) end
+        from ends join locked on locked.id = ends.endpoint_id
+       where endpoint.id = ends.endpoint_id
+    )
+    select id from written`.execute(db);
+  return new Set(result.rows.map((row) => row.id));
+}
+
+/** Lets go of leases that are still `holder`'s, so that others can claim the rows. */
+export async function releaseRows(
+  db: Db,
+  held: readonly { readonly id: DeliveryId; readonly epoch: number }[],
+  holder: string,
+): Promise<void> {
+  await sql`
+    update webhook_deliveries as released set lease_holder = null, lease_until = null
+      from unnest(${held.map((one) => one.id)}::uuid[], ${held.map((one) => one.epoch)}::bigint[]) as held (id, epoch)
+     where released.id = held.id and released.lease_epoch = held.epoch and released.lease_holder = ${holder}`.execute(
+    db,
+  );
+}

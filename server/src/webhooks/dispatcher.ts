@@ -1,0 +1,211 @@
+// Sends deliveries: those that the outbox hands over right after their commit, and those that wait in the database, fairly
+// by receiver. Claims only what has a place, so nothing is leased that is not under way. A lost nudge costs time only: a
+// survey of all endpoints finds what waits.
+import { assert } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { EndpointId, ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Db } from "#store/database.ts";
+import { claimRows, listHeads, readHeads, type ClaimedRow, type Head, type Holder } from "./delivery-store.ts";
+import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
+import { endpointOf } from "./endpoint.ts";
+import type { Flights } from "./flights.ts";
+import type { Place, Places, Wish } from "./places.ts";
+import { Waiting } from "./waiting.ts";
+import type { WebhookStep } from "./webhook-step.ts";
+
+export type DispatcherParts = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly holder: Holder;
+  readonly places: Places;
+  readonly flights: Flights;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: (name: WebhookStep) => void;
+  /** The longest time between two surveys. */
+  readonly surveyMs: number;
+};
+
+/** Endpoints of one step of a survey; a step takes some 20 ms at most. */
+const surveyStepMax = 1000;
+/** Endpoints and deliveries of one claim. */
+const claimEndpointsMax = 100;
+const claimMax = 200;
+const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
+
+/** One endpoint's part of a claim. */
+type Share = { readonly endpointId: EndpointId; readonly wish: Wish; readonly places: Place[] };
+
+/** `start()` once. `stop()` ends the claiming; what is under way goes on. */
+export class Dispatcher {
+  readonly #parts: DispatcherParts;
+  readonly #waiting: Waiting;
+  readonly #loop: Loop;
+  /** Endpoints that somebody says have something waiting. */
+  readonly #asked = new Set<EndpointId>();
+  /** Where the survey that is under way goes on; null: none is. */
+  #surveyAfter: EndpointId | null = firstEndpoint;
+  #surveyedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: DispatcherParts) {
+    const { clock, log, surveyMs } = parts;
+    this.#parts = parts;
+    this.#waiting = new Waiting({ clock, onDue: () => this.#loop.nudge() });
+    this.#loop = new Loop({ name: "webhooks", turn: (signal) => this.#turn(signal), intervalMs: surveyMs, clock, log });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#waiting.close();
+    await this.#loop.stop();
+  }
+
+  /** A place to send a new delivery at once; null when it must wait, which it also does when others of its endpoint wait. */
+  takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): Place | null {
+    const { places } = this.#parts;
+    const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.isRoomy);
+    const place = mustWait ? null : places.take(wish);
+    place?.hold(bytes);
+    return place;
+  }
+
+  /** Something waits for the endpoint. */
+  noteWaiting(endpointId: EndpointId, wish: Wish): void {
+    this.#waiting.add(endpointId, wish, 0);
+    this.#loop.nudge();
+  }
+
+  /** Somebody says that something waits; null: look at everything. */
+  lookAt(endpointId: EndpointId | null): void {
+    if (endpointId === null || this.#asked.size >= surveyStepMax) this.#surveyAfter = firstEndpoint;
+    else this.#asked.add(endpointId);
+    this.#loop.nudge();
+  }
+
+  /** Sends one that is held; `place` is given back at its end. */
+  send(held: HeldDelivery, wish: Wish, place: Place): void {
+    const { flights } = this.#parts;
+    flights.begin(held, wish, {
+      onEnd: (retryMs) => {
+        place.release();
+        if (retryMs !== null) this.#waiting.add(held.delivery.endpointId, wish, retryMs);
+        if (this.#waiting.isAnyDue()) this.#loop.nudge();
+      },
+    });
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    await this.#survey();
+    await this.#look();
+    const shares = this.#share();
+    if (shares.length === 0 || signal.aborted) return release(shares);
+    const claimed = await this.#claim(shares);
+    if (claimed > 0) this.#loop.nudge();
+  }
+
+  /** One step of the survey that is under way, or that it is time for. */
+  async #survey(): Promise<void> {
+    const { db, clock, surveyMs } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    if (this.#surveyAfter === null && nowMs - this.#surveyedMs < surveyMs) return;
+    const after = this.#surveyAfter ?? firstEndpoint;
+    // Set before the database is asked: whoever wants a new survey meanwhile gets one.
+    this.#surveyAfter = null;
+    this.#surveyedMs = nowMs;
+    try {
+      const heads = await listHeads(db, { after, limit: surveyStepMax });
+      for (const head of heads) this.#noteHead(head);
+      const last = heads.at(-1);
+      if (heads.length < surveyStepMax || last === undefined) return;
+      this.#surveyAfter ??= last.endpointId;
+      this.#loop.nudge();
+    } catch (error) {
+      this.#surveyAfter ??= after;
+      throw error;
+    }
+  }
+
+  async #look(): Promise<void> {
+    if (this.#asked.size === 0) return;
+    const asked = [...this.#asked];
+    this.#asked.clear();
+    for (const head of await readHeads(this.#parts.db, asked)) this.#noteHead(head);
+  }
+
+  #noteHead(head: Head): void {
+    if (head.isPaused) this.#waiting.delete(head.endpointId);
+    else this.#waiting.add(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
+  }
+
+  /** Takes places for what is due, endpoint by endpoint, as many as there are. */
+  #share(): Share[] {
+    const { places } = this.#parts;
+    const shares: Share[] = [];
+    const closed: { readonly endpointId: EndpointId; readonly waitMs: number }[] = [];
+    let count = 0;
+    for (const [endpointId, { wish }] of this.#waiting.due()) {
+      if (shares.length === claimEndpointsMax || count === claimMax || places.isFull) break;
+      const taken: Place[] = [];
+      for (let place = places.take(wish); place !== null; place = places.take(wish)) {
+        taken.push(place);
+        if (++count === claimMax) break;
+      }
+      const waitMs = places.closedMs(wish.lane);
+      if (taken.length > 0) shares.push({ endpointId, wish, places: taken });
+      else if (waitMs > 0) closed.push({ endpointId, waitMs });
+    }
+    for (const { endpointId, waitMs } of closed) this.#waiting.defer(endpointId, waitMs);
+    return shares;
+  }
+
+  async #claim(shares: readonly Share[]): Promise<number> {
+    const { db, holder, places, onStep } = this.#parts;
+    const room = { bytesMax: places.bytesLeft, isRoomy: places.isRoomy };
+    for (const { endpointId } of shares) this.#waiting.begin(endpointId);
+    try {
+      const wanted = shares.map((share) => ({ endpointId: share.endpointId, most: share.places.length }));
+      const rows = await claimRows(db, { wanted, ...room }, holder);
+      if (rows.length > 0) onStep("claimed");
+      const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
+      // Where bodies fill the memory, an endpoint that gave less than asked for may have more.
+      const isTight = room.bytesMax - bytes < places.bytesMax / 4;
+      const ofEndpoint = Map.groupBy(rows, (row) => row.endpointId);
+      for (const share of shares) {
+        const given = ofEndpoint.get(share.endpointId) ?? [];
+        this.#waiting.end(share.endpointId, given.length === share.places.length || isTight);
+        for (const row of given) this.#sendClaimed(row, share);
+      }
+      return rows.length;
+    } finally {
+      release(shares);
+    }
+  }
+
+  #sendClaimed(row: ClaimedRow, share: Share): void {
+    const place = share.places.pop();
+    assert(place, "no more is claimed of an endpoint than there are places");
+    place.hold(row.body?.length ?? 0);
+    this.send(this.#open(row), share.wish, place);
+  }
+
+  #open({ epoch, secretSealed, body, ...row }: ClaimedRow): HeldDelivery {
+    const { sealer } = this.#parts;
+    const secret = secretSealed === null ? null : sealer.open(secretSealed, deliverySecretContext(row.id));
+    assert(body !== null, "a delivery that waits has a body");
+    return { delivery: { ...row, secret, body }, epoch };
+  }
+}
+
+function wishOf(projectId: ProjectId, url: string): Wish {
+  return { projectId, lane: endpointOf(projectId, url).lane };
+}
+
+function release(shares: readonly Share[]): void {
+  for (const { places } of shares) for (const place of places.splice(0)) place.release();
+}

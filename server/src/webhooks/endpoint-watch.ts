@@ -1,0 +1,53 @@
+// Pauses endpoints that have only failed for days, so that nothing more is wasted on them and their owner sees it. A loop;
+// what one platform pauses, the others leave alone.
+import { platformActor } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import { pauseFailing } from "./desk-store.ts";
+import type { WebhookStep } from "./webhook-step.ts";
+
+export type EndpointWatchParts = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: (name: WebhookStep) => void;
+};
+
+const failingDaysMax = 5;
+const dayMs = 86_400_000;
+const intervalMs = 60_000;
+const batchMax = 100;
+
+/** The loop that looks every minute; start and stop it with the platform. */
+export function endpointWatch(parts: EndpointWatchParts): Loop {
+  const { clock, log } = parts;
+  return new Loop({
+    ...{ name: "webhook endpoints", intervalMs, clock, log },
+    turn: async (signal) => {
+      while ((await pauseDead(parts)) === batchMax && !signal.aborted);
+    },
+  });
+}
+
+/** Pauses some of those that have only failed for five days; the audit row is written with it. Returns how many. */
+export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
+  const paused = await db.transaction().execute(async (tx) => {
+    const rows = await pauseFailing(tx, { failingMs: failingDaysMax * dayMs, limit: batchMax });
+    for (const { id, projectId, url, lastFailure } of rows) {
+      await record(tx, {
+        ...{ projectId, action: "webhook_endpoints.pause" as const, by: { actor: platformActor } },
+        resource: { type: "webhook_endpoint", id, name: url },
+        reason: `It has only failed for ${failingDaysMax} days. The latest failure: ${lastFailure ?? "unknown"}`,
+      });
+    }
+    return rows;
+  });
+  if (paused.length === 0) return 0;
+  onStep("paused");
+  for (const { id, projectId } of paused)
+    log.warn({ endpoint: id, project: projectId }, "paused a webhook that failed for days");
+  return paused.length;
+}

@@ -1,0 +1,112 @@
+// Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
+// one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { DeliveryId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { GroupCommit } from "#store/group-commit.ts";
+import type { Leases } from "#store/lease.ts";
+import { attempt, type AttemptParts } from "./attempt.ts";
+import { releaseRows, writeAttempts, type AttemptRow, type Holder } from "./delivery-store.ts";
+import type { HeldDelivery } from "./delivery.ts";
+import type { Places, Wish } from "./places.ts";
+import type { WebhookStep } from "./webhook-step.ts";
+
+export type FlightsParts = AttemptParts & {
+  readonly db: Db;
+  readonly leases: Pick<Leases<"webhook_deliveries">, "renewAll">;
+  readonly holder: Holder;
+  readonly places: Pick<Places, "noteEnd">;
+  /** The most deliveries under way. */
+  readonly atOnce: number;
+  readonly onStep: (name: WebhookStep) => void;
+};
+
+/** Told once, at the end: when it is tried again, or null when it is over or somebody else's. */
+export type FlightWatcher = { readonly onEnd: (retryMs: number | null) => void };
+
+const writeBatchMax = 200;
+/** While the database is away, results are held and tried again for about this many waits; then the lease is over anyway. */
+const writeTriesMax = 8;
+const writeBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5000, jitter: 0.2 };
+
+/** `stop()` waits for what is under way, and lets go of what takes longer. */
+export class Flights {
+  readonly #parts: FlightsParts;
+  readonly #flying = new Map<DeliveryId, { readonly held: HeldDelivery; readonly done: Promise<void> }>();
+  readonly #results: GroupCommit<AttemptRow, boolean>;
+
+  constructor(parts: FlightsParts) {
+    this.#parts = parts;
+    this.#results = new GroupCommit({
+      flush: (rows) => this.#write(rows),
+      batchMax: writeBatchMax,
+      queueMax: parts.atOnce,
+    });
+  }
+
+  get count(): number {
+    return this.#flying.size;
+  }
+
+  begin(held: HeldDelivery, wish: Wish, watcher: FlightWatcher): void {
+    const { id } = held.delivery;
+    this.#flying.set(id, { held, done: this.#fly(held, wish, watcher) });
+  }
+
+  /** Extends the leases of all that are under way. */
+  async renew(): Promise<void> {
+    const leases = [...this.#flying.values()].map(({ held }) => ({
+      ...{ id: held.delivery.id, epoch: held.epoch },
+      isTakenOver: false,
+    }));
+    if (leases.length > 0) await this.#parts.leases.renewAll(leases);
+  }
+
+  /** Waits up to `waitMs`; what is still under way then is let go, so that it need not wait for its lease to run out. */
+  async stop(waitMs: number): Promise<void> {
+    const { clock, db, holder } = this.#parts;
+    const done = new AbortController();
+    const all = Promise.all([...this.#flying.values()].map((flight) => flight.done)).finally(() => done.abort());
+    await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
+    const left = [...this.#flying.values()].map(({ held }) => ({ id: held.delivery.id, epoch: held.epoch }));
+    if (left.length > 0) await releaseRows(db, left, holder.holder);
+    await this.#results.stop();
+  }
+
+  async #fly(held: HeldDelivery, wish: Wish, { onEnd }: FlightWatcher): Promise<void> {
+    const { places, log, onStep } = this.#parts;
+    let retryMs: number | null = null;
+    try {
+      const { row, isTrouble } = await attempt(this.#parts, held);
+      places.noteEnd(wish.lane, isTrouble);
+      onStep("sent");
+      if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
+    } catch (error) {
+      // Its lease runs out, and then it is tried again.
+      log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent or its result not be written");
+    } finally {
+      this.#flying.delete(held.delivery.id);
+      onEnd(retryMs);
+    }
+  }
+
+  /** False when the delivery was somebody else's by then. */
+  async #record(row: AttemptRow): Promise<boolean> {
+    const { clock } = this.#parts;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#results.add(row);
+      } catch (error) {
+        if (tries === writeTriesMax) throw error;
+        await clock.sleep(backoffMs(writeBackoff, tries, Math.random()));
+      }
+    }
+  }
+
+  async #write(rows: readonly AttemptRow[]): Promise<readonly boolean[]> {
+    const { db, holder, onStep } = this.#parts;
+    const written = await writeAttempts(db, rows, holder.holder);
+    onStep("written");
+    return rows.map((row) => written.has(row.id));
+  }
+}

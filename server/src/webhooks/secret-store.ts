@@ -1,0 +1,79 @@
+// Rows of the secrets that sign a project's webhooks, sealed, and of the schedule that a project chose.
+import { sql } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { ScheduleName } from "./schedule.ts";
+
+export type SecretRow = {
+  readonly id: string;
+  readonly secret_sealed: string;
+  readonly created_at: Date;
+  readonly expires_at: Date | null;
+};
+
+/** Those that are valid, newest first. No locks. */
+export async function readValidSecrets(db: Db, projectId: ProjectId): Promise<SecretRow[]> {
+  return await db
+    .selectFrom("webhook_secrets")
+    .select(["id", "secret_sealed", "created_at", "expires_at"])
+    .where("project_id", "=", projectId)
+    .where(sql<boolean>`(expires_at is null or expires_at > clock_timestamp())`)
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc")
+    .execute();
+}
+
+/** Lets only one transaction at a time change the secrets of a project. Locks the project's row until it ends; false when there is no such project. */
+export async function lockProject(tx: Tx, projectId: ProjectId): Promise<boolean> {
+  const project = tx.selectFrom("projects").select("id").where("id", "=", projectId);
+  return (await project.forNoKeyUpdate().executeTakeFirst()) !== undefined;
+}
+
+/** Makes room for a new one: the newest so far ends after `overlapMs`, all others now. */
+export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: number): Promise<void> {
+  await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(tx);
+  await sql`
+    update webhook_secrets set expires_at = clock_timestamp() + ${overlapMs} * interval '1 millisecond'
+     where project_id = ${projectId}`.execute(tx);
+}
+
+/** Adds the newest one. */
+export async function insertSecret(
+  tx: Tx,
+  row: { readonly id: string; readonly project_id: ProjectId; readonly secret_sealed: string },
+): Promise<SecretRow> {
+  return await tx
+    .insertInto("webhook_secrets")
+    .values(row)
+    .returning(["id", "secret_sealed", "created_at", "expires_at"])
+    .executeTakeFirstOrThrow();
+}
+
+/** False when the project has no such secret. */
+export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Promise<boolean> {
+  const gone = await tx
+    .deleteFrom("webhook_secrets")
+    .where("project_id", "=", projectId)
+    .where("id", "=", id)
+    .executeTakeFirst();
+  return gone.numDeletedRows === 1n;
+}
+
+/** What the project chose. No locks. */
+export async function readSchedule(db: Db, projectId: ProjectId): Promise<ScheduleName> {
+  const row = await db
+    .selectFrom("webhook_schedules")
+    .select("schedule")
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
+  return row?.schedule ?? "standard";
+}
+
+/** Sets what the project chose. */
+export async function putSchedule(tx: Tx, projectId: ProjectId, schedule: ScheduleName): Promise<void> {
+  await tx
+    .insertInto("webhook_schedules")
+    .values({ project_id: projectId, schedule })
+    .onConflict((conflict) => conflict.column("project_id").doUpdateSet({ schedule }))
+    .execute();
+}

@@ -1,0 +1,80 @@
+// What each attempt needs of a project, kept in memory: the keys that sign, and the schedule. Word of a change comes by
+// NOTIFY in the transaction that makes it.
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { LruMap } from "#lib/lru-map.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Db } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import type { ScheduleName } from "./schedule.ts";
+import { readSchedule, readValidSecrets } from "./secret-store.ts";
+import { secretPrefix } from "./sign.ts";
+
+type Key = { readonly bytes: Buffer; readonly expiresMs: number };
+type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; readonly untilMs: number };
+
+export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
+
+const projectsKnownMost = 10_000;
+/** A lost notification costs so much at most. */
+const knownMs = 60_000;
+
+/** What a sealed secret of a project is bound to. */
+export function webhookSecretContext(projectId: ProjectId, id: string): string {
+  return `webhook-secret:${projectId}:${id}`;
+}
+
+/** The keys and the schedule of each project. `close()` ends the listening. */
+export class SigningKeys {
+  readonly #parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock };
+  readonly #known = new LruMap<ProjectId, Promise<Known>>(projectsKnownMost);
+  readonly #unlisten: () => void;
+
+  constructor(parts: {
+    readonly db: Db;
+    readonly sealer: Sealer;
+    readonly clock: Clock;
+    readonly notifications: Pick<Notifications, "listen">;
+  }) {
+    this.#parts = parts;
+    this.#unlisten = parts.notifications.listen("webhook_secrets", (projectId) => {
+      if (projectId === null) this.#known.clear();
+      else this.#known.delete(projectId as ProjectId);
+    });
+  }
+
+  /** Rejects when the database does not answer and nothing is known yet. */
+  async of(projectId: ProjectId): Promise<ProjectSigning> {
+    const { clock } = this.#parts;
+    let known = await (this.#known.get(projectId) ?? this.#load(projectId));
+    if (known.untilMs < clock.monotonicMs()) known = await this.#load(projectId);
+    const nowMs = clock.now();
+    const valid = known.keys.filter((key) => key.expiresMs > nowMs);
+    return { keys: valid.map((key) => key.bytes), schedule: known.schedule };
+  }
+
+  close(): void {
+    this.#unlisten();
+  }
+
+  /** A change that comes while it is read takes the promise out, so that the next one reads anew. */
+  #load(projectId: ProjectId): Promise<Known> {
+    const loading = this.#read(projectId);
+    this.#known.set(projectId, loading);
+    loading.catch(() => {
+      if (this.#known.get(projectId) === loading) this.#known.delete(projectId);
+    });
+    return loading;
+  }
+
+  async #read(projectId: ProjectId): Promise<Known> {
+    const { db, sealer, clock } = this.#parts;
+    const [rows, schedule] = await Promise.all([readValidSecrets(db, projectId), readSchedule(db, projectId)]);
+    const keys = rows.map((row) => {
+      const secret = sealer.open(row.secret_sealed, webhookSecretContext(projectId, row.id)).reveal();
+      const bytes = Buffer.from(secret.slice(secretPrefix.length), "base64");
+      return { bytes, expiresMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY };
+    });
+    return { keys, schedule, untilMs: clock.monotonicMs() + knownMs };
+  }
+}
