@@ -12,6 +12,7 @@ export const faultTable = {
   conflict: { status: 409, meaning: "The name is taken, or the thing is in a state that does not allow this." },
   too_large: { status: 413, meaning: "The body is larger than the limit." },
   unsupported_media_type: { status: 415, meaning: "The body is not declared as application/json." },
+  key_reused: { status: 422, meaning: "The Idempotency-Key was used for another request within 24 hours." },
   rate_limited: { status: 429, meaning: "Too many requests; try again after the time in Retry-After." },
   internal: { status: 500, meaning: "A fault of the platform; the message holds the id to look for in its log." },
   replica_failed: { status: 502, meaning: "The replica broke the connection or sent an answer that is not HTTP." },

@@ -1,0 +1,146 @@
+// Records of calls, on a clock that stands still and a database that is played: batches, bounds, what is left out.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { pino } from "pino";
+import type { AppId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
+import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
+import { settled, VirtualClock } from "../../test/support/virtual-clock.ts";
+import { recordOf, stateOf, type CallRecord } from "./call-record.ts";
+import { CallRecords } from "./call-records.ts";
+
+function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
+  return {
+    ...{ runId: "r" as RunId, appId: "p-1-app" as AppId, projectId: "p-1" as ProjectId, releaseId: "x" as ReleaseId },
+    ...{ replicaId: null, method: "GET", path: "/a", isWebSocket: false, clientAddress: "::1", outcome: "answered" },
+    ...{
+      status: 200,
+      receivedAt: 1_000,
+      lineMs: 1,
+      totalMs: 30,
+      requestBytes: 0,
+      answerBytes: 0,
+      webhookEndpoint: null,
+    },
+    ...wish,
+  };
+}
+
+function stage(options: { perSecondMax?: number; failures?: number } = {}) {
+  const clock = new VirtualClock();
+  const written: (readonly CallRecord[])[] = [];
+  const logged: Record<string, unknown>[] = [];
+  let failures = options.failures ?? 0;
+  const write = async (records: readonly CallRecord[]): Promise<void> => {
+    await settled();
+    if (failures-- > 0) throw new Error("the database is away");
+    written.push(records);
+  };
+  const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
+  const { perSecondMax = 2_000 } = options;
+  const records = new CallRecords({ write, clock, log, perSecondMax });
+  const leftOut = (): unknown[] => logged.flatMap((line) => ("leftOut" in line ? [line["leftOut"]] : []));
+  return { clock, written, records, leftOut, logged };
+}
+
+const apps = (count: number): AppId[] => Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
+
+describe("the record of a call", () => {
+  test("has the state that the caller would name", () => {
+    const cases: readonly (readonly [CallOutcome, number | null, string])[] = [
+      ["answered", 200, "success"],
+      ["answered", 101, "success"],
+      ["answered", 304, "success"],
+      ["answered", 404, "failure"],
+      ["answered", 504, "failure"],
+      ["refused", 504, "timeout"],
+      ["refused", 503, "failure"],
+      ["client_gone", null, "cancelled"],
+      ["client_gone", 200, "cancelled"],
+      ["cut", 200, "failure"],
+    ];
+    for (const [outcome, status, state] of cases)
+      assert.equal(stateOf({ outcome, status }), state, `${outcome} ${status}`);
+  });
+
+  test("ends when the call ended, and holds no text that the database refuses", () => {
+    const record = recordOf(callOf({ path: `/a\0\ud800${"x".repeat(5_000)}`, receivedAt: 5_000, totalMs: 70 }));
+    assert.equal(record.endedAt, 5_070);
+    assert.match(record.path, /^\/a\ufffdx{1996}$/);
+  });
+});
+
+describe("records of calls", () => {
+  test("are gathered for a moment and written together", async () => {
+    const { clock, records, written } = stage();
+    for (let count = 0; count < 30; count++) records.onFinished(callOf());
+    await clock.advance(100);
+    records.onFinished(callOf());
+    assert.equal(written.length, 0);
+    await clock.advance(101);
+    assert.deepEqual(
+      written.map((batch) => batch.length),
+      [31],
+    );
+    await clock.advance(60_000);
+    assert.equal(written.length, 1, "nothing is written twice, and nothing empty");
+  });
+
+  test("are written at once when there are many, a thousand at a time", async () => {
+    const { clock, records, written } = stage({ perSecondMax: 100_000 });
+    for (let count = 0; count < 2_500; count++) records.onFinished(callOf());
+    await clock.advance(0);
+    await records.flush();
+    assert.deepEqual(
+      written.map((batch) => batch.length),
+      [1_000, 1_000, 500],
+    );
+  });
+
+  test("are bounded per second, half of it for one app; the rest is counted and told once a minute", async () => {
+    const { clock, records, written, leftOut } = stage({ perSecondMax: 100 });
+    for (let count = 0; count < 80; count++) records.onFinished(callOf());
+    for (const appId of apps(70)) records.onFinished(callOf({ appId }));
+    await clock.advance(300);
+    const byFirst = written.flat().filter((record) => record.appId === "p-1-app").length;
+    assert.deepEqual([written.flat().length, byFirst], [100, 50]);
+    await clock.advance(800);
+    records.onFinished(callOf());
+    await clock.advance(300);
+    assert.equal(written.flat().length, 101, "the next second begins anew");
+    assert.deepEqual(leftOut(), []);
+    await clock.advance(60_000);
+    assert.deepEqual(leftOut(), [50]);
+    await clock.advance(600_000);
+    assert.deepEqual(leftOut(), [50], "nothing new to tell");
+  });
+
+  test("wait while the database is away, as long as there is room", async () => {
+    const { clock, records, written, leftOut } = stage({ perSecondMax: 1_000_000, failures: 3 });
+    for (let count = 0; count < 12_000; count++) records.onFinished(callOf());
+    await clock.advance(30_000);
+    assert.equal(written.flat().length, 10_000 + 1_000 - 1_000);
+    await clock.advance(60_000);
+    assert.deepEqual(leftOut(), [2_000]);
+  });
+
+  test("that cannot be written at all are given up, and those after them are written", async () => {
+    const { clock, records, written, leftOut } = stage({ failures: 5 });
+    records.onFinished(callOf());
+    await clock.advance(60_000);
+    records.onFinished(callOf());
+    await clock.advance(61_000);
+    assert.equal(written.flat().length, 1);
+    assert.deepEqual(leftOut(), [1]);
+  });
+
+  test("are written at the stop without waiting for repeats, and what was left out is told", async () => {
+    const { records, written, leftOut } = stage({ failures: 1 });
+    records.onFinished(callOf());
+    await records.flush();
+    assert.deepEqual([written.length, leftOut()], [0, [1]]);
+    records.onFinished(callOf());
+    await records.flush();
+    assert.equal(written.flat().length, 1);
+    await records.flush();
+  });
+});

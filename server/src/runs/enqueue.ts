@@ -1,0 +1,177 @@
+// Accepts calls with `async=true`: the body is read, one row is committed together with those of others that come at the
+// same time, and only then it is answered 202. Where there is room, this platform begins with the run right away, without
+// reading it again.
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
+import type { Db } from "#store/database.ts";
+import { GroupCommit } from "#store/group-commit.ts";
+import type { OnRunStep } from "./run-steps.ts";
+import type { NewRun, RunStore } from "./run-store.ts";
+import type { Runner } from "./runner.ts";
+import { webhookSecretContext } from "./settlement.ts";
+import { Turnstile } from "./turnstile.ts";
+
+export type EnqueueOptions = {
+  readonly db: Db;
+  readonly store: RunStore;
+  readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
+  readonly sealer: Sealer;
+  readonly bodyBytesMax: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: OnRunStep;
+};
+
+const waitingMax = 20_000;
+const waitingBytesMax = 256 * 1_048_576;
+const batchMax = 500;
+const batchBytesMax = 16 * 1_048_576;
+/** Bodies up to this size are read whatever else is being read. */
+const smallBodyBytes = 65_536;
+/** Larger ones are read so many at a time. */
+const largeBodiesAtOnce = 16;
+const largeBodyWaitMs = 30_000;
+const keyHours = 24;
+const retryAfterSeconds = 5;
+
+/** What the store answered is not known to the caller: a repeat with an Idempotency-Key is safe. */
+const notStored =
+  "The run could not be stored, as the database does not answer; try again (an Idempotency-Key makes sure that it runs once).";
+
+/** One for the platform. */
+export class Enqueue implements AsyncAccept {
+  readonly #options: EnqueueOptions;
+  readonly #inserts: GroupCommit<NewRun, true>;
+  readonly #largeBodies: Turnstile;
+
+  constructor(options: EnqueueOptions) {
+    this.#options = options;
+    const { clock, onStep, store } = options;
+    this.#largeBodies = new Turnstile({ atOnce: largeBodiesAtOnce, waitMs: largeBodyWaitMs, clock });
+    this.#inserts = new GroupCommit({
+      flush: async (runs: readonly NewRun[]) => {
+        await store.insert(runs);
+        onStep("run accepted");
+        return runs.map(() => true as const);
+      },
+      weigh: (run: NewRun) => run.body.length,
+      ...{ batchMax, queueMax: waitingMax, batchWeightMax: batchBytesMax, queueWeightMax: waitingBytesMax },
+    });
+  }
+
+  accept(call: AsyncCall): void {
+    this.#accept(call).catch((error: unknown) => {
+      const { log } = this.#options;
+      if (!(error instanceof Fault)) log.error({ err: error, runId: call.runId }, "a run could not be accepted");
+      call.refuse(
+        error instanceof Fault ? error : new Fault("unavailable", notStored, { cause: error, retryAfterSeconds }),
+      );
+    });
+  }
+
+  /** Resolves when all that was accepted is stored. */
+  async stop(): Promise<void> {
+    await this.#inserts.stop();
+  }
+
+  async #accept(call: AsyncCall): Promise<void> {
+    const body = await this.#readBody(call);
+    if (body instanceof Fault) throw body;
+    const { runner, clock } = this.#options;
+    const isHeld = runner.reserve(call.route.appId, body.length);
+    const run = this.#runOf(call, body, isHeld);
+    let runId: RunId;
+    try {
+      runId = await (call.idempotencyKey === null ? this.#insert(run) : this.#insertOnce(run, call.idempotencyKey));
+    } catch (error) {
+      if (isHeld) runner.unreserve(run.appId, body.length);
+      throw error;
+    }
+    const isNew = runId === run.runId;
+    if (isHeld && !isNew) runner.unreserve(run.appId, body.length);
+    call.accepted(runId);
+    if (!isNew) return;
+    if (isHeld) runner.take({ ...run, epoch: 1, attempt: 0, acceptedAtMs: clock.now() });
+    else runner.nudge(run.appId);
+  }
+
+  async #readBody(call: AsyncCall): Promise<Buffer | Fault> {
+    const { bodyBytesMax } = this.#options;
+    if (call.contentLength >= 0 && call.contentLength <= smallBodyBytes) return await call.readBody(bodyBytesMax);
+    const leave = await this.#largeBodies.enter();
+    if (leave === null) {
+      const message = "Too many large requests are being accepted at the moment; try again.";
+      return new Fault("unavailable", message, { retryAfterSeconds });
+    }
+    try {
+      return await call.readBody(bodyBytesMax);
+    } finally {
+      leave();
+    }
+  }
+
+  async #insert(run: NewRun): Promise<RunId> {
+    await this.#inserts.add(run);
+    return run.runId;
+  }
+
+  /** The id of the run that the key stands for: this one, or an earlier one of the same request. */
+  async #insertOnce(run: NewRun, key: string): Promise<RunId> {
+    const { db, store, onStep } = this.#options;
+    const hash = hashOf(run);
+    const runId = await db.transaction().execute(async (tx) => {
+      const { rows } = await sql<{ run_id: RunId }>`
+        insert into run_keys (app_id, key, request_hash, run_id) values (${run.appId}, ${key}, ${hash}, ${run.runId})
+        on conflict (app_id, key) do update
+           set request_hash = excluded.request_hash, run_id = excluded.run_id, created_at = clock_timestamp()
+         where run_keys.created_at < clock_timestamp() - ${keyHours} * interval '1 hour'
+        returning run_id`.execute(tx);
+      if (rows.length > 0) {
+        await store.insert([run], tx);
+        return run.runId;
+      }
+      const known = await tx
+        .selectFrom("run_keys")
+        .select(["run_id", "request_hash"])
+        .where("app_id", "=", run.appId)
+        .where("key", "=", key)
+        .executeTakeFirstOrThrow();
+      if (!known.request_hash.equals(hash)) throw reused(known.run_id);
+      return known.run_id;
+    });
+    onStep("run accepted");
+    return runId;
+  }
+
+  #runOf(call: AsyncCall, body: Buffer, isHeld: boolean): NewRun {
+    const { runId, route, method, path, lines, clientAddress, webhookEndpoint, webhookSecret } = call;
+    const { live } = route;
+    if (live === null) throw new Fault("not_deployed", `${route.appName} has no release.`);
+    return {
+      ...{ runId, method, lines, body, clientAddress, webhookEndpoint, isHeld },
+      projectId: route.projectId,
+      appId: route.appId,
+      releaseId: live.releaseId,
+      target: path,
+      retriesMax: call.retries ?? live.settings.retries,
+      webhookSecretSealed:
+        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(runId)),
+    };
+  }
+}
+
+function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
+  const head = JSON.stringify([method, target, webhookEndpoint]);
+  return createHash("sha256").update(head).update("\0").update(body).digest();
+}
+
+function reused(runId: RunId): Fault {
+  const message = `This Idempotency-Key was used within ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
+  return new Fault("key_reused", message);
+}

@@ -1,0 +1,129 @@
+// One attempt of a run: its call goes down the road of a plain call, that it is about to be sent is written down before
+// anything is sent, and its end is written before it is out of hand. Once it holds a place, nothing is asked twice.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Log } from "#lib/log.ts";
+import type { Proxy } from "#proxy/proxy.ts";
+import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
+import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import type { ActiveRun, OnLetGo } from "./active-run.ts";
+import { heldLine, type HeldRuns } from "./held-runs.ts";
+import type { RunWork } from "./run-store.ts";
+import type { Settlement } from "./settlement.ts";
+
+/** What all executions have in common. */
+export type ExecutionParts = {
+  readonly proxy: Pick<Proxy, "run">;
+  readonly heldRuns: Pick<HeldRuns, "acknowledge" | "cancel">;
+  readonly settlement: Settlement;
+  /** True when replicas of the app keep the answers of runs until they are acknowledged. */
+  readonly keepsAnswers: (appId: RunWork["appId"]) => boolean;
+  readonly answerBytesMax: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onLetGo: OnLetGo;
+};
+
+/** Writing down that a run starts is tried again for so long, in which its place on the replica is idle. */
+const startTriesMax = 4;
+const startBackoff: Backoff = { firstMs: 50, factor: 3, mostMs: 1_000, jitter: 0.2 };
+
+/** One attempt. `begin()` once. */
+export class Execution implements ActiveRun, RunWatcher {
+  readonly work: RunWork;
+  readonly #parts: ExecutionParts;
+  readonly #isKept: boolean;
+  #handle: RunHandle | null = null;
+  #replica: ReadyReplica | null = null;
+  #isCancelled = false;
+  /** Nothing may be written any more. */
+  #isAbandoned = false;
+  #isLeaving = false;
+  #isOver = false;
+
+  constructor(work: RunWork, parts: ExecutionParts) {
+    this.work = work;
+    this.#parts = parts;
+    this.#isKept = parts.keepsAnswers(work.appId);
+  }
+
+  begin(): void {
+    const { proxy, answerBytesMax } = this.#parts;
+    const { runId, appId, method, target, lines, body } = this.work;
+    const request = { runId, appId, method, path: target, lines: this.#isKept ? lines + heldLine : lines, body };
+    const handle = proxy.run({ ...request, answerBytesMax }, this);
+    this.#handle = handle;
+    if (this.#isCancelled || this.#isLeaving) handle.withdraw();
+  }
+
+  cancel(): void {
+    if (this.#isCancelled || this.#isOver) return;
+    this.#isCancelled = true;
+    this.#handle?.withdraw();
+  }
+
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#handle?.withdraw();
+  }
+
+  leave(): boolean {
+    this.#isLeaving = true;
+    if (this.#isOver) return true;
+    if (this.#replica !== null && !this.#isKept) return true;
+    if (this.#replica !== null) this.#isAbandoned = true;
+    this.#handle?.withdraw();
+    return false;
+  }
+
+  async mayStart(replica: ReadyReplica): Promise<boolean> {
+    const { settlement, clock, log } = this.#parts;
+    const { runId, epoch } = this.work;
+    for (let attempt = 1; attempt <= startTriesMax; attempt++) {
+      if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
+      try {
+        const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
+        // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
+        if (!isStarted) this.#isCancelled = true;
+        else this.#replica = replica;
+        return isStarted && !this.#isCancelled && !this.#isAbandoned;
+      } catch (error) {
+        log.warn({ err: error, runId }, "the start of a run could not be written");
+        await clock.sleep(backoffMs(startBackoff, attempt, Math.random()));
+      }
+    }
+    // It may be written all the same; the run is given back then, and was sent to nobody.
+    return false;
+  }
+
+  onEnd(ending: RunEnding): void {
+    this.#isOver = true;
+    this.#end(ending).catch((error: unknown) =>
+      this.#parts.log.error({ err: error, runId: this.work.runId }, "the end of a run could not be written"),
+    );
+  }
+
+  async #end(ending: RunEnding): Promise<void> {
+    const { settlement, heldRuns, onLetGo } = this.#parts;
+    const { runId } = this.work;
+    const replica = this.#replica;
+    try {
+      if (this.#isAbandoned) return;
+      // An answer that is there already is not taken back.
+      if (this.#isCancelled && replica !== null && this.#isKept && ending.kind !== "answered") {
+        await heldRuns.cancel(replica.address, runId);
+      }
+      const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);
+      const isWritten = await settlement.end(this.work, ending, { attempt, isCancelled: this.#isCancelled });
+      if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, runId);
+    } finally {
+      onLetGo(runId);
+    }
+  }
+}
+
+/** It counts as an attempt although nothing was sent: else an app that does not start would be tried for ever. */
+function isStartFault(ending: RunEnding): boolean {
+  return ending.kind === "failed" && ending.fault instanceof Fault && ending.fault.code === "start_failed";
+}

@@ -1,0 +1,99 @@
+// What becomes of a run: each ending, with and without attempts left, cancelled or not.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Fault, faultTable, type FaultCode } from "#lib/fault.ts";
+import type { RunEnding } from "#proxy/run-call.ts";
+import { outcomeOf, waitMostMs, type Interrupted, type Judged, type Outcome } from "./outcome.ts";
+
+const at = { nowMs: 1_000_000, random: 0.5 };
+const once: Judged = { attempt: 1, retriesMax: 0, acceptedAtMs: 999_000, isCancelled: false };
+const retrying: Judged = { ...once, retriesMax: 2 };
+
+function answered(status: number): RunEnding {
+  return { kind: "answered", status, contentType: "text/plain", body: Buffer.from("x"), bodyBytes: 1 };
+}
+
+function failed(code: FaultCode, wasSent = true): RunEnding {
+  return { kind: "failed", fault: new Fault(code, `told ${code}`), wasSent };
+}
+
+const interrupted: Interrupted = { kind: "interrupted", reason: "interrupted: the platform was restarted." };
+
+function brief(outcome: Outcome): string {
+  if (outcome.kind === "again") return `again in ${outcome.delayMs}${outcome.isCounted ? "" : ", not counted"}`;
+  const { state, statusCode, result, forwarded } = outcome;
+  return [state, statusCode, result === null ? "no result" : "result", forwarded?.status ?? "not forwarded"].join(", ");
+}
+
+function become(ending: RunEnding | Interrupted, run: Judged = once): string {
+  return brief(outcomeOf(ending, run, at));
+}
+
+test("the state follows the answer, which is kept and forwarded whatever its status", () => {
+  assert.equal(become(answered(200)), "success, 200, result, 200");
+  assert.equal(become(answered(204)), "success, 204, result, 204");
+  assert.equal(become(answered(302)), "failure, 302, result, 302");
+  assert.equal(become(answered(404)), "failure, 404, result, 404");
+  assert.equal(become(answered(500)), "failure, 500, result, 500");
+});
+
+test("without an answer it ends with the platform's fault, which is what the webhook gets", () => {
+  assert.equal(become(failed("replica_failed")), "failure, 502, no result, 502");
+  assert.equal(become(failed("start_failed", false)), "failure, 503, no result, 503");
+  assert.equal(become(failed("call_timeout")), "timeout, 504, no result, 504");
+  assert.equal(become(failed("internal", false)), "failure, 500, no result, 500");
+  assert.equal(become(interrupted), "failure, , no result, 502");
+  const outcome = outcomeOf(failed("call_timeout"), once, at);
+  assert.ok(outcome.kind === "final");
+  assert.deepEqual(JSON.parse(String(outcome.forwarded?.body)), { message: "told call_timeout" });
+  assert.equal(outcome.reason, "told call_timeout");
+});
+
+test("with attempts left it is tried again, later each time, where another attempt may help", () => {
+  for (const ending of [
+    ...[408, 425, 429, 500, 503].map(answered),
+    failed("replica_failed"),
+    failed("start_failed", false),
+    failed("call_timeout"),
+    interrupted,
+  ]) {
+    assert.equal(become(ending, retrying), "again in 1000");
+    assert.equal(become(ending, { ...retrying, attempt: 2 }), "again in 2000");
+    assert.match(become(ending, { ...retrying, attempt: 3 }), /^(?:failure|timeout), /);
+  }
+  for (const ending of [answered(404), answered(422), answered(302), failed("not_deployed", false)]) {
+    assert.match(become(ending, retrying), /^failure, /);
+  }
+});
+
+test("what is the platform's own affair is tried again without counting, up to 12 hours after the acceptance", () => {
+  const ownAffairs = [failed("line_full", false), failed("line_timeout", false), failed("unavailable", false)];
+  for (const ending of [...ownAffairs, failed("replica_failed", false)]) {
+    assert.equal(become(ending), "again in 1000, not counted");
+    assert.match(become(ending, { ...once, acceptedAtMs: at.nowMs - waitMostMs }), /^timeout, 50[234], no result, 50/);
+  }
+});
+
+test("a cancelled one is cancelled unless it was answered by then, and forwards nothing", () => {
+  const cancelled = { ...retrying, isCancelled: true };
+  for (const ending of [
+    { kind: "withdrawn" } as const,
+    failed("replica_failed"),
+    failed("call_timeout"),
+    interrupted,
+  ]) {
+    assert.equal(become(ending, cancelled), "cancelled, , no result, not forwarded");
+  }
+  assert.equal(become(answered(200), cancelled), "success, 200, result, 200");
+  assert.equal(become(answered(500), cancelled), "failure, 500, result, 500");
+});
+
+test("one that was withdrawn without being cancelled goes back at once", () => {
+  assert.equal(become({ kind: "withdrawn" }), "again in 0, not counted");
+});
+
+test("every fault has an outcome", () => {
+  for (const code of Object.keys(faultTable) as FaultCode[]) {
+    assert.match(become(failed(code)), /^(?:failure|timeout|again)/);
+  }
+});

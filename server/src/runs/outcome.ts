@@ -1,0 +1,139 @@
+// What becomes of a run when its call has ended: its final state, or another attempt. Pure.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { faultTable, type FaultCode } from "#lib/fault.ts";
+import type { RunEnding } from "#proxy/run-call.ts";
+import type { FinalState } from "./run-states.ts";
+
+/** The platform that had sent the call was lost, and what became of the call cannot be found out. */
+export type Interrupted = { readonly kind: "interrupted"; readonly reason: string };
+
+/** An answer as the caller of a plain call would have got it. */
+export type Answer = {
+  readonly status: number;
+  readonly contentType: string | null;
+  /** Null: longer than answers that are kept. */
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+};
+
+export type Outcome =
+  | {
+      readonly kind: "final";
+      readonly state: FinalState;
+      readonly statusCode: number | null;
+      readonly reason: string | null;
+      /** Kept for who asks for it; null: the app gave none. */
+      readonly result: Answer | null;
+      /** Sent to the run's webhook; null: nothing is. */
+      readonly forwarded: Answer | null;
+    }
+  | {
+      readonly kind: "again";
+      readonly delayMs: number;
+      readonly statusCode: number | null;
+      readonly reason: string | null;
+      /** The attempt counts. */
+      readonly isCounted: boolean;
+    };
+
+/** What of a run decides. */
+export type Judged = {
+  /** Attempts that were begun, this one included. */
+  readonly attempt: number;
+  readonly retriesMax: number;
+  readonly acceptedAtMs: number;
+  readonly isCancelled: boolean;
+};
+
+/** A run waits for a replica no longer than it may run (docs: 12 hours). */
+export const waitMostMs = 12 * 3_600_000;
+
+const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, mostMs: 300_000, jitter: 0.2 };
+/** After these the platform has to try again, since the app has seen nothing of the call. */
+const platformFaults: ReadonlySet<FaultCode> = new Set<FaultCode>(["line_full", "line_timeout", "unavailable"]);
+const platformDelayMs = 1_000;
+/** Answers that say that another attempt may succeed. */
+const passingStatuses = new Set([408, 425, 429]);
+
+/** Judges an ending. `random` is in [0, 1). */
+export function outcomeOf(
+  ending: RunEnding | Interrupted,
+  run: Judged,
+  at: { readonly nowMs: number; readonly random: number },
+): Outcome {
+  switch (ending.kind) {
+    case "answered":
+      return ofAnswer(ending, run, at.random);
+    case "withdrawn":
+      return run.isCancelled ? cancelled : givenBack(0, null);
+    case "interrupted":
+      if (run.isCancelled) return cancelled;
+      return retried(run, { statusCode: null, reason: ending.reason }, at.random) ?? ofFault("failure", null, ending);
+    case "failed":
+      return run.isCancelled ? cancelled : ofFailed(ending, run, at);
+  }
+}
+
+const cancelled: Outcome = {
+  kind: "final",
+  state: "cancelled",
+  statusCode: null,
+  reason: "It was cancelled.",
+  result: null,
+  forwarded: null,
+};
+
+function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: Judged, random: number): Outcome {
+  const { status, contentType, body, bodyBytes } = answer;
+  const isSuccess = status >= 200 && status <= 299;
+  const reason = isSuccess ? null : `The app answered with status ${status}.`;
+  if (!isSuccess && !run.isCancelled && (status >= 500 || passingStatuses.has(status))) {
+    const again = retried(run, { statusCode: status, reason }, random);
+    if (again !== null) return again;
+  }
+  const result = { status, contentType, body, bodyBytes };
+  const state = isSuccess ? "success" : "failure";
+  return { kind: "final", state, statusCode: status, reason, result, forwarded: result };
+}
+
+function ofFailed(
+  { fault, wasSent }: Extract<RunEnding, { kind: "failed" }>,
+  run: Judged,
+  { nowMs, random }: { readonly nowMs: number; readonly random: number },
+): Outcome {
+  const { code, message } = fault;
+  const { status } = faultTable[code];
+  if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
+    if (nowMs - run.acceptedAtMs < waitMostMs) return givenBack(platformDelayMs, message);
+    return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
+  }
+  if (code === "not_deployed") return ofFault("failure", status, { reason: message });
+  const again = retried(run, { statusCode: status, reason: message }, random);
+  return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason: message });
+}
+
+/** Null: no attempt is left. */
+function retried(
+  { attempt, retriesMax }: Judged,
+  why: { readonly statusCode: number | null; readonly reason: string | null },
+  random: number,
+): Outcome | null {
+  if (attempt > retriesMax) return null;
+  return { kind: "again", delayMs: backoffMs(retryBackoff, attempt, random), ...why, isCounted: true };
+}
+
+function givenBack(delayMs: number, reason: string | null): Outcome {
+  return { kind: "again", delayMs, statusCode: null, reason, isCounted: false };
+}
+
+/** The app gave no answer: the webhook gets what a plain caller would have got from the platform. */
+function ofFault(
+  state: "failure" | "timeout",
+  status: number | null,
+  { reason }: { readonly reason: string },
+): Outcome {
+  const body = Buffer.from(JSON.stringify({ message: reason }));
+  const answer = { status: status ?? faultTable.replica_failed.status, contentType: "application/json" };
+  const forwarded = { ...answer, body, bodyBytes: body.length };
+  return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
+}

@@ -1,0 +1,103 @@
+// A run that was running when its platform was lost. Where the replica keeps the answer it is fetched from there, however
+// long the function still takes; where the replica never got the call it is sent again; else the app's policy decides.
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { RunEnding } from "#proxy/run-call.ts";
+import type { ActiveRun, OnLetGo } from "./active-run.ts";
+import type { HeldRuns } from "./held-runs.ts";
+import type { Interrupted } from "./outcome.ts";
+import type { OrphanRun, RunStore } from "./run-store.ts";
+import type { Settlement } from "./settlement.ts";
+
+/** What all recoveries have in common. */
+export type RecoveryParts = {
+  readonly store: Pick<RunStore, "addressOf">;
+  readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
+  readonly settlement: Settlement;
+  readonly keepsAnswers: (appId: OrphanRun["appId"]) => boolean;
+  /** How long a call of the app may take. */
+  readonly callMostMs: (appId: OrphanRun["appId"]) => number;
+  readonly answerBytesMax: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onLetGo: OnLetGo;
+};
+
+type Address = NonNullable<Awaited<ReturnType<RunStore["addressOf"]>>>;
+
+/** One run that was taken over. `begin()` once. */
+export class Recovery implements ActiveRun {
+  readonly work: OrphanRun;
+  readonly #parts: RecoveryParts;
+  readonly #ending = new AbortController();
+  #isCancelled: boolean;
+  #isAbandoned = false;
+
+  constructor(work: OrphanRun, parts: RecoveryParts) {
+    this.work = work;
+    this.#parts = parts;
+    this.#isCancelled = work.isCancelRequested;
+  }
+
+  begin(): void {
+    this.#run().catch((error: unknown) =>
+      this.#parts.log.error({ err: error, runId: this.work.runId }, "a run could not be taken over"),
+    );
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    this.#ending.abort(new Error("the run is cancelled"));
+  }
+
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#ending.abort(new Error("the run is somebody else's"));
+  }
+
+  leave(): boolean {
+    this.abandon();
+    return false;
+  }
+
+  async #run(): Promise<void> {
+    const { settlement, heldRuns, onLetGo, store } = this.#parts;
+    const { runId, replicaId, attempt } = this.work;
+    try {
+      const isKept = this.#parts.keepsAnswers(this.work.appId);
+      const address = isKept && replicaId !== null ? await store.addressOf(replicaId) : null;
+      const ending = address === null ? interrupted(gone) : await this.#attach(address);
+      if (this.#isAbandoned) return;
+      if (this.#isCancelled && address !== null && ending.kind !== "answered") await heldRuns.cancel(address, runId);
+      const isAgain = ending.kind === "withdrawn";
+      const counted = isAgain ? { ...this.work, attempt: Math.max(0, attempt - 1) } : this.work;
+      const isWritten = await settlement.end(counted, ending, { attempt, isCancelled: this.#isCancelled });
+      if (isWritten && address !== null) heldRuns.acknowledge(address, runId);
+    } finally {
+      onLetGo(runId);
+    }
+  }
+
+  /** `withdrawn`: the replica never got the call, so that it is sent as if nothing had been. */
+  async #attach(address: Address): Promise<RunEnding | Interrupted> {
+    const { heldRuns, answerBytesMax, callMostMs } = this.#parts;
+    if (this.#isCancelled) return { kind: "withdrawn" };
+    const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMostMs(this.work.appId) };
+    const attached = await heldRuns.attach(address, this.work.runId, options);
+    switch (attached.kind) {
+      case "answered":
+        return attached;
+      case "unknown":
+        return attached.hasForgotten ? interrupted(forgotten) : { kind: "withdrawn" };
+      case "lost":
+        return interrupted(attached.reason);
+    }
+  }
+}
+
+const gone = "the platform was restarted meanwhile, and the call's answer cannot be had any more";
+const forgotten = "the platform was restarted meanwhile, and the replica has not kept the answer so long";
+
+function interrupted(why: string): Interrupted {
+  return { kind: "interrupted", reason: `interrupted: ${why}.` };
+}

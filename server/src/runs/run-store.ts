@@ -1,0 +1,330 @@
+// The rows of async runs. Every write after the acceptance names the lease epoch that its writer holds, so that whoever
+// was given up on changes nothing any more. All writes come as groups: one statement for many runs.
+import { sql, type RawBuilder } from "kysely";
+import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { statesBefore, type FinalState } from "./run-states.ts";
+
+/** What is accepted. `isHeld`: it is worked on by this platform right away. */
+export type NewRun = {
+  readonly runId: RunId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly method: string;
+  /** What the replica is asked for, query included. */
+  readonly target: string;
+  /** Header lines for the replica. */
+  readonly lines: string;
+  readonly body: Buffer;
+  readonly clientAddress: string;
+  readonly retriesMax: number;
+  readonly webhookEndpoint: string | null;
+  readonly webhookSecretSealed: string | null;
+  readonly isHeld: boolean;
+};
+
+/** The right to work on one run. */
+export type HeldRun = { readonly runId: RunId; readonly epoch: number };
+
+/** A run with all that is needed to work on it. */
+export type RunWork = HeldRun & {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly method: string;
+  readonly target: string;
+  readonly lines: string;
+  readonly body: Buffer;
+  /** Attempts that were begun. */
+  readonly attempt: number;
+  readonly retriesMax: number;
+  readonly acceptedAtMs: number;
+  readonly webhookEndpoint: string | null;
+  readonly webhookSecretSealed: string | null;
+};
+
+/** A run that was running when its platform was lost. */
+export type OrphanRun = RunWork & { readonly replicaId: ReplicaId | null; readonly isCancelRequested: boolean };
+
+/** An attempt that is about to be sent. */
+export type RunStart = HeldRun & { readonly replicaId: ReplicaId };
+
+/** The end of a run. */
+export type RunEnd = HeldRun & {
+  readonly state: FinalState;
+  readonly statusCode: number | null;
+  readonly reason: string | null;
+  readonly result: {
+    readonly status: number;
+    readonly contentType: string | null;
+    readonly body: Buffer | null;
+    readonly bodyBytes: number;
+  } | null;
+};
+
+/** A run that goes back, to be tried again after `delayMs`. */
+export type RunReturn = HeldRun & {
+  readonly delayMs: number;
+  readonly statusCode: number | null;
+  readonly reason: string | null;
+  /** Attempts that count, up to now. */
+  readonly attempt: number;
+};
+
+export type RunStoreOptions = {
+  readonly db: Db;
+  /** Unique among running platforms. */
+  readonly holder: string;
+  readonly leaseMs: number;
+};
+
+const appsMost = 1_000;
+
+/** The rows, as one platform writes them. */
+export class RunStore {
+  readonly #db: Db;
+  readonly #holder: string;
+  readonly #leaseMs: number;
+
+  constructor({ db, holder, leaseMs }: RunStoreOptions) {
+    this.#db = db;
+    this.#holder = holder;
+    this.#leaseMs = leaseMs;
+  }
+
+  /** Stores new runs, in `tx` when given; once it resolves (and `tx` is committed) they are accepted. */
+  async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
+    const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
+    await sql`
+      with given as (
+        select * from unnest(
+          ${column((run) => run.runId)}::uuid[], ${column((run) => run.projectId)}::text[],
+          ${column((run) => run.appId)}::text[], ${column((run) => run.releaseId)}::uuid[],
+          ${column((run) => run.method)}::text[], ${column((run) => run.target)}::text[],
+          ${column((run) => run.lines)}::text[], ${column((run) => run.body)}::bytea[],
+          ${column((run) => run.clientAddress)}::text[], ${column((run) => run.retriesMax)}::smallint[],
+          ${column((run) => run.webhookEndpoint)}::text[], ${column((run) => run.webhookSecretSealed)}::text[],
+          ${column((run) => run.isHeld)}::boolean[]
+        ) as given (id, project_id, app_id, release_id, method, target, lines, body, client_address, retries_max,
+                    webhook_endpoint, webhook_secret_sealed, is_held)
+      ), accepted as (
+        insert into runs (id, project_id, app_id, release_id, state, method, path, client_address, retries_max,
+                          webhook_endpoint, webhook_secret_sealed, queued_at, lease_holder, lease_epoch, lease_until)
+        select id, project_id, app_id, release_id, case when is_held then 'queued' else 'pending' end, method,
+               split_part(target, '?', 1), client_address, retries_max, webhook_endpoint, webhook_secret_sealed,
+               case when is_held then clock_timestamp() end, case when is_held then ${this.#holder} end,
+               is_held::int, case when is_held then ${this.#until()} end
+          from given
+      )
+      insert into run_requests (run_id, target, lines, body) select id, target, lines, body from given`.execute(tx);
+    const waiting = new Set(runs.filter((run) => !run.isHeld).map((run) => run.appId));
+    for (const appId of waiting) await notify(tx, "runs", appId);
+  }
+
+  /**
+   * Writes down that attempts are about to be sent. False for a run that is not this platform's any more or is to be
+   * cancelled: it must not be sent. The same run may come again with another replica, when the first had seen nothing.
+   */
+  async start(starts: readonly RunStart[]): Promise<boolean[]> {
+    const { rows } = await sql<{ id: RunId }>`
+      update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
+             attempt = attempt + (state = 'queued')::int
+        from unnest(${starts.map((one) => one.runId)}::uuid[], ${starts.map((one) => one.epoch)}::bigint[],
+                    ${starts.map((one) => one.replicaId)}::text[]) as given (id, epoch, replica_id)
+       where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
+         and cancel_requested_at is null
+      returning runs.id`.execute(this.#db);
+    return answersFor(starts, rows);
+  }
+
+  /** Ends runs, within `tx`. False for a run that is not this platform's any more: nothing of it was written. */
+  async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
+    const { rows } = await sql<{ id: RunId }>`
+      update runs set state = given.state, status_code = given.status_code, reason = given.reason,
+             ended_at = clock_timestamp(), lease_holder = null, lease_until = null, webhook_secret_sealed = null
+        from unnest(${ends.map((one) => one.runId)}::uuid[], ${ends.map((one) => one.epoch)}::bigint[],
+                    ${ends.map((one) => one.state)}::text[], ${ends.map((one) => one.statusCode)}::smallint[],
+                    ${ends.map((one) => one.reason)}::text[])
+             as given (id, epoch, state, status_code, reason)
+       where runs.id = given.id and ${this.#isHeld()} and ${mayBecomeGiven}
+      returning runs.id`.execute(tx);
+    const answers = answersFor(ends, rows);
+    const ended = ends.filter((_, index) => answers[index]);
+    await this.#keepResults(ended, tx);
+    const done = ended.filter(({ state }) => state === "success" || state === "cancelled").map(({ runId }) => runId);
+    if (done.length > 0) await tx.deleteFrom("run_requests").where("run_id", "in", done).execute();
+    return answers;
+  }
+
+  /** Gives runs back, to be tried again later. False as with `finish`. One that is to be cancelled is cancelled. */
+  async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
+    const { rows } = await sql<{ id: RunId; app_id: AppId }>`
+      update runs set state = case when cancel_requested_at is null then 'pending' else 'cancelled' end,
+             ended_at = case when cancel_requested_at is null then null else clock_timestamp() end,
+             due_at = clock_timestamp() + given.delay_ms * interval '1 millisecond',
+             status_code = coalesce(given.status_code, runs.status_code),
+             reason = coalesce(given.reason, runs.reason),
+             attempt = given.attempt,
+             lease_holder = null, lease_until = null
+        from unnest(${returns.map((one) => one.runId)}::uuid[], ${returns.map((one) => one.epoch)}::bigint[],
+                    ${returns.map((one) => one.delayMs)}::float8[], ${returns.map((one) => one.statusCode)}::smallint[],
+                    ${returns.map((one) => one.reason)}::text[], ${returns.map((one) => one.attempt)}::smallint[])
+             as given (id, epoch, delay_ms, status_code, reason, attempt)
+       where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
+      returning runs.id, runs.app_id`.execute(this.#db);
+    return answersFor(returns, rows);
+  }
+
+  /** Puts back what was claimed and not begun. */
+  async putOff(held: readonly HeldRun[], delayMs: number): Promise<void> {
+    await sql`
+      update runs set state = 'pending', due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
+             lease_holder = null, lease_until = null
+        from unnest(${held.map((one) => one.runId)}::uuid[], ${held.map((one) => one.epoch)}::bigint[]) as given (id, epoch)
+       where runs.id = given.id and ${this.#isHeld()} and state = 'queued'`.execute(this.#db);
+  }
+
+  /** Runs in this platform's hands whose owner wants them to end. */
+  async cancelRequested(): Promise<RunId[]> {
+    const rows = await this.#db
+      .selectFrom("runs")
+      .select("id")
+      .where("lease_until", "is not", null)
+      .where("lease_holder", "=", this.#holder)
+      .where("cancel_requested_at", "is not", null)
+      .execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** The apps with runs that may be tried, and in how many milliseconds the first of each is due; at most 1,000. */
+  async appsWithWork(): Promise<{ readonly appId: AppId; readonly dueInMs: number }[]> {
+    const { rows } = await sql<{ app_id: AppId; due_in_ms: number }>`
+      with recursive waiting as (
+        (select app_id, due_at from runs where state = 'pending' order by app_id, due_at limit 1)
+        union all
+        select later.app_id, later.due_at from waiting, lateral (
+          select app_id, due_at from runs where state = 'pending' and app_id > waiting.app_id
+           order by app_id, due_at limit 1) as later
+      )
+      select app_id, extract(epoch from due_at - clock_timestamp()) * 1000 as due_in_ms from waiting
+       limit ${appsMost}`.execute(this.#db);
+    return rows.map((row) => ({ appId: row.app_id, dueInMs: Number(row.due_in_ms) }));
+  }
+
+  /** What is needed to work on runs that were claimed; those that are gone meanwhile are left out. */
+  async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
+    const rows = await this.#db
+      .selectFrom("runs")
+      .innerJoin("run_requests", "run_requests.run_id", "runs.id")
+      .selectAll("runs")
+      .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
+      .where("runs.id", "in", [...held.map(({ runId }) => runId)])
+      .where("lease_holder", "=", this.#holder)
+      .execute();
+    return rows.map((row) => ({
+      runId: row.id,
+      epoch: row.lease_epoch,
+      projectId: row.project_id,
+      appId: row.app_id,
+      method: row.method,
+      target: row.target,
+      lines: row.lines,
+      body: row.body,
+      attempt: row.attempt,
+      retriesMax: row.retries_max,
+      acceptedAtMs: row.accepted_at.getTime(),
+      webhookEndpoint: row.webhook_endpoint,
+      webhookSecretSealed: row.webhook_secret_sealed,
+      replicaId: row.replica_id,
+      isCancelRequested: row.cancel_requested_at !== null,
+    }));
+  }
+
+  /** How many bytes the bodies of runs have. */
+  async bodyBytes(held: readonly HeldRun[]): Promise<Map<RunId, number>> {
+    const rows = await this.#db
+      .selectFrom("run_requests")
+      .select(["run_id", (cast) => cast.fn<number>("octet_length", ["body"]).as("bytes")])
+      .where("run_id", "in", [...held.map(({ runId }) => runId)])
+      .execute();
+    return new Map(rows.map((row) => [row.run_id, row.bytes]));
+  }
+
+  /** Takes back up to `limit` runs that waited for a replica when their platform was lost; returns how many. */
+  async reapQueued(limit: number): Promise<number> {
+    const { rows } = await sql<{ app_id: AppId }>`
+      with lost as (
+        select id from runs where lease_until < clock_timestamp() and state = 'queued'
+         order by lease_until limit ${limit} for update skip locked
+      )
+      update runs set state = case when cancel_requested_at is null then 'pending' else 'cancelled' end,
+             ended_at = case when cancel_requested_at is null then null else clock_timestamp() end,
+             lease_holder = null, lease_until = null, lease_epoch = lease_epoch + 1
+        from lost where runs.id = lost.id returning runs.app_id`.execute(this.#db);
+    return rows.length;
+  }
+
+  /** The replicas that runs of this platform were sent to before it was started anew. */
+  async leftRunning(): Promise<{ readonly runId: RunId; readonly appId: AppId; readonly replicaId: ReplicaId }[]> {
+    const rows = await this.#db
+      .selectFrom("runs")
+      .select(["id", "app_id", "replica_id"])
+      .where("state", "=", "running")
+      .where("lease_holder", "=", this.#holder)
+      .execute();
+    return rows.flatMap(({ id, app_id: appId, replica_id: replicaId }) =>
+      replicaId === null ? [] : [{ runId: id, appId, replicaId }],
+    );
+  }
+
+  /** Where a replica is reached; null: it has stopped, or has no address yet. */
+  async addressOf(replicaId: ReplicaId): Promise<{ readonly host: string; readonly port: number } | null> {
+    const row = await this.#db
+      .selectFrom("replicas")
+      .select("address")
+      .where("id", "=", replicaId)
+      .where("stopped_at", "is", null)
+      .executeTakeFirst();
+    const colon = row?.address?.lastIndexOf(":") ?? -1;
+    if (row?.address === undefined || row.address === null || colon === -1) return null;
+    return { host: row.address.slice(0, colon), port: Number(row.address.slice(colon + 1)) };
+  }
+
+  async #keepResults(ended: readonly RunEnd[], tx: Db): Promise<void> {
+    const values = ended.flatMap(({ runId, result }) =>
+      result === null
+        ? []
+        : {
+            run_id: runId,
+            status_code: result.status,
+            content_type: result.contentType,
+            body: result.body,
+            body_bytes: result.bodyBytes,
+          },
+    );
+    if (values.length > 0) await tx.insertInto("run_results").values(values).execute();
+  }
+
+  #isHeld(): RawBuilder<boolean> {
+    return sql<boolean>`(lease_epoch = given.epoch and lease_holder = ${this.#holder})`;
+  }
+
+  #until(): RawBuilder<unknown> {
+    return sql`clock_timestamp() + ${this.#leaseMs} * interval '1 millisecond'`;
+  }
+}
+
+/** The moves of `run-states.ts` to the final states. */
+const mayBecomeGiven = sql<boolean>`(${sql.join(
+  (["success", "failure", "cancelled", "timeout"] as const).map(
+    (to) =>
+      sql`(given.state = ${sql.lit(to)} and runs.state in (${sql.join(statesBefore(to).map((from) => sql.lit(from)))}))`,
+  ),
+  sql` or `,
+)})`;
+
+function answersFor(given: readonly HeldRun[], rows: readonly { readonly id: RunId }[]): boolean[] {
+  const written = new Set(rows.map((row) => row.id));
+  return given.map(({ runId }) => written.has(runId));
+}

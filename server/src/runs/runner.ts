@@ -1,0 +1,237 @@
+// Works runs off: claims of each app what there is room for, extends the leases of what is in hand, takes over what a lost
+// platform left, and stops without losing anything.
+import { sql } from "kysely";
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Lease, Leases } from "#store/lease.ts";
+import type { ActiveRun } from "./active-run.ts";
+import { Execution, type ExecutionParts } from "./execution.ts";
+import { Recovery, type RecoveryParts } from "./recovery.ts";
+import { Room } from "./room.ts";
+import type { OnRunStep } from "./run-steps.ts";
+import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
+
+export type RunnerOptions = {
+  readonly store: RunStore;
+  readonly leases: Leases<"runs">;
+  readonly leaseMs: number;
+  readonly execution: Omit<ExecutionParts, "onLetGo">;
+  readonly recovery: Omit<RecoveryParts, "onLetGo">;
+  /** How many calls the replicas of an app can work on when there are as many as may be; undefined: the app is gone. */
+  readonly placesOf: (appId: AppId) => number | undefined;
+  readonly runsMax: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: OnRunStep;
+  /** Told when a run is in hand that another process had sent to the replica; what it returns is called when that is over. */
+  readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
+};
+
+const bytesMax = 512 * 1_048_576;
+/** Word of new work comes by itself; this is for words that got lost. */
+const lookEveryMs = 1_000;
+const reapEveryMs = 5_000;
+const takenOverMax = 500;
+const leaveWaitMs = 100;
+
+type Entry = { readonly run: ActiveRun; readonly bytes: number; readonly lease: Lease<"runs"> };
+
+/** One for the platform. */
+export class Runner {
+  readonly #options: RunnerOptions;
+  readonly #room: Room;
+  readonly #active = new Map<RunId, Entry>();
+  readonly #claiming: Loop;
+  readonly #renewing: Loop;
+  readonly #reaping: Loop;
+  /** Apps that have runs which there was no room for. */
+  readonly #backlog = new Set<AppId>();
+  #isQuiet = false;
+  #cancelWake: () => void = () => undefined;
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+    this.#room = new Room({ runsMax: options.runsMax, bytesMax });
+    const { log, clock, leaseMs } = options;
+    const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
+      new Loop({ name, intervalMs, turn, log, clock });
+    this.#claiming = loop("runs", lookEveryMs, () => this.#claim());
+    this.#renewing = loop("leases of runs", leaseMs / 4, () => this.#renew());
+    this.#reaping = loop("lost runs", reapEveryMs, () => this.#takeOver());
+  }
+
+  start(): void {
+    for (const loop of [this.#reaping, this.#claiming, this.#renewing]) loop.start();
+  }
+
+  /** There are runs of the app that nobody holds; null: there may be some of any. */
+  nudge(appId: AppId | null): void {
+    if (appId === null) this.#claiming.nudge();
+    else {
+      this.#backlog.add(appId);
+      this.#lookWhenHalfFree(appId);
+    }
+  }
+
+  /** Room for one run of the app that is about to be accepted; to be used with `take`, or given back. */
+  reserve(appId: AppId, bytes: number): boolean {
+    if (this.#isQuiet || this.#backlog.has(appId)) return false;
+    const places = this.#options.placesOf(appId);
+    if (places === undefined || this.#room.free(appId, places) === 0 || !this.#room.hasBytes(appId, bytes))
+      return false;
+    this.#room.take(appId, bytes);
+    return true;
+  }
+
+  /** Gives back what `reserve` took. */
+  unreserve(appId: AppId, bytes: number): void {
+    this.#room.giveBack(appId, bytes);
+  }
+
+  /** Begins to work on a run that this platform holds and has reserved room for. */
+  take(work: RunWork): void {
+    const parts = { ...this.#options.execution, onLetGo: (runId: RunId) => this.#letGo(runId) };
+    const run = new Execution(work, parts);
+    this.#enter(run);
+    run.begin();
+    if (this.#isQuiet) run.leave();
+  }
+
+  /** The run is to be cancelled; nothing happens when it is not in this platform's hands. */
+  cancel(runId: RunId): void {
+    this.#active.get(runId)?.run.cancel();
+  }
+
+  /** Takes nothing more, and gives back what waits. */
+  quiesce(): void {
+    this.#isQuiet = true;
+    for (const { run } of this.#active.values()) run.leave();
+  }
+
+  /** Waits up to `waitMs` for runs whose answers would be lost, then lets go of them. */
+  async stop(waitMs: number): Promise<void> {
+    this.quiesce();
+    this.#cancelWake();
+    await Promise.all([this.#claiming.stop(), this.#reaping.stop()]);
+    const { clock, log } = this.#options;
+    const endMs = clock.monotonicMs() + waitMs;
+    while (this.#active.size > 0 && clock.monotonicMs() < endMs) await clock.sleep(leaveWaitMs);
+    if (this.#active.size > 0)
+      log.warn({ runs: this.#active.size }, "runs were still going on when the platform stopped");
+    for (const { run } of this.#active.values()) run.abandon();
+    await this.#renewing.stop();
+  }
+
+  #enter(run: ActiveRun): void {
+    const { runId, epoch, body } = run.work;
+    this.#active.set(runId, { run, bytes: body.length, lease: { id: runId, epoch, isTakenOver: false } });
+  }
+
+  #letGo(runId: RunId): void {
+    const entry = this.#active.get(runId);
+    if (entry === undefined) return;
+    this.#active.delete(runId);
+    const { appId } = entry.run.work;
+    this.#room.giveBack(appId, entry.bytes);
+    if (this.#backlog.has(appId)) this.#lookWhenHalfFree(appId);
+  }
+
+  #lookWhenHalfFree(appId: AppId): void {
+    if (this.#room.isHalfFree(appId, this.#options.placesOf(appId) ?? 0)) this.#claiming.nudge();
+  }
+
+  async #claim(): Promise<void> {
+    if (this.#isQuiet) return;
+    const { store, placesOf, clock } = this.#options;
+    const apps = await store.appsWithWork();
+    this.#backlog.clear();
+    let wakeMs = Number.POSITIVE_INFINITY;
+    for (const { appId, dueInMs } of apps) {
+      if (dueInMs > 0) {
+        wakeMs = Math.min(wakeMs, dueInMs);
+        continue;
+      }
+      this.#backlog.add(appId);
+      const free = this.#room.free(appId, placesOf(appId) ?? 0);
+      if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
+    }
+    this.#cancelWake();
+    if (wakeMs < lookEveryMs) this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
+  }
+
+  /** Claims up to `free` runs of the app and begins with them; returns how many there were. */
+  async #claimOf(appId: AppId, free: number): Promise<number> {
+    const { leases, store, onStep } = this.#options;
+    const claimed = await leases.claim({
+      where: sql`app_id = ${appId} and state = 'pending' and due_at <= clock_timestamp()`,
+      order: sql`due_at, id`,
+      limit: free,
+      set: sql`state = 'queued', queued_at = clock_timestamp()`,
+    });
+    if (claimed.length === 0) return 0;
+    onStep("run claimed");
+    const held = claimed.map(({ id, epoch }) => ({ runId: id, epoch }));
+    for (const work of await store.read(await this.#fitting(appId, held))) {
+      this.#room.take(appId, work.body.length);
+      this.take(work);
+      if (work.isCancelRequested) this.cancel(work.runId);
+    }
+    return claimed.length;
+  }
+
+  /** Those whose bodies there is memory for; the others are given back for a moment. */
+  async #fitting(appId: AppId, held: readonly HeldRun[]): Promise<HeldRun[]> {
+    const { store } = this.#options;
+    const sizes = await store.bodyBytes(held);
+    let bytes = 0;
+    const fitting = held.filter(({ runId }, index) => {
+      const size = sizes.get(runId) ?? 0;
+      if (index > 0 && !this.#room.hasBytes(appId, bytes + size)) return false;
+      bytes += size;
+      return true;
+    });
+    const left = held.filter((run) => !fitting.includes(run));
+    if (left.length > 0) await store.putOff(left, lookEveryMs);
+    return fitting;
+  }
+
+  async #renew(): Promise<void> {
+    const { leases, store } = this.#options;
+    const entries = [...this.#active.values()];
+    if (entries.length === 0) return;
+    const held = await leases.renewAll(entries.map(({ lease }) => lease));
+    for (const { run } of entries) {
+      const isOurs = held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
+      if (!isOurs) run.abandon();
+    }
+    // Word of a cancel may get lost, or come before the run is in hand.
+    for (const runId of await store.cancelRequested()) this.cancel(runId);
+  }
+
+  async #takeOver(): Promise<void> {
+    if (this.#isQuiet) return;
+    const { store, leases, onStep, onTakenOver, recovery } = this.#options;
+    if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
+    const claimed = await leases.claim({
+      where: sql`state = 'running'`,
+      order: sql`lease_until`,
+      limit: takenOverMax,
+    });
+    if (claimed.length === 0) return;
+    onStep("run taken over");
+    for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
+      const release = onTakenOver(orphan.runId, orphan.replicaId === null ? null : [orphan.appId, orphan.replicaId]);
+      const onLetGo = (runId: RunId): void => {
+        release();
+        this.#letGo(runId);
+      };
+      const run = new Recovery(orphan, { ...recovery, onLetGo });
+      this.#room.take(orphan.appId, orphan.body.length);
+      this.#enter(run);
+      run.begin();
+    }
+    if (claimed.length === takenOverMax) this.#reaping.nudge();
+  }
+}

@@ -1,0 +1,140 @@
+// Async runs, put together: accepting, working off, settling, taking over. One for the platform.
+import type { Routes } from "#apps/routes.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
+import type { Proxy } from "#proxy/proxy.ts";
+import type { Db } from "#store/database.ts";
+import { Leases } from "#store/lease.ts";
+import type { Notifications } from "#store/notify.ts";
+import type { Outbox } from "#webhooks/outbox.ts";
+import { Enqueue } from "./enqueue.ts";
+import { HeldRuns } from "./held-runs.ts";
+import type { OnRunStep } from "./run-steps.ts";
+import { RunStore } from "./run-store.ts";
+import { Runner } from "./runner.ts";
+import { Settlement } from "./settlement.ts";
+
+export type RunsOptions = {
+  readonly db: Db;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly sealer: Sealer;
+  readonly instanceId: string;
+  readonly proxy: Pick<Proxy, "run" | "hold">;
+  readonly routes: Pick<Routes, "byAppId">;
+  readonly outbox: Pick<Outbox, "add" | "committed">;
+  readonly bodyBytesMax: number;
+  readonly answerBytesMax: number;
+  readonly runsAtOnce: number;
+  readonly leaseMs?: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep?: OnRunStep;
+};
+
+const leaseMsUsually = 30_000;
+
+/** `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and `stop()` at the end. */
+export class Runs implements AsyncAccept {
+  readonly #options: RunsOptions;
+  readonly #store: RunStore;
+  readonly #leases: Leases<"runs">;
+  readonly #heldRuns: HeldRuns;
+  readonly #settlement: Settlement;
+  readonly #runner: Runner;
+  readonly #enqueue: Enqueue;
+  /** Replicas that work on runs which an earlier process sent, until each is in hand. */
+  readonly #holds = new Map<RunId, () => void>();
+  readonly #unlisten: (() => void)[] = [];
+
+  constructor(options: RunsOptions) {
+    this.#options = options;
+    const { db, sealer, outbox, clock, log, instanceId, proxy, answerBytesMax, leaseMs = leaseMsUsually } = options;
+    const onStep = options.onStep ?? ((): void => undefined);
+    const store = new RunStore({ db, holder: instanceId, leaseMs });
+    this.#store = store;
+    this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
+    this.#heldRuns = new HeldRuns({ clock, log });
+    this.#settlement = new Settlement({ db, store, outbox, sealer, clock, log, onStep });
+    const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
+    const common = {
+      ...{ store, clock, log, answerBytesMax, keepsAnswers },
+      heldRuns: this.#heldRuns,
+      settlement: this.#settlement,
+    };
+    this.#runner = new Runner({
+      ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
+      execution: { ...common, proxy },
+      recovery: { ...common, callMostMs: (appId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000 },
+      placesOf: (appId) => this.#placesOf(appId),
+      runsMax: options.runsAtOnce,
+      onTakenOver: (runId, place) => this.#holdFor(runId, place),
+    });
+    this.#enqueue = new Enqueue({
+      ...{ db, store, sealer, clock, log, onStep },
+      runner: this.#runner,
+      bodyBytesMax: options.bodyBytesMax,
+    });
+  }
+
+  accept(call: AsyncCall): void {
+    this.#enqueue.accept(call);
+  }
+
+  /** A cancel request was committed: it is looked at now. */
+  cancel(runId: RunId): void {
+    this.#runner.cancel(runId);
+  }
+
+  /** Makes replicas count as busy that still work on what an earlier process sent them, so that none is stopped for being idle. */
+  async prepare(): Promise<void> {
+    await this.#leases.endEarlier();
+    for (const { runId, appId, replicaId } of await this.#store.leftRunning()) {
+      this.#holds.set(runId, this.#options.proxy.hold(appId, replicaId));
+    }
+  }
+
+  start(): void {
+    const { notifications } = this.#options;
+    this.#unlisten.push(
+      notifications.listen("runs", (appId) => this.#runner.nudge(appId as AppId | null)),
+      notifications.listen("run_cancels", (runId) => {
+        if (runId !== null) this.#runner.cancel(runId as RunId);
+      }),
+    );
+    this.#runner.start();
+  }
+
+  /** Takes nothing new, and gives back what waits; what is accepted from here on waits for the next start. */
+  quiesce(): void {
+    this.#runner.quiesce();
+  }
+
+  /** Waits up to `waitMs` for runs whose answers only this process can take. */
+  async stop(waitMs: number): Promise<void> {
+    for (const unlisten of this.#unlisten.splice(0)) unlisten();
+    await this.#enqueue.stop();
+    await this.#runner.stop(waitMs);
+    await this.#settlement.stop();
+    await this.#heldRuns.close();
+    for (const release of this.#holds.values()) release();
+  }
+
+  #live(appId: AppId): NonNullable<NonNullable<ReturnType<Routes["byAppId"]>>["live"]>["settings"] | undefined {
+    return this.#options.routes.byAppId(appId)?.live?.settings;
+  }
+
+  #placesOf(appId: AppId): number | undefined {
+    const live = this.#live(appId);
+    return live === undefined ? undefined : live.maxReplicaCount * live.replicaConcurrency;
+  }
+
+  #holdFor(runId: RunId, place: Parameters<Proxy["hold"]> | null): () => void {
+    const known = this.#holds.get(runId);
+    this.#holds.delete(runId);
+    if (known !== undefined) return known;
+    return place === null ? () => undefined : this.#options.proxy.hold(...place);
+  }
+}

@@ -1,0 +1,146 @@
+// Writes what became of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
+// that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { RunEnding } from "#proxy/run-call.ts";
+import type { Db } from "#store/database.ts";
+import { GroupCommit } from "#store/group-commit.ts";
+import type { NewDelivery, Outbox } from "#webhooks/outbox.ts";
+import { outcomeOf, type Answer, type Interrupted, type Outcome } from "./outcome.ts";
+import type { OnRunStep } from "./run-steps.ts";
+import type { RunEnd, RunReturn, RunStart, RunStore, RunWork } from "./run-store.ts";
+
+export type SettlementOptions = {
+  readonly db: Db;
+  readonly store: RunStore;
+  readonly outbox: Pick<Outbox, "add" | "committed">;
+  readonly sealer: Sealer;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onStep: OnRunStep;
+};
+
+type Ending = { readonly end: RunEnd; readonly delivery: NewDelivery | null };
+
+const waitingMax = 100_000;
+const batchMax = 500;
+const batchBytesMax = 64 * 1_048_576;
+const retryBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
+
+/** What the caller's X-Webhook-Secret is sealed for. */
+export function webhookSecretContext(runId: string): string {
+  return `run-webhook-secret:${runId}`;
+}
+
+/** One for the platform. */
+export class Settlement {
+  readonly #options: SettlementOptions;
+  readonly #starts: GroupCommit<RunStart, boolean>;
+  readonly #ends: GroupCommit<Ending, boolean>;
+  readonly #returns: GroupCommit<RunReturn, boolean>;
+  readonly #stopping = new AbortController();
+
+  constructor(options: SettlementOptions) {
+    this.#options = options;
+    const { store, onStep } = options;
+    const limits = { batchMax, queueMax: waitingMax };
+    this.#starts = new GroupCommit({
+      ...limits,
+      flush: async (starts: readonly RunStart[]) => {
+        const answers = await store.start(starts);
+        onStep("run started");
+        return answers;
+      },
+    });
+    this.#ends = new GroupCommit({
+      ...limits,
+      weigh: ({ end }: Ending) => end.result?.body?.length ?? 0,
+      batchWeightMax: batchBytesMax,
+      flush: (endings: readonly Ending[]) => this.#finish(endings),
+    });
+    this.#returns = new GroupCommit({
+      ...limits,
+      flush: async (returns: readonly RunReturn[]) => {
+        const answers = await store.giveBack(returns);
+        onStep("run given back");
+        return answers;
+      },
+    });
+  }
+
+  /** Writes down that the run is about to be sent; false: it must not be. Rejects when the database is away. */
+  start(start: RunStart): Promise<boolean> {
+    return this.#starts.add(start);
+  }
+
+  /**
+   * Writes what follows from the ending. False when the run is not this platform's any more, or when the platform stops
+   * before the database is back; nothing was written then.
+   */
+  async end(
+    work: RunWork,
+    ending: RunEnding | Interrupted,
+    of: { readonly attempt: number; readonly isCancelled: boolean },
+  ): Promise<boolean> {
+    const { retriesMax, acceptedAtMs } = work;
+    const at = { nowMs: this.#options.clock.now(), random: Math.random() };
+    const outcome = outcomeOf(ending, { ...of, retriesMax, acceptedAtMs }, at);
+    return await this.#insist(work, () => this.#write(work, outcome, of.attempt));
+  }
+
+  /** Gives up on what the database does not take; resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error("the platform stops"));
+    await Promise.all([this.#starts.stop(), this.#ends.stop(), this.#returns.stop()]);
+  }
+
+  #write(work: RunWork, outcome: Outcome, attempt: number): Promise<boolean> {
+    const { runId, epoch } = work;
+    if (outcome.kind === "again") {
+      const { delayMs, statusCode, reason, isCounted } = outcome;
+      const counted = isCounted ? attempt : work.attempt;
+      return this.#returns.add({ runId, epoch, delayMs, statusCode, reason, attempt: counted });
+    }
+    const { state, statusCode, reason, result, forwarded } = outcome;
+    const delivery = forwarded === null ? null : this.#deliveryOf(work, forwarded);
+    return this.#ends.add({ end: { runId, epoch, state, statusCode, reason, result }, delivery });
+  }
+
+  async #finish(endings: readonly Ending[]): Promise<readonly boolean[]> {
+    const { db, store, outbox, onStep } = this.#options;
+    const ends = endings.map(({ end }) => end);
+    const { answers, added } = await db.transaction().execute(async (tx) => {
+      const isWritten = await store.finish(ends, tx);
+      const deliveries = endings.flatMap(({ delivery }, index) => (isWritten[index] && delivery ? [delivery] : []));
+      return { answers: isWritten, added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [] };
+    });
+    onStep("run ended");
+    if (added.length > 0) outbox.committed(added);
+    return answers;
+  }
+
+  async #insist(work: RunWork, write: () => Promise<boolean>): Promise<boolean> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stopping;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await write();
+      } catch (error) {
+        log.warn({ err: error, runId: work.runId, attempt }, "what became of a run could not be written; trying again");
+        if (signal.aborted) return false;
+      }
+      await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+    }
+  }
+
+  #deliveryOf(work: RunWork, { status, contentType, body, bodyBytes }: Answer): NewDelivery | null {
+    const { runId, projectId, appId, webhookEndpoint, webhookSecretSealed } = work;
+    if (webhookEndpoint === null) return null;
+    const secret =
+      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, webhookSecretContext(runId));
+    const answer = { statusCode: status, contentType, body, bodyBytes };
+    return { projectId, appId, runId, url: webhookEndpoint, secret, ...answer };
+  }
+}
