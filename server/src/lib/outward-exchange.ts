@@ -1,0 +1,157 @@
+// One request over one connection, and the beginning of its answer. Once the head has come the answer counts, whatever
+// becomes of its body: the receiver has said what it thinks, and the body is only shown to people.
+import { request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import type { Clock } from "./clock.ts";
+import { codeOf, OutwardRefused, reasonOf } from "./outward-reasons.ts";
+
+/** What to do. */
+export type ExchangeOptions = {
+  readonly protocol: string;
+  /** Method, place, path, fields and agent. */
+  readonly request: RequestOptions;
+  readonly body: Buffer;
+  readonly clock: Clock;
+  /** For all of it. */
+  readonly timeoutMs: number;
+  readonly answerBytesMax: number;
+};
+
+/** `isStale`: a kept connection was closed by the other side at the moment it was used again, and nothing was answered. */
+export type Exchange =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly retryAfter: string | null;
+      readonly firstBytes: Buffer;
+    }
+  | { readonly kind: "failed"; readonly reason: string; readonly isStale: boolean };
+
+/** Name, connection and TLS: a receiver that takes longer is away. */
+const connectMs = 10_000;
+/** From the head to the end of the body, when so much of the time is left. */
+const bodyMs = 5_000;
+/** Read beyond what is kept, because a connection can only be used again when the answer was read to its end. */
+const drainBytesMax = 65_536;
+const headBytesMax = 16_384;
+/** Informational answers (1xx) before the real one. */
+const informationMax = 16;
+const retryAfterLengthMax = 100;
+const closedCodes = new Set(["ECONNRESET", "EPIPE"]);
+
+/** Sends and waits. Never rejects. */
+export function exchange(options: ExchangeOptions): Promise<Exchange> {
+  return new Promise((resolve) => new RunningExchange(options, resolve).start());
+}
+
+class RunningExchange {
+  readonly #options: ExchangeOptions;
+  readonly #resolve: (ended: Exchange) => void;
+  readonly #endsAtMs: number;
+  #request: ClientRequest | undefined;
+  readonly #kept: Buffer[] = [];
+  #cancelDeadline: () => void;
+  #cancelConnect: (() => void) | undefined;
+  #answer: IncomingMessage | undefined;
+  #bodyBytes = 0;
+  #readBefore = 0;
+  #informationCount = 0;
+  #isOver = false;
+
+  constructor(options: ExchangeOptions, resolve: (ended: Exchange) => void) {
+    this.#options = options;
+    this.#resolve = resolve;
+    const { clock, timeoutMs } = options;
+    this.#endsAtMs = clock.monotonicMs() + timeoutMs;
+    this.#cancelDeadline = clock.after(timeoutMs, () => this.#fail(`no answer within ${timeoutMs} ms`));
+  }
+
+  start(): void {
+    const { protocol, request, body } = this.#options;
+    const send = protocol === "https:" ? httpsRequest : httpRequest;
+    try {
+      this.#request = send({ ...request, maxHeaderSize: headBytesMax, insecureHTTPParser: false });
+    } catch (error) {
+      // A header field that cannot be written.
+      this.#fail(reasonOf(error));
+      return;
+    }
+    this.#listen(this.#request);
+    this.#request.end(body);
+  }
+
+  #listen(request: ClientRequest): void {
+    request.on("socket", (socket) => this.#useSocket(socket));
+    request.on("response", (answer) => this.#begin(answer));
+    request.on("error", (error) => this.#lose(error));
+    request.on("close", () => this.#lose(new OutwardRefused("the receiver closed the connection without an answer")));
+    request.on("information", () => {
+      if (++this.#informationCount > informationMax) this.#fail("it sent too many informational answers (1xx)");
+    });
+    request.on("upgrade", (_answer, socket) => {
+      socket.destroy();
+      this.#fail("it switched to another protocol without being asked");
+    });
+  }
+
+  #useSocket(socket: Socket): void {
+    this.#readBefore = socket.bytesRead;
+    if (!socket.connecting || this.#isOver) return;
+    this.#cancelConnect = this.#options.clock.after(connectMs, () =>
+      this.#fail(`no connection within ${connectMs} ms`),
+    );
+    socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", () => this.#cancelConnect?.());
+  }
+
+  #begin(answer: IncomingMessage): void {
+    this.#answer = answer;
+    this.#cancelDeadline();
+    const { clock } = this.#options;
+    const waitMs = Math.min(bodyMs, this.#endsAtMs - clock.monotonicMs());
+    this.#cancelDeadline = clock.after(Math.max(0, waitMs), () => this.#finish());
+    answer.on("data", (piece: Buffer) => this.#take(piece));
+    answer.on("error", () => this.#finish());
+    answer.on("end", () => this.#finish());
+    answer.on("close", () => this.#finish());
+  }
+
+  #take(piece: Buffer): void {
+    const { answerBytesMax } = this.#options;
+    const room = answerBytesMax - this.#bodyBytes;
+    // A copy: the piece may be a corner of a large buffer, and answers are kept for a while.
+    if (room > 0) this.#kept.push(Buffer.from(piece.subarray(0, room)));
+    this.#bodyBytes += piece.length;
+    if (this.#bodyBytes > answerBytesMax + drainBytesMax) this.#finish();
+  }
+
+  #lose(error: unknown): void {
+    if (this.#answer !== undefined) return this.#finish();
+    const { reusedSocket = false, socket } = this.#request ?? {};
+    const isStale =
+      reusedSocket && closedCodes.has(codeOf(error)) && (socket?.bytesRead ?? this.#readBefore) === this.#readBefore;
+    this.#fail(reasonOf(error), isStale);
+  }
+
+  #finish(): void {
+    const { statusCode = 0, headers } = this.#answer ?? { headers: {} };
+    const retryAfter = headers["retry-after"]?.slice(0, retryAfterLengthMax) ?? null;
+    this.#end({ kind: "answered", status: statusCode, retryAfter, firstBytes: Buffer.concat(this.#kept) });
+  }
+
+  #fail(reason: string, isStale = false): void {
+    this.#end({ kind: "failed", reason, isStale });
+  }
+
+  #end(ended: Exchange): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#cancelDeadline();
+    this.#cancelConnect?.();
+    // Read and written to the end, the connection goes back to the agent; else it is of no use any more.
+    const request = this.#request;
+    if (this.#answer?.complete !== true || request?.writableFinished !== true) request?.destroy();
+    this.#resolve(ended);
+  }
+}

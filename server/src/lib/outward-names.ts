@@ -1,0 +1,59 @@
+// Looks names up for calls out. DNS is asked directly, because the system's own way takes one of four threads of the
+// process for as long as a name server keeps silent, and whoever names a receiver chooses its name server. The system
+// is asked for what DNS does not know: names of /etc/hosts, of containers and of search domains.
+import { lookup as systemLookup, Resolver } from "node:dns/promises";
+import { codeOf, OutwardRefused } from "./outward-reasons.ts";
+
+/** The addresses of a name, at least one; rejects when it has none. */
+export type NameLookup = (name: string) => Promise<readonly string[]>;
+
+/** Of one question to one server; asked twice, the second time for longer. */
+const dnsWaitMs = 2_000;
+const dnsTries = 2;
+/** Of the four threads, the rest is for files and cryptography. */
+const systemLookupsMax = 2;
+const systemWaitingMax = 1_000;
+/** After these DNS has said no, or there is no DNS; after a silence the system would wait in vain too. */
+const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED", "EREFUSED"]);
+
+/** How names are looked up unless tests say otherwise. */
+export function makeNameLookup(): NameLookup {
+  const system = boundedLookup(async (name) => {
+    const found = await systemLookup(name, { all: true });
+    return found.map(({ address }) => address);
+  });
+  return async (name) => {
+    const answer = name.includes(".") ? await askDns(name) : null;
+    return answer ?? (await system(name));
+  };
+}
+
+/** Null: DNS does not know it, the system may. */
+async function askDns(name: string): Promise<readonly string[] | null> {
+  // Made anew each time, so that it knows the name servers that the machine has now.
+  const resolver = new Resolver({ timeout: dnsWaitMs, tries: dnsTries });
+  const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+  const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+  if (found.length > 0) return found;
+  const codes = answers.map((answer) => (answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA"));
+  if (codes.every((code) => askSystemAfter.has(code))) return null;
+  throw new OutwardRefused("its name could not be looked up");
+}
+
+/** So many at once, the others in their order. */
+function boundedLookup(look: NameLookup): NameLookup {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (name) => {
+    if (waiting.length >= systemWaitingMax) throw new OutwardRefused("too many names are being looked up");
+    if (running >= systemLookupsMax) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    try {
+      return await look(name);
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next();
+    }
+  };
+}

@@ -1,0 +1,99 @@
+// Which addresses may be called from inside the platform's network: public unicast ones and nothing else. Pure; used by
+// the guard for outward calls, which adds what the operator opens and where the platform itself is.
+import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
+
+/** An address in its one form: what is written as IPv6 but is an IPv4 address (`::ffff:…`) is the IPv4 address. */
+export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+
+/** A range in CIDR form. */
+export type Range = { readonly base: Address; readonly prefixBits: number };
+
+/** What a range is called in a sentence: "… is a loopback address". */
+const kindNames: Readonly<Record<string, string>> = {
+  unspecified: "an unspecified",
+  broadcast: "a broadcast",
+  multicast: "a multicast",
+  linkLocal: "a link-local",
+  loopback: "a loopback",
+  carrierGradeNat: "a shared (carrier-grade NAT)",
+  private: "a private",
+  uniqueLocal: "a private (unique local)",
+  deprecatedSiteLocal: "a private (site-local)",
+  rfc6145: "a translated IPv4",
+  rfc6052: "a translated IPv4 (NAT64)",
+  "6to4": "a tunnelled IPv4 (6to4)",
+  teredo: "a tunnelled IPv4 (Teredo)",
+  orchid2: "a non-routed (ORCHID)",
+  deprecatedOrchid: "a non-routed (ORCHID)",
+  segmentRouting: "a segment routing",
+  discard: "a discard-only",
+  benchmarking: "a benchmarking",
+};
+
+/** Public by its number, but answered by the host of a virtual machine at Azure: metadata, DNS, agent. */
+const azureHost = "168.63.129.16";
+
+/** Reads an address as a socket or a DNS answer gives it; null when it is none. Short, octal and hexadecimal IPv4 is none. */
+export function readAddress(text: string): Address | null {
+  if (isIP(text) === 0) return null;
+  const address = ipaddr.parse(text);
+  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+}
+
+/** Null for a public unicast address, else what it is, as in "a loopback". */
+export function specialKind(address: Address): string | null {
+  const range = address.range();
+  if (range !== "unicast") return kindNames[range] ?? "a reserved";
+  if (address instanceof ipaddr.IPv4) return address.toString() === azureHost ? "a metadata" : null;
+  return specialKindOfUnicast(address);
+}
+
+/** What the package takes for ordinary IPv6 although it is not public. */
+function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
+  const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
+  if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
+  // Only this eighth of the space is given out as public; what is new in the rest must first be looked at.
+  if (first >> 13 !== 1) return "a reserved";
+  // ISATAP: the last 32 bits are an IPv4 address, in whatever network.
+  if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
+  return null;
+}
+
+/** Reads `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names what was given and what is allowed. */
+export function readRange(text: string): Range {
+  const [addressText = "", prefixText, ...more] = text.split("/");
+  const written = isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
+  const bits = written instanceof ipaddr.IPv4 ? 32 : 128;
+  const prefix = prefixText ?? String(bits);
+  if (written === null || more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(prefix) || Number(prefix) > bits) {
+    throw new Error(`"${text}" is not an address range; write it like 10.0.0.0/8, 192.168.1.20/32 or fd00::/8.`);
+  }
+  const range = inOneForm({ base: written, prefixBits: Number(prefix) });
+  const network = networkOf(range);
+  if (network !== range.base.toString()) {
+    throw new Error(
+      `"${text}" is not an address range: the address has bits beyond /${prefix}; ` +
+        `write ${network}/${range.prefixBits}, or ${range.base.toString()} for this address alone.`,
+    );
+  }
+  return range;
+}
+
+/** Whether the range holds the address. */
+export function isWithin(address: Address, { base, prefixBits }: Range): boolean {
+  if (address instanceof ipaddr.IPv4) return base instanceof ipaddr.IPv4 && address.match(base, prefixBits);
+  return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
+}
+
+/** A range of `::ffff:…` addresses is the IPv4 range that they stand for, as an address of it is. */
+function inOneForm(range: Range): Range {
+  const { base, prefixBits } = range;
+  if (base instanceof ipaddr.IPv4 || prefixBits < 96 || !base.isIPv4MappedAddress()) return range;
+  return { base: base.toIPv4Address(), prefixBits: prefixBits - 96 };
+}
+
+function networkOf({ base, prefixBits }: Range): string {
+  const kind = base instanceof ipaddr.IPv4 ? ipaddr.IPv4 : ipaddr.IPv6;
+  return kind.networkAddressFromCIDR(`${base.toString()}/${prefixBits}`).toString();
+}

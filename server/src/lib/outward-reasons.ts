@@ -1,0 +1,50 @@
+// Says in a sentence why a call out failed. Only what the error's code tells is used: messages of node name addresses,
+// and the address that a name led to is not for the user who gave the name.
+
+/** Refused or impossible; the message is a sentence for users. */
+export class OutwardRefused extends Error {
+  override readonly name = "OutwardRefused";
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there: the connection was refused",
+  ECONNRESET: "the receiver closed the connection without an answer",
+  EPIPE: "the receiver closed the connection without an answer",
+  ETIMEDOUT: "no connection could be made",
+  EHOSTUNREACH: "there is no way to its address",
+  ENETUNREACH: "there is no way to its address",
+  EADDRNOTAVAIL: "there is no way to its address",
+  ENOTFOUND: "its name is not known",
+  ENODATA: "its name has no address",
+  EAI_AGAIN: "its name could not be looked up",
+  HPE_HEADER_OVERFLOW: "the head of its answer is too long",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet",
+  CERT_REVOKED: "its certificate was revoked",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself",
+  SELF_SIGNED_CERT_IN_CHAIN: "its certificate is not signed by a known authority",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is not signed by a known authority",
+  UNABLE_TO_GET_ISSUER_CERT: "its certificate is not signed by a known authority",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "its certificate is not signed by a known authority",
+  EPROTO: "no TLS connection could be made",
+  ERR_INVALID_CHAR: "a header field has a character that may not be sent",
+};
+
+/** The sentence, without a full stop. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof OutwardRefused) return error.message;
+  const code = codeOf(error);
+  const known = reasons[code];
+  if (known !== undefined) return known;
+  if (code.startsWith("HPE_")) return "its answer is not HTTP/1.1";
+  if (/^ERR_(SSL|TLS)_/.test(code)) return "no TLS connection could be made";
+  return code === "" ? "the call broke off" : `the call broke off (${code})`;
+}
+
+/** The code of an error of node; of the first one when several addresses were tried. Empty: none. */
+export function codeOf(error: unknown): string {
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  const code: unknown = first instanceof Error && "code" in first ? first.code : "";
+  return typeof code === "string" && /^[A-Z0-9_]{1,60}$/.test(code) ? code : "";
+}

@@ -1,0 +1,121 @@
+// The one way to call out: a POST to a URL that a user gave, with every bound and check that this needs. Redirects are
+// not followed, nothing is read beyond what is kept for people, and it never rejects: what happened is the answer.
+import type { Clock } from "./clock.ts";
+import { OutwardAgents } from "./outward-agents.ts";
+import { exchange, type Exchange } from "./outward-exchange.ts";
+import { OutwardGate } from "./outward-gate.ts";
+import type { OutwardGuard } from "./outward-guard.ts";
+import { makeNameLookup, type NameLookup } from "./outward-names.ts";
+
+/** What to send. */
+export type OutwardPost = {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  /** For all of it: waiting for room, the name, connecting, TLS, sending, the answer. When only the answer's body is late, the answer counts. */
+  readonly timeoutMs: number;
+  /** So much of the answer's body is kept. */
+  readonly answerBytesMax: number;
+};
+
+/** What became of a call. Reasons are for users: without secrets, and without addresses that a name led to. */
+export type OutwardAnswer =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** The field Retry-After as it came. */
+      readonly retryAfter: string | null;
+      readonly firstBytes: Buffer;
+      readonly durationMs: number;
+    }
+  | { readonly kind: "failed"; readonly reason: string; readonly durationMs: number };
+
+export type OutwardClientOptions = {
+  readonly guard: OutwardGuard;
+  readonly clock: Clock;
+  readonly userAgent: string;
+  /** DNS and the system when absent. */
+  readonly lookup?: NameLookup;
+  /** Authorities in PEM form that certificates are checked against, instead of those that node trusts. */
+  readonly authorities?: readonly string[];
+  /** Calls under way, and so connections in use: in all, and to one receiver. */
+  readonly totalMax?: number;
+  readonly perReceiverMax?: number;
+};
+
+/** More than the usual number of deliveries under way; each is a connection, and a process has some thousands. */
+const totalMaxUsual = 1_024;
+/** Enough for a fast receiver, and no flood for a slow one. */
+const perReceiverMaxUsual = 64;
+
+/** Calls out. `close` ends what is under way. */
+export class OutwardClient {
+  readonly #options: OutwardClientOptions;
+  readonly #agents: OutwardAgents;
+  readonly #gate: OutwardGate;
+  #isClosed = false;
+
+  constructor(options: OutwardClientOptions) {
+    const { guard, clock, authorities, totalMax = totalMaxUsual, perReceiverMax = perReceiverMaxUsual } = options;
+    this.#options = options;
+    this.#gate = new OutwardGate(clock, { totalMax, perReceiverMax });
+    const trust = authorities === undefined ? {} : { authorities };
+    this.#agents = new OutwardAgents({ guard, lookup: options.lookup ?? makeNameLookup(), perReceiverMax, ...trust });
+  }
+
+  /** Sends once (a second time only when a kept connection was closed just then). Never rejects. */
+  async post(url: string, post: OutwardPost): Promise<OutwardAnswer> {
+    const { clock } = this.#options;
+    const startedMs = clock.monotonicMs();
+    const ended = await this.#attempt(url, post, startedMs + post.timeoutMs);
+    const durationMs = Math.round(clock.monotonicMs() - startedMs);
+    if (ended.kind === "failed") {
+      return { kind: "failed", reason: this.#isClosed ? "the platform is stopping" : ended.reason, durationMs };
+    }
+    return { ...ended, durationMs };
+  }
+
+  /** Ends all calls and closes all connections. */
+  close(): void {
+    this.#isClosed = true;
+    this.#gate.close();
+    this.#agents.close();
+  }
+
+  async #attempt(url: string, post: OutwardPost, endsAtMs: number): Promise<Exchange> {
+    const target = this.#options.guard.read(url);
+    if ("problem" in target) return failed(target.problem);
+    if (this.#isClosed) return failed("the platform is stopping");
+    const leave = await this.#gate.enter(target.url.host, post.timeoutMs);
+    if (leave === null) return failed(`too many calls were under way for ${post.timeoutMs} ms`);
+    try {
+      return await this.#send(target, post, endsAtMs);
+    } finally {
+      leave();
+    }
+  }
+
+  async #send(
+    target: { readonly url: URL; readonly host: string; readonly port: number },
+    post: OutwardPost,
+    endsAtMs: number,
+  ): Promise<Exchange> {
+    const { url, host, port } = target;
+    const { clock } = this.#options;
+    const agent = this.#agents.of(url.protocol);
+    const headers = { ...post.headers, "User-Agent": this.#options.userAgent, "Content-Length": post.body.length };
+    const request = { method: "POST", host, port, path: url.pathname + url.search, headers, agent };
+    const once = (): Promise<Exchange> => {
+      const timeoutMs = Math.max(1, Math.round(endsAtMs - clock.monotonicMs()));
+      const { body, answerBytesMax } = post;
+      return exchange({ protocol: url.protocol, request, body, clock, timeoutMs, answerBytesMax });
+    };
+    const first = await once();
+    if (first.kind === "answered" || !first.isStale || this.#isClosed) return first;
+    this.#agents.dropIdle(url.protocol, target);
+    return once();
+  }
+}
+
+function failed(reason: string): Exchange {
+  return { kind: "failed", reason, isStale: false };
+}
