@@ -32,6 +32,8 @@ type Window = { most: number; troubles: number; closedUntilMs: number };
 const windowFirst = 16;
 /** A receiver's largest share of all places. */
 const sharePart = 4;
+/** This part of all places is kept for receivers and projects that have none. */
+const keptPart = 4;
 /** With 10,000 deliveries waiting for a dead receiver this makes a pass last some hours, and a recovery be seen in a second. */
 const pause: Backoff = { firstMs: 50, factor: 2, mostMs: 1000, jitter: 0 };
 /** Receivers that are remembered while nothing is under way to them. */
@@ -116,13 +118,16 @@ export class Places {
   }
 
   #hasRoom({ lane, projectId }: Wish): boolean {
-    const free = this.#options.atOnce - this.#taken;
+    const { atOnce } = this.#options;
+    const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
+    // The last ones go to those that have none. Of the others a project gets no more than it leaves, and a receiver half
+    // of that: greedy ones leave room, and many of them share alike.
+    const shared = free - Math.floor(atOnce / keptPart);
     const window = this.#windows.get(lane)?.most ?? this.#first();
-    // Half of what is free: a greedy receiver leaves room, and many of them share alike.
-    const laneMost = Math.min(window, Math.max(1, Math.floor(free / 2)));
+    const laneMost = Math.min(window, Math.max(1, Math.floor(shared / 2)));
     const isLaneFree = (this.#ofLane.get(lane) ?? 0) < laneMost;
-    return isLaneFree && (this.#ofProject.get(projectId) ?? 0) < Math.max(1, free);
+    return isLaneFree && (this.#ofProject.get(projectId) ?? 0) < Math.max(1, shared);
   }
 
   #first(): number {

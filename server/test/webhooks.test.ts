@@ -1,0 +1,220 @@
+// Webhooks on a real database and real receivers: what arrives, what is tried again, what is written down.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import { Secret } from "#lib/secret.ts";
+import { callerSignature } from "#webhooks/sign.ts";
+import "#test/support/leftovers.ts";
+import { byPlatform } from "#test/support/accounts.ts";
+import { until } from "#test/support/until.ts";
+import {
+  addAll,
+  answerWith,
+  countStates,
+  deliveryOnce,
+  startReceiver,
+  verify,
+  webhookStage,
+} from "./webhooks-stage.ts";
+
+test("an answer arrives as the caller got it: bytes, content type, status, run, and the caller's signature", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const body = randomBytes(100_000);
+  const delivery = stage.delivery(`${receiver.url}/hook?job=7`, {
+    ...{ body, bodyBytes: body.length, contentType: "image/png", statusCode: 422, secret: new Secret("the caller's") },
+  });
+  const [added] = await addAll(stage.db, webhooks, [delivery]);
+  assert.ok(added?.kind === "sent", "it is sent without being claimed");
+  await deliveryOnce(webhooks, { projectId: stage.projectId, id: added.id }, ({ state }) => state === "delivered");
+  assert.equal(receiver.received.length, 1);
+  const [received] = receiver.received;
+  assert.ok(received !== undefined && received.body.equals(body));
+  assert.equal(received.path, "/hook?job=7");
+  const { headers } = received;
+  assert.equal(headers["content-type"], "image/png");
+  assert.equal(headers["slipway-status-code"], "422");
+  assert.equal(headers["x-request-id"], delivery.runId);
+  assert.equal(headers["webhook-id"], added.id);
+  assert.equal(headers["webhook-signature"], undefined, "the project has no secret");
+  const seconds = Number(headers["x-cerebrium-webhook-timestamp"]);
+  const message = { runId: delivery.runId, body };
+  assert.equal(headers["x-cerebrium-webhook-signature"], callerSignature("the caller's", message, seconds));
+});
+
+test("a plain call's answer is posted in a transaction of its own", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  for (let count = 0; count < 50; count++) webhooks.outbox.post(stage.delivery(`${receiver.url}/hook`));
+  await until("all have arrived and are written", async () => (await countStates(stage.db))["delivered"] === 50);
+  assert.equal(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 50);
+  assert.equal(webhooks.outbox.lostCount, 0);
+});
+
+test("what a transaction that is rolled back added is not sent", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open({ leaseMs: 300 });
+  const doomed = stage.db.transaction().execute(async (tx) => {
+    await webhooks.outbox.add(tx, [stage.delivery(`${receiver.url}/doomed`)]);
+    throw new Error("rolled back");
+  });
+  await assert.rejects(doomed, /rolled back/);
+  await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/fine`)]);
+  await until("the other one has arrived", () => receiver.received.length > 0);
+  assert.deepEqual(
+    receiver.received.map(({ path }) => path),
+    ["/fine"],
+  );
+});
+
+test("project secrets sign, two of them while one takes over from the other", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const send = async (): Promise<(typeof receiver.received)[number]> => {
+    const before = receiver.received.length;
+    await addAll(db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
+    return await until("it has arrived", () => receiver.received[before]);
+  };
+  assert.equal((await send()).headers["webhook-signature"], undefined);
+  const first = await webhooks.desk.createSecret(projectId, {}, byPlatform);
+  await until("the first signs", async () => (await send()).headers["webhook-signature"] !== undefined);
+  const onlyFirst = await send();
+  verify(first.secret, onlyFirst);
+  const second = await webhooks.desk.createSecret(projectId, { overlapHours: 1 }, byPlatform);
+  assert.throws(() => verify(second.secret, onlyFirst));
+  const signatures = ({ headers }: typeof onlyFirst): number => String(headers["webhook-signature"]).split(" ").length;
+  const both = await until("both sign", async () => {
+    const received = await send();
+    return signatures(received) === 2 ? received : null;
+  });
+  verify(first.secret, both);
+  verify(second.secret, both);
+  const third = await webhooks.desk.createSecret(projectId, { overlapHours: 0 }, byPlatform);
+  const last = await until("only the third signs", async () => {
+    const received = await send();
+    return signatures(received) === 1 ? received : null;
+  });
+  verify(third.secret, last);
+  assert.throws(() => verify(second.secret, last));
+  await webhooks.desk.deleteSecret(projectId, third.id, byPlatform);
+  await until("nothing signs", async () => (await send()).headers["webhook-signature"] === undefined);
+});
+
+test("a failed delivery is tried again under the same id with a new time, and its attempts are kept", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { projectId } = stage;
+  const { secret } = await webhooks.desk.createSecret(projectId, {}, byPlatform);
+  receiver.answer = answerWith(503, `busy ${"x".repeat(5000)}`, { "Retry-After": "7200" });
+  const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
+  assert.ok(added);
+  const place = { projectId, id: added.id };
+  const waiting = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === 1);
+  assert.equal(waiting.state, "pending");
+  const waitMs = Number(waiting.dueAt) - Date.now();
+  assert.ok(Math.abs(waitMs - 7_200_000) < 60_000, `Retry-After is honoured, not ${waitMs} ms`);
+  receiver.answer = answerWith(200, "thanks");
+  await stage.makeDue();
+  const done = await deliveryOnce(webhooks, place, ({ state }) => state === "delivered");
+  assert.deepEqual([done.attempts, done.reason, done.dueAt], [2, null, null]);
+  const [first, second] = receiver.received;
+  assert.ok(first && second);
+  assert.equal(first.headers["webhook-id"], second.headers["webhook-id"]);
+  verify(secret, second);
+  const { attempts } = await webhooks.desk.readDelivery(projectId, added.id);
+  assert.deepEqual(
+    attempts.map(({ number, statusCode, reason, answer }) => [number, statusCode, reason, answer?.slice(0, 6)]),
+    [
+      [2, 200, null, "thanks"],
+      [1, 503, "The receiver answered 503.", "busy x"],
+    ],
+  );
+  assert.equal(attempts[1]?.answer?.length, 1024);
+  assert.ok(attempts.every(({ durationMs, startedAt }) => durationMs >= 0 && Number(startedAt) <= Date.now()));
+});
+
+test("what is not answered, refused or redirected says so, and 410 ends the delivery", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const other = await startReceiver(t);
+  const webhooks = await stage.open({ timeoutMs: 300 });
+  receiver.answer = (response, { path }) => {
+    if (path === "/gone") return void response.writeHead(410).end();
+    if (path === "/moved") return void response.writeHead(307, { Location: `${other.url}/stolen` }).end();
+    if (path === "/broken") return void response.socket?.destroy();
+    return undefined;
+  };
+  const urls = [
+    ...["/gone", "/moved", "/broken", "/silent"].map((path) => receiver.url + path),
+    "http://10.1.2.3/private",
+  ];
+  const added = await addAll(
+    stage.db,
+    webhooks,
+    urls.map((url) => stage.delivery(url)),
+  );
+  const results = await Promise.all(
+    added.map(({ id }) => deliveryOnce(webhooks, { projectId: stage.projectId, id }, ({ attempts }) => attempts === 1)),
+  );
+  const states = results.map(({ state }) => state);
+  assert.deepEqual(states, ["failed", "pending", "pending", "pending", "pending"]);
+  const [gone, moved, ...rest] = results.map(({ reason }) => reason ?? "");
+  assert.match(gone ?? "", /410/);
+  assert.match(moved ?? "", /307; redirects are not followed/);
+  for (const reason of rest) assert.ok(reason.length > 5, `a reason says what happened: ${reason}`);
+  assert.equal(other.received.length, 0);
+});
+
+test("after its last attempt a delivery has failed; a replay begins the schedule anew and goes on counting", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { projectId } = stage;
+  await webhooks.desk.setSchedule(projectId, "short", byPlatform);
+  assert.equal(await webhooks.desk.readSchedule(projectId), "short");
+  receiver.answer = answerWith(404);
+  const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
+  assert.ok(added);
+  const place = { projectId, id: added.id };
+  for (const count of [1, 2]) {
+    const waiting = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === count);
+    assert.ok(Number(waiting.dueAt) - Date.now() <= 5000);
+    await stage.makeDue();
+  }
+  const failed = await deliveryOnce(webhooks, place, ({ state }) => state === "failed");
+  assert.equal(failed.attempts, 3);
+  assert.match(failed.reason ?? "", /404.*attempt 3 and the last/);
+  assert.ok(failed.isReplayable);
+
+  const replayed = await webhooks.desk.replay(projectId, added.id, byPlatform);
+  assert.deepEqual([replayed.state, replayed.attempts], ["pending", 3]);
+  const again = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === 4);
+  assert.equal(again.state, "pending", "the schedule begins anew");
+  receiver.answer = answerWith(200);
+  await stage.makeDue();
+  await deliveryOnce(webhooks, place, ({ state }) => state === "delivered");
+  assert.equal(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1);
+});
+
+test("an answer that is too long is recorded as failed and not sent", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { projectId } = stage;
+  const long = { ...stage.delivery(`${receiver.url}/long`), body: null, bodyBytes: 99_000_000 };
+  const added = await addAll(stage.db, webhooks, [long, stage.delivery(`${receiver.url}/short`)]);
+  const [first, second] = added;
+  assert.ok(first && second);
+  await deliveryOnce(webhooks, { projectId, id: second.id }, ({ state }) => state === "delivered");
+  const { delivery } = await webhooks.desk.readDelivery(projectId, first.id);
+  assert.deepEqual([delivery.state, delivery.attempts, delivery.isReplayable], ["failed", 0, false]);
+  assert.match(delivery.reason ?? "", /99000000 bytes/);
+  await assert.rejects(webhooks.desk.replay(projectId, first.id, byPlatform), { name: "Fault", code: "conflict" });
+  assert.equal(receiver.received.length, 1);
+});
