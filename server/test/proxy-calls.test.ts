@@ -135,30 +135,6 @@ test(
 );
 
 test(
-  "calls with async=true go to whoever takes them",
-  bothWays(async (t, openBed) => {
-    const bed = await openBed(t, {
-      options: {
-        asyncAccept: {
-          accept: ({ runId, path, webhookEndpoint, request, response }) => {
-            request.resume();
-            response.writeHead(202).end(JSON.stringify({ run_id: runId, path, webhookEndpoint }));
-          },
-        },
-      },
-    });
-    const response = await bed.call("/run?async=true&webhookEndpoint=http%3A%2F%2Fx&z=1", {
-      method: "POST",
-      body: "{}",
-    });
-    assert.equal(response.status, 202);
-    const { run_id: runId, ...rest } = (await response.json()) as Record<string, string>;
-    assert.match(runId ?? "", uuid);
-    assert.deepEqual(rest, { path: "/run?z=1", webhookEndpoint: "http://x" });
-  }),
-);
-
-test(
   "answers without a body pass as they are",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);

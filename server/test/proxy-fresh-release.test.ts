@@ -23,7 +23,7 @@ test("a call of an app without a release looks once more before it is refused", 
     if (isPromoted) known = routeTo(projectId, live);
     return Promise.resolve();
   };
-  const bed = await openProxyBed(t, { options: { routes: { find: () => known, refresh } } });
+  const bed = await openProxyBed(t, { options: { routes: { find: () => known, byAppId: () => known, refresh } } });
   bed.setReplicas(await httpReplica(t, (_request, response) => response.end("served")));
   const early = await bed.call("/run");
   assert.equal(early.status, 503);

@@ -12,7 +12,10 @@ const upstreamPort = Number(process.argv[2]);
 const view = new ReplicaView();
 const routes = new Map([[`${benchRoute.projectId}/${benchRoute.appName}`, benchRoute]]);
 const proxy = new Proxy({
-  routes: { find: (projectId, appName) => routes.get(`${projectId}/${appName}`) },
+  routes: {
+    find: (projectId, appName) => routes.get(`${projectId}/${appName}`),
+    byAppId: (appId) => (appId === benchAppId ? benchRoute : undefined),
+  },
   tokens: benchTokens(benchToken),
   view,
   nudge: () => undefined,

@@ -46,6 +46,9 @@ const unreachablePauseMs = 300;
 const fullRetrySeconds = 1;
 const noReplicas: readonly ReadyReplica[] = [];
 
+/** A call on a replica that was not sent from here. `slot`: where it is counted; null: the replica is not in the view yet. */
+type Hold = { readonly replicaId: ReplicaId; slot: ReplicaSlot | null };
+
 /** One app; lives from its first call or first replica until it is deleted. */
 export class AppCalls {
   readonly meter: Meter;
@@ -57,6 +60,7 @@ export class AppCalls {
   #open: readonly ReplicaSlot[] = [];
   /** The view's array that `#open` was made from. */
   #seen = noReplicas;
+  readonly #holds = new Set<Hold>();
   readonly #turn: Turn = { next: 0 };
   #algorithm: LoadBalancingAlgorithm = "round-robin";
 
@@ -67,7 +71,7 @@ export class AppCalls {
 
   /** True when nothing of it is needed any more. */
   get isIdle(): boolean {
-    return this.#slots.size === 0 && this.#line.length === 0;
+    return this.#slots.size === 0 && this.#line.length === 0 && this.#holds.size === 0;
   }
 
   /** Gives the call a place at once, or one in the line, or says why there is none. */
@@ -167,6 +171,37 @@ export class AppCalls {
     }
   }
 
+  /** Counts a call that the replica works on although it was not sent from here; the result is to be called when it is over. */
+  hold(replicaId: ReplicaId): () => void {
+    const { slots, monotonicMs } = this.#parts;
+    const hold: Hold = { replicaId, slot: slots.get(replicaId) ?? null };
+    this.#holds.add(hold);
+    if (hold.slot !== null) hold.slot.running++;
+    this.meter.running++;
+    this.meter.lastActiveAtMs = monotonicMs();
+    return () => this.#letGo(hold);
+  }
+
+  /** How many calls were not sent from here to a replica that the view has not had yet. */
+  heldOn(replicaId: ReplicaId): number {
+    let count = 0;
+    for (const hold of this.#holds) if (hold.slot === null && hold.replicaId === replicaId) count++;
+    return count;
+  }
+
+  #letGo(hold: Hold): void {
+    if (!this.#holds.delete(hold)) return;
+    const { nudge, monotonicMs } = this.#parts;
+    this.meter.lastActiveAtMs = monotonicMs();
+    if (hold.slot === null) {
+      this.meter.running--;
+      nudge(this.meter.appId);
+      return;
+    }
+    this.#giveBack(hold.slot);
+    this.#admitWaiting();
+  }
+
   /** From now on the replica gets no call. */
   retire(slot: ReplicaSlot): void {
     slot.isRetired = true;
@@ -235,6 +270,11 @@ export class AppCalls {
 
   #newSlot(replica: ReadyReplica): ReplicaSlot {
     const slot = new ReplicaSlot(replica, new ReplicaPool(replica.address, this.#parts), () => this.#tryAgain());
+    for (const hold of this.#holds) {
+      if (hold.slot !== null || hold.replicaId !== replica.replicaId) continue;
+      hold.slot = slot;
+      slot.running++;
+    }
     this.#slots.add(slot);
     this.#parts.slots.set(replica.replicaId, slot);
     return slot;
@@ -266,7 +306,7 @@ export class AppCalls {
   #fullFault(): Fault | null {
     const { lineLengthMax } = this.#parts.limits;
     if (this.#line.length < lineLengthMax) return null;
-    const message = `${lineLengthMax} calls of this app are waiting for a replica already.`;
+    const message = `${lineLengthMax} calls of this app are waiting for a replica already, the most that may (SLIPWAY_LINE_LENGTH). Try again after the seconds in Retry-After; so that fewer have to wait, raise maxReplicaCount or replicaConcurrency.`;
     return new Fault("line_full", message, { retryAfterSeconds: fullRetrySeconds });
   }
 }

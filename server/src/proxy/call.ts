@@ -2,7 +2,7 @@
 // sent to a replica, and its answer is handed on as it comes. Whatever happens - the client goes, the replica goes, time
 // runs out - its place is given back exactly once and neither side is left open.
 import type { Fault } from "#lib/fault.ts";
-import type { RunId } from "#lib/ids.ts";
+import type { ProjectId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
@@ -23,6 +23,7 @@ import type { RequestFields } from "./request-fields.ts";
 export type CallRequest = {
   readonly client: Client;
   readonly runId: RunId;
+  readonly projectId: ProjectId;
   /** What the replica is asked for. */
   readonly path: string;
   readonly fields: RequestFields;
@@ -44,7 +45,7 @@ export type CallParts = {
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
-/** One call. `enter()` once; everything after that happens by itself. */
+/** One call. `enter()` once; everything after that happens by itself. Calls of runs extend it. */
 export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   readonly about: CallRequest;
   /** What the client got; null: nothing. */
@@ -76,6 +77,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     return this.#app;
   }
 
+  protected get isOver(): boolean {
+    return this.#isOver;
+  }
+
   /** Enters the app; from here on it looks after itself. */
   enter(): void {
     this.about.client.use(this);
@@ -90,14 +95,14 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     const connection = slot.pool.take(this, asked, nowMs);
     this.#connection = connection;
     this.#isReused = connection.isReused;
-    if (!connection.isConnecting) this.#send(connection);
+    if (!connection.isConnecting) this.send(connection);
   }
 
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
     this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
-    this.#over("refused", this.#parts.monotonicMs());
+    this.over("refused", this.#parts.monotonicMs());
   }
 
   override onDeadline(nowMs: number): void {
@@ -105,12 +110,12 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       this.#app.leave(this, nowMs);
       this.refuse(lineTimeout());
     } else {
-      this.#fail(callTimeout(this.live));
+      this.fail(callTimeout(this.live));
     }
   }
 
   onConnected(): void {
-    if (this.#connection !== null) this.#send(this.#connection);
+    if (this.#connection !== null) this.send(this.#connection);
   }
 
   onDrain(): void {
@@ -123,7 +128,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     this.#connection?.destroy();
     this.#connection = null;
     this.#app.leave(this, nowMs);
-    this.#over("client_gone", nowMs);
+    this.over("client_gone", nowMs);
   }
 
   onClientDrain(): void {
@@ -166,23 +171,23 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     if (connection !== null && head !== null) this.#release(connection, isAllSent ? head : null, nowMs);
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
-    this.#over("answered", nowMs);
+    this.over("answered", nowMs);
     if (!this.#isAnswerEnded) this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
   }
 
   onBroken(error: unknown): void {
     this.#connection = null;
     this.#parts.log.error({ err: error, runId: this.about.runId }, "handing on an answer failed");
-    this.#fail(internal(this.about.runId, error));
+    this.fail(internal(this.about.runId, error));
   }
 
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#tries < triesMax && this.#again(loss)) return;
-    this.#fail(replicaFailed(loss.reason));
+    this.fail(replicaFailed(this.about.runId, loss.reason));
   }
 
-  #send(connection: ReplicaConnection): void {
+  protected send(connection: ReplicaConnection): void {
     const { client, path, fields, lines, runId } = this.about;
     const { contentLength, isChunked, expectsContinue } = fields;
     const head = `${client.method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n`;
@@ -205,7 +210,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       expectsContinue,
       bytesMax: this.#parts.bodyBytesMax,
       onBytes: (bytes) => (this.requestBytes = bytes),
-      onTooLarge: () => this.#fail(tooLarge(this.#parts.bodyBytesMax)),
+      onTooLarge: () => this.fail(tooLarge(this.#parts.bodyBytesMax)),
     });
     this.#body.start();
   }
@@ -229,7 +234,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   }
 
   /** Ends the call although its answer is not complete. */
-  #fail(fault: Fault): void {
+  protected fail(fault: Fault): void {
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
     this.#connection?.destroy();
@@ -240,8 +245,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       this.refuse(fault);
       return;
     }
-    this.#over("cut", nowMs);
-    this.about.client.destroy();
+    this.over("cut", nowMs);
+    this.about.client.destroy(fault);
   }
 
   /** `head`: what the replica says of the connection; null: it cannot be used again. */
@@ -254,7 +259,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     slot.pool.giveBack(connection, nowMs + idleMs(this.live.settings.runtime, head.idleSeconds), nowMs);
   }
 
-  #over(outcome: CallOutcome, nowMs: number): void {
+  protected over(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;
     if (outcome === "client_gone") meter.clientGoneTotal++;

@@ -39,6 +39,6 @@ export interface Client {
   end(trailers: readonly string[]): void;
   /** Answers with a fault; what was begun is cut off. */
   refuse(fault: Fault, runId: RunId, nowMs: number): void;
-  /** Closes the connection, so that an answer that has begun is visibly not whole. */
-  destroy(): void;
+  /** Closes the connection, so that an answer that has begun is visibly not whole. `fault`: why it is not. */
+  destroy(fault: Fault): void;
 }

@@ -1,5 +1,5 @@
 // What is told about a call that has ended. Nothing of it is made unless somebody asked for it.
-import type { AppId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 
 /** How a call ended for its client. */
 export type CallOutcome =
@@ -15,6 +15,7 @@ export type CallOutcome =
 /** One call. Durations in milliseconds; `receivedAt` in milliseconds since the epoch. */
 export type FinishedCall = {
   readonly runId: RunId;
+  readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   /** Null: it never reached one. */
@@ -23,6 +24,8 @@ export type FinishedCall = {
   /** As the replica was asked, without the query. */
   readonly path: string;
   readonly isWebSocket: boolean;
+  /** Where its answer was forwarded to; null: nowhere. */
+  readonly webhookEndpoint: string | null;
   readonly clientAddress: string;
   readonly outcome: CallOutcome;
   /** What the client got; null: nothing. */

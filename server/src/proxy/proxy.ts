@@ -11,19 +11,24 @@ import type { Log } from "#lib/log.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
 import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
 import type { AsyncAccept } from "./async-accept.ts";
+import { AsyncRequest } from "./async-request.ts";
 import { Call, type CallParts } from "./call.ts";
-import { internal, tooLarge } from "./call-faults.ts";
+import { internal, notForSockets, notTaken, noWebSocket, stopping, tooLarge } from "./call-faults.ts";
+import { recordOf } from "./call-record.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
+import { ForwardingClient, type Forwarding } from "./forwarding.ts";
 import { notDeployed, pass, type Tokens } from "./gate.ts";
 import { Meter } from "./meter.ts";
 import { metricsText } from "./metrics-text.ts";
 import { NodeClient } from "./node-client.ts";
+import { readOwnFields } from "./own-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
+import { endedAtOnce, RunCall, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
 import { originForm, readTarget, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
@@ -36,6 +41,7 @@ export type ProxyLimits = LineLimits & {
 export type ProxyOptions = {
   readonly routes: {
     find(projectId: string, appName: string): Route | undefined;
+    byAppId(appId: AppId): Route | undefined;
     /** Asked before an app without a release is refused: its release may have been made a moment ago. */
     refresh?(appId: AppId): Promise<void>;
   };
@@ -50,6 +56,8 @@ export type ProxyOptions = {
   readonly onFinished?: OnFinished;
   /** Takes calls with `async=true`; without it they are refused. */
   readonly asyncAccept?: AsyncAccept;
+  /** Takes answers of calls that name a `webhookEndpoint`; without it those are refused. */
+  readonly forwarding?: Forwarding;
   /** True when a proxy that can be trusted stands before the platform: its X-Forwarded fields are believed. */
   readonly trustForwarded?: boolean;
   /** In [0, 1). */
@@ -73,8 +81,10 @@ export class Proxy implements DemandSource, Occupancy {
   readonly #apps = new Map<AppId, AppCalls>();
   readonly #slots = new Map<ReplicaId, ReplicaSlot>();
   readonly #sockets = new Set<UpgradeCall>();
+  readonly #runs = new Set<RunCall>();
   readonly #appParts: AppCallsParts;
   readonly #callParts: CallParts;
+  readonly #runParts: CallParts;
   readonly #upgradeParts: UpgradeParts;
   readonly #unlisten: () => void;
   #isClosed = false;
@@ -89,8 +99,12 @@ export class Proxy implements DemandSource, Occupancy {
     const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
     const common = { deadlines, monotonicMs };
     this.#appParts = { ...common, replicas: view, limits, slots: this.#slots, nudge, random, readBuffer };
-    const tell = onFinished === undefined ? null : this.#teller(onFinished);
+    const tell =
+      onFinished === undefined
+        ? null
+        : (call: Call | UpgradeCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
     this.#callParts = { ...common, bodyBytesMax: limits.bodyBytesMax, log, onEnd: tell };
+    this.#runParts = { ...this.#callParts, onEnd: null };
     this.#upgradeParts = {
       ...common,
       onEnd: (call, outcome) => {
@@ -127,6 +141,36 @@ export class Proxy implements DemandSource, Occupancy {
     }
   }
 
+  /**
+   * Sends the call of a run, as a plain call would be: to a replica of the app's live release, or first into its line.
+   * All that becomes of it is told to `watcher`. Never throws.
+   */
+  run(request: RunRequest, watcher: RunWatcher): RunHandle {
+    const { routes, log } = this.#options;
+    const { runId, appId } = request;
+    const route = routes.byAppId(appId);
+    if (route === undefined || route.live === null) return endedAtOnce(watcher, withoutRelease(route), { log, runId });
+    if (this.#isClosed) return endedAtOnce(watcher, stopping(), { log, runId });
+    const { projectId, live } = route;
+    const call = new RunCall({
+      ...{ request, watcher, projectId, live, parts: this.#runParts },
+      app: this.#appOf(appId),
+      arrivedAtMs: this.#clock.monotonicMs(),
+      onOver: (one) => this.#runs.delete(one),
+    });
+    this.#runs.add(call);
+    call.enter();
+    return call;
+  }
+
+  /**
+   * Counts a call that a replica works on although it was not sent from here, in `demandOf` and `running`, also before the
+   * replica is in the view. The result is to be called when it is over; further calls of it do nothing.
+   */
+  hold(appId: AppId, replicaId: ReplicaId): () => void {
+    return this.#appOf(appId).hold(replicaId);
+  }
+
   demandOf(appId: AppId): Demand {
     const meter = this.#apps.get(appId)?.meter;
     if (meter === undefined) return noDemand;
@@ -135,7 +179,11 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   running(replicaId: ReplicaId): number {
-    return this.#slots.get(replicaId)?.running ?? 0;
+    const slot = this.#slots.get(replicaId);
+    if (slot !== undefined) return slot.running;
+    let count = 0;
+    for (const app of this.#apps.values()) count += app.heldOn(replicaId);
+    return count;
   }
 
   retire(replicaId: ReplicaId): void {
@@ -165,6 +213,7 @@ export class Proxy implements DemandSource, Occupancy {
       app.close();
     }
     for (const call of this.#sockets) call.destroy();
+    for (const call of this.#runs) call.stop(stopping());
     this.#deadlines.stop();
   }
 
@@ -209,17 +258,21 @@ export class Proxy implements DemandSource, Occupancy {
   #serve(arrival: Arrival, resolved: Resolved | Fault): void {
     if (resolved instanceof Fault) return this.#refuse(arrival, resolved);
     const { target, fields, route } = resolved;
+    // Its token may have taken a moment to check.
+    if (arrival.client.isGone) return;
+    if (target.isAsync) return this.#acceptAsync(arrival, resolved);
+    if (target.webhookEndpoint !== null) return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
+    this.#send(arrival, resolved, this.#lines(route, fields, arrival.client.address));
+  }
+
+  #send(arrival: Arrival, { target, fields, route }: Resolved, lines: string): void {
     const { client, runId, atMs } = arrival;
     const { bodyBytesMax } = this.#options.limits;
-    const { live } = route;
-    // Its token may have taken a moment to check.
-    if (client.isGone) return;
+    const { live, projectId } = route;
     if (live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
-    if (target.isAsync || target.webhookEndpoint !== null) return this.#acceptAsync(arrival, resolved);
-    const lines = this.#lines(route, fields, client.address);
-    const about = { client, runId, path: target.path, fields, lines };
+    const about = { client, runId, projectId, path: target.path, fields, lines };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
   }
 
@@ -231,26 +284,52 @@ export class Proxy implements DemandSource, Occupancy {
     const { live } = route;
     if (live === null) return refuseSocket(socket, notDeployed(route), runId);
     if (this.#isClosed) return refuseSocket(socket, stopping(), runId);
-    if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route), runId);
-    if (target.isAsync)
-      return refuseSocket(socket, new Fault("invalid", "A WebSocket cannot be run with async=true."), runId);
+    if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route.appName), runId);
+    if (target.isAsync || target.webhookEndpoint !== null)
+      return refuseSocket(socket, notForSockets(target.isAsync ? "async=true" : "webhookEndpoint"), runId);
     const lines = this.#lines(route, fields, request.socket.remoteAddress ?? "unknown");
-    const about = { request, socket, firstBytes, runId, path: target.path, lines };
+    const { projectId } = route;
+    const about = { request, socket, firstBytes, runId, projectId, path: target.path, lines };
     const call = new UpgradeCall(about, this.#appOf(route.appId), live, atMs, this.#upgradeParts);
     this.#sockets.add(call);
     call.enter();
   }
 
-  #acceptAsync(arrival: Arrival, { target, route }: Resolved): void {
-    const { asyncAccept } = this.#options;
+  /** From here on whatever the caller is answered is forwarded too. */
+  #serveForwarded(arrival: Arrival, resolved: Resolved, url: string): void {
+    const { forwarding } = this.#options;
+    const { fields, route } = resolved;
     const { client, runId } = arrival;
-    if (asyncAccept === undefined || !target.isAsync || !(client instanceof NodeClient)) {
-      const what = target.isAsync ? "async=true" : "webhookEndpoint without async=true";
-      const message = `This platform does not take calls with ${what} yet; leave it out to wait for the answer.`;
-      return this.#refuse(arrival, new Fault("unavailable", message));
+    if (forwarding === undefined) return this.#refuse(arrival, notTaken("webhookEndpoint"));
+    const fault = forwarding.check(url);
+    if (fault !== null) return this.#refuse(arrival, fault);
+    const lines = this.#lines(route, fields, client.address);
+    const own = readOwnFields(lines, { isAsync: false, isForwarded: true });
+    if (own instanceof Fault) return this.#refuse(arrival, own);
+    const { projectId, appId } = route;
+    const forwarded = { runId, projectId, appId, url, secret: own.webhookSecret };
+    this.#send({ ...arrival, client: new ForwardingClient(client, forwarded, forwarding) }, resolved, own.lines);
+  }
+
+  #acceptAsync(arrival: Arrival, resolved: Resolved): void {
+    const { asyncAccept, forwarding } = this.#options;
+    const { target, route, fields } = resolved;
+    const { path, webhookEndpoint } = target;
+    const { client, runId } = arrival;
+    if (asyncAccept === undefined || !(client instanceof NodeClient))
+      return this.#refuse(arrival, notTaken("async=true"));
+    if (route.live === null) return this.#refuse(arrival, notDeployed(route));
+    if (this.#isClosed) return this.#refuse(arrival, stopping());
+    if (webhookEndpoint !== null) {
+      const fault = forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
+      if (fault !== null) return this.#refuse(arrival, fault);
     }
-    const { request, response } = client;
-    asyncAccept.accept({ runId, route, path: target.path, webhookEndpoint: target.webhookEndpoint, request, response });
+    const lines = this.#lines(route, fields, client.address);
+    const own = readOwnFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
+    if (own instanceof Fault) return this.#refuse(arrival, own);
+    const { deadlines, monotonicMs } = this.#callParts;
+    const parts = { client, runId, route, path, webhookEndpoint, fields, own, deadlines, monotonicMs };
+    asyncAccept.accept(new AsyncRequest(parts));
   }
 
   #lines(route: Route, fields: RequestFields, address: string): string {
@@ -283,42 +362,10 @@ export class Proxy implements DemandSource, Occupancy {
     this.#options.log.error({ err: error, runId }, "a call failed within the platform");
     return internal(runId, error);
   }
-
-  #teller(onFinished: OnFinished): (call: Call | UpgradeCall, outcome: CallOutcome) => void {
-    return (call, outcome) => {
-      const { about, app, live, lastSlot, status, lineMs, requestBytes, answerBytes } = call;
-      const totalMs = this.#clock.monotonicMs() - call.arrivedAtMs;
-      const query = about.path.indexOf("?");
-      onFinished({
-        runId: about.runId,
-        appId: app.meter.appId,
-        releaseId: live.releaseId,
-        replicaId: lastSlot?.replica.replicaId ?? null,
-        method: "client" in about ? about.client.method : "GET",
-        path: query === -1 ? about.path : about.path.slice(0, query),
-        isWebSocket: call instanceof UpgradeCall,
-        clientAddress: "client" in about ? about.client.address : (about.request.socket.remoteAddress ?? "unknown"),
-        outcome,
-        status,
-        receivedAt: this.#clock.now() - totalMs,
-        lineMs,
-        totalMs,
-        requestBytes,
-        answerBytes,
-      });
-    };
-  }
 }
 
-function stopping(): Fault {
-  return new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: stoppingRetrySeconds });
-}
-
-/** A restart takes a few seconds. */
-const stoppingRetrySeconds = 5;
-
-function noWebSocket({ appName }: Route): Fault {
-  return new Fault("invalid", `WebSockets need an app with runtime "custom"; ${appName} has runtime "cortex".`);
+function withoutRelease(route: Route | undefined): Fault {
+  return route === undefined ? new Fault("not_deployed", "The app is gone.") : notDeployed(route);
 }
 
 function refuseSocket(socket: Duplex, fault: Fault, runId: RunId): void {

@@ -16,7 +16,8 @@ export function statusOf(fault: Fault): number {
   return faultTable[fault.code].status;
 }
 
-function bodyOf(fault: Fault): Buffer {
+/** What the caller is sent, as JSON. */
+export function faultBody(fault: Fault): Buffer {
   return Buffer.from(JSON.stringify({ message: fault.message }));
 }
 
@@ -29,7 +30,7 @@ function fieldsOf(fault: Fault, runId: RunId, bodyBytes: number): string[] {
 
 /** The fault as the bytes of an answer. `isLast`: the connection is closed after it; `isHead`: it is to a HEAD, so no body may follow. */
 export function refusalBytes(fault: Fault, runId: RunId, answer: { isLast: boolean; isHead?: boolean }): Buffer {
-  const body = bodyOf(fault);
+  const body = faultBody(fault);
   const fields = fieldsOf(fault, runId, body.length);
   if (answer.isLast) fields.push("Connection", "close");
   let head = `HTTP/1.1 ${statusOf(fault)} ${fault.code}\r\n`;
@@ -46,7 +47,7 @@ export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId
   if (response.headersSent) response.destroy();
   if (response.destroyed) return;
   const { req: request } = response;
-  const body = bodyOf(fault);
+  const body = faultBody(fault);
   const fields = fieldsOf(fault, runId, body.length);
   if (isAllRead(request)) {
     response.writeHead(statusOf(fault), fields);

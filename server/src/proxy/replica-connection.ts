@@ -77,7 +77,7 @@ export class ReplicaConnection extends Timed {
     socket.on("connect", () => this.#connected());
     socket.on("drain", () => this.#user?.onDrain());
     socket.on("end", () => this.#ended());
-    socket.on("error", (error) => this.#lose("closed", error.message));
+    socket.on("error", (error) => this.#lose("closed", connectionFault(error)));
     socket.on("close", () => this.#lose("closed", "the replica closed the connection"));
     deadlines.set(this, nowMs + connectMs);
   }
@@ -175,3 +175,15 @@ export class ReplicaConnection extends Timed {
     this.#onIdleEnd(this);
   }
 }
+
+/** What is wrong with the connection to a replica, as the rest of a sentence: node's own text has addresses, which are no caller's concern. */
+export function connectionFault({ code }: NodeJS.ErrnoException): string {
+  if (code === undefined) return "the connection to it broke";
+  return reasons.get(code) ?? `the connection to it broke (${code})`;
+}
+
+const reasons: ReadonlyMap<string, string> = new Map([
+  ["ECONNREFUSED", "it takes no connections (ECONNREFUSED)"],
+  ["ECONNRESET", "it reset the connection (ECONNRESET)"],
+  ["EPIPE", "it closed the connection while it was sent the request (EPIPE)"],
+]);

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
-import type { RunId } from "#lib/ids.ts";
+import type { ProjectId, RunId } from "#lib/ids.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
@@ -13,6 +13,7 @@ import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
+import { connectionFault } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What the handshake is about. */
@@ -22,6 +23,7 @@ export type UpgradeRequest = {
   /** What the client has sent after its head. */
   readonly firstBytes: Buffer;
   readonly runId: RunId;
+  readonly projectId: ProjectId;
   readonly path: string;
   /** All lines for the replica but those of the handshake and the call's id. */
   readonly lines: string;
@@ -90,7 +92,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());
-    replica.on("error", (error) => this.#fail(error.message));
+    replica.on("error", (error) => this.#fail(connectionFault(error)));
     replica.on("close", () => this.#fail("the replica closed the connection"));
   }
 
@@ -215,7 +217,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   #fail(reason: string): void {
     if (this.#isOver) return;
     if (this.status !== null) this.#over("answered");
-    else this.#refuseRunning(replicaFailed(reason));
+    else this.#refuseRunning(replicaFailed(this.about.runId, reason));
   }
 
   #refuseRunning(fault: Fault): void {

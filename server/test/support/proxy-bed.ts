@@ -84,7 +84,10 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const nudged: AppId[] = [];
   const finished: FinishedCall[] = [];
   const proxy = new Proxy({
-    routes: { find: (project, name) => (project === projectId && name === "hello" ? route : undefined) },
+    routes: {
+      find: (project, name) => (project === projectId && name === "hello" ? route : undefined),
+      byAppId: (id) => (id === appId ? route : undefined),
+    },
     tokens: { cached: (token) => (token.startsWith("late.") ? undefined : callerOf(token)), check: lateCaller },
     view,
     nudge: (app) => nudged.push(app),

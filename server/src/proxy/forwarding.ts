@@ -1,0 +1,119 @@
+// Answers of calls that name a `webhookEndpoint` are forwarded to it. The proxy only declares who does that, and hands over
+// a copy of the answer when it is complete; its caller is served as always and waits for nothing of it.
+import type { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
+import type { AnswerHead } from "./answer-head.ts";
+import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
+import type { Piece } from "./answer-parser.ts";
+import type { Client, ClientUser } from "./client.ts";
+import { faultBody, statusOf } from "./refusal.ts";
+
+/** An answer for a webhook. */
+export type ForwardedAnswer = CollectedAnswer & {
+  readonly runId: RunId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly url: string;
+  /** What the delivery is signed with besides the project's own; null: nothing. */
+  readonly secret: string | null;
+};
+
+/** Whoever delivers to webhooks. */
+export interface Forwarding {
+  /** Why the URL cannot be delivered to; null: it can. At once, without asking the network. */
+  check(url: string): Fault | null;
+  /** Takes an answer; must return at once. */
+  forward(answer: ForwardedAnswer): void;
+  /** Longer bodies are not kept, only their length. */
+  readonly bytesMax: number;
+}
+
+/** Whose answer it is and where it goes. */
+export type Forwarded = Pick<ForwardedAnswer, "runId" | "projectId" | "appId" | "url" | "secret">;
+
+/** A client whose answer is forwarded: all that is sent to it is gathered on the way. */
+export class ForwardingClient implements Client {
+  readonly forwarded: Forwarded;
+  readonly #client: Client;
+  readonly #forwarding: Forwarding;
+  readonly #collector: AnswerCollector;
+
+  constructor(client: Client, forwarded: Forwarded, forwarding: Forwarding) {
+    this.#client = client;
+    this.forwarded = forwarded;
+    this.#forwarding = forwarding;
+    this.#collector = new AnswerCollector(forwarding.bytesMax);
+  }
+
+  get method(): string {
+    return this.#client.method;
+  }
+
+  get isGone(): boolean {
+    return this.#client.isGone;
+  }
+
+  get address(): string {
+    return this.#client.address;
+  }
+
+  get request(): Client["request"] {
+    return this.#client.request;
+  }
+
+  get body(): string {
+    return this.#client.body;
+  }
+
+  use(user: ClientUser): void {
+    this.#client.use(user);
+  }
+
+  information(head: AnswerHead): void {
+    this.#client.information(head);
+  }
+
+  giveLeave(): void {
+    this.#client.giveLeave();
+  }
+
+  head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void {
+    this.#collector.head(head);
+    this.#client.head(head, runId, sendsTrailers);
+  }
+
+  piece(piece: Piece, isLast: boolean): boolean {
+    const isDrained = this.#client.piece(piece, isLast);
+    this.#collector.add(piece);
+    if (isLast) this.#forward(this.#collector.answer());
+    return isDrained;
+  }
+
+  flush(): void {
+    this.#client.flush();
+  }
+
+  end(trailers: readonly string[]): void {
+    this.#client.end(trailers);
+    this.#forward(this.#collector.answer());
+  }
+
+  refuse(fault: Fault, runId: RunId, nowMs: number): void {
+    this.#client.refuse(fault, runId, nowMs);
+    this.#forward(faultAnswer(fault));
+  }
+
+  destroy(fault: Fault): void {
+    this.#client.destroy(fault);
+    this.#forward(faultAnswer(fault));
+  }
+
+  #forward(answer: CollectedAnswer): void {
+    this.#forwarding.forward({ ...this.forwarded, ...answer });
+  }
+}
+
+function faultAnswer(fault: Fault): CollectedAnswer {
+  const body = faultBody(fault);
+  return { status: statusOf(fault), contentType: "application/json", body, bodyBytes: body.length };
+}
