@@ -68,7 +68,8 @@ export class OutwardGuard {
     if (authority.includes("@")) return { problem: "The URL must not have a user or a password in front of its host." };
     if (authority.includes("%")) return { problem: "The URL's host must not be percent-encoded or have a zone." };
     if (text.includes("#")) return { problem: "The URL must not have a fragment (#…): it would never be sent." };
-    const url = URL.parse(text);
+    // Empty: a reader of URLs would take the path's first part for the host.
+    const url = authority === "" ? null : URL.parse(text);
     if (url === null || url.hostname === "") return { problem: "The URL's host or port cannot be understood." };
     // A dot at the end says that the name is whole, as all names here are; TLS and receivers do without it.
     const host = url.hostname.replace(/^\[|\]$|\.$/g, "");
