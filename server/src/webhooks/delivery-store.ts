@@ -26,6 +26,9 @@ export type NewDeliveryRow = {
 /** Whose lease, and for how long. */
 export type Holder = { readonly holder: string; readonly leaseMs: number };
 
+/** Elements of arrays are sent as text of twice their length, parameters as they are. */
+const largeBytes = 32 * 1024;
+
 /** What became of a new row: `isHeld` not, although wanted, when its endpoint is paused. */
 export type AddedRow = { readonly id: DeliveryId; readonly isHeld: boolean; readonly isPaused: boolean };
 
@@ -36,15 +39,19 @@ export async function addRows(
   { holder, leaseMs }: Holder,
 ): Promise<AddedRow[]> {
   const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
+  const isLarge = (row: NewDeliveryRow): boolean => (row.body?.length ?? 0) > largeBytes;
+  const large = rows.filter((row) => isLarge(row)).map((row) => sql`(${row.id}::uuid, ${row.body}::bytea)`);
   const result = await sql<AddedRow>`
-    with given as (
+    with large (id, body) as (
+      values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
+    ), given as (
       select * from unnest(
         ${column((row) => row.id)}::uuid[], ${column((row) => row.projectId)}::text[],
         ${column((row) => row.appId)}::text[], ${column((row) => row.runId)}::uuid[],
         ${column((row) => row.endpointId)}::uuid[], ${column((row) => row.endpointUrl)}::text[],
         ${column((row) => row.url)}::text[], ${column((row) => row.secretSealed)}::text[],
         ${column((row) => row.statusCode)}::smallint[], ${column((row) => row.contentType)}::text[],
-        ${column((row) => row.body)}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
+        ${column((row) => (isLarge(row) ? null : row.body))}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
         ${column((row) => row.failedReason)}::text[], ${column((row) => row.wantsLease)}::boolean[]
       ) as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
                   content_type, body, body_bytes, failed_reason, wants_lease)
@@ -61,7 +68,8 @@ export async function addRows(
       insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
                                       content_type, body, body_bytes, state, reason, ended_at,
                                       lease_holder, lease_epoch, lease_until)
-      select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type, body, body_bytes,
+      select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type,
+             coalesce(body, (select body from large where large.id = placed.id)), body_bytes,
              case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
              case when failed_reason is not null then clock_timestamp() end,
              case when is_held then ${holder} end, case when is_held then 1 else 0 end,

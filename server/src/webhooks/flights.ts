@@ -1,7 +1,6 @@
 // Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
 // one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
-import type { DeliveryId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { GroupCommit } from "#store/group-commit.ts";
 import type { Leases } from "#store/lease.ts";
@@ -32,7 +31,8 @@ const writeBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5000, jitter: 0.
 /** `stop()` waits for what is under way, and lets go of what takes longer. */
 export class Flights {
   readonly #parts: FlightsParts;
-  readonly #flying = new Map<DeliveryId, { readonly held: HeldDelivery; readonly done: Promise<void> }>();
+  /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
+  readonly #flying = new Map<HeldDelivery, Promise<void>>();
   readonly #results: GroupCommit<AttemptRow, boolean>;
 
   constructor(parts: FlightsParts) {
@@ -49,13 +49,12 @@ export class Flights {
   }
 
   begin(held: HeldDelivery, wish: Wish, watcher: FlightWatcher): void {
-    const { id } = held.delivery;
-    this.#flying.set(id, { held, done: this.#fly(held, wish, watcher) });
+    this.#flying.set(held, this.#fly(held, wish, watcher));
   }
 
   /** Extends the leases of all that are under way. */
   async renew(): Promise<void> {
-    const leases = [...this.#flying.values()].map(({ held }) => ({
+    const leases = [...this.#flying.keys()].map((held) => ({
       ...{ id: held.delivery.id, epoch: held.epoch },
       isTakenOver: false,
     }));
@@ -66,9 +65,9 @@ export class Flights {
   async stop(waitMs: number): Promise<void> {
     const { clock, db, holder } = this.#parts;
     const done = new AbortController();
-    const all = Promise.all([...this.#flying.values()].map((flight) => flight.done)).finally(() => done.abort());
+    const all = Promise.all(this.#flying.values()).finally(() => done.abort());
     await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
-    const left = [...this.#flying.values()].map(({ held }) => ({ id: held.delivery.id, epoch: held.epoch }));
+    const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
     if (left.length > 0) await releaseRows(db, left, holder.holder);
     await this.#results.stop();
   }
@@ -85,7 +84,7 @@ export class Flights {
       // Its lease runs out, and then it is tried again.
       log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent or its result not be written");
     } finally {
-      this.#flying.delete(held.delivery.id);
+      this.#flying.delete(held);
       onEnd(retryMs);
     }
   }

@@ -43,6 +43,8 @@ export type WebhooksOptions = {
   readonly leaseMs?: number;
   /** The longest time until something is noticed that no nudge told of. */
   readonly surveyMs?: number;
+  /** The most bytes of bodies that are held in memory; a larger one is sent when little else is. */
+  readonly bytesMax?: number;
   /** How long attempts that are under way may take once the platform stops. */
   readonly drainMs?: number;
 };
@@ -52,8 +54,8 @@ const timeoutMsDefault = 20_000;
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;
 const drainMsDefault = 10_000;
-/** Bodies of deliveries that are under way; the largest single one is SLIPWAY_RESULT_LIMIT_MB. */
-const bytesMax = 128 * 1024 * 1024;
+/** Eight answers as long as SLIPWAY_RESULT_LIMIT_MB allows by default. */
+const bytesMaxDefault = 128 * 1024 * 1024;
 const reapMax = 1000;
 
 /** `start()` once; deliveries can be added before. `stop()` lets attempts that are under way end, within a bound. */
@@ -74,7 +76,7 @@ export class Webhooks {
     this.#options = options;
     const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
     this.#leases = new Leases({ ...{ db, clock, log, leaseMs }, table: "webhook_deliveries", holder: holder.holder });
-    const places = new Places({ atOnce, bytesMax, clock });
+    const places = new Places({ atOnce, clock, bytesMax: options.bytesMax ?? bytesMaxDefault });
     this.#keys = new SigningKeys({ db, sealer, clock, notifications });
     const shared = { db, sealer, holder, places, clock, log, onStep };
     this.#flights = new Flights({ ...shared, atOnce, client, timeoutMs, keys: this.#keys, leases: this.#leases });

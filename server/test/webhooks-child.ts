@@ -1,0 +1,47 @@
+// A platform's webhooks in a process of its own, which kills itself right after a given step. Arguments: the database's URL,
+// the step, and what to do first as JSON (see `ChildTask`). Prints "ready" once it works.
+import { systemClock } from "#lib/clock.ts";
+import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
+import { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import { openDatabase } from "#store/database.ts";
+import { Notifications } from "#store/notify.ts";
+import type { NewDelivery } from "#webhooks/outbox.ts";
+import { Webhooks } from "#webhooks/webhooks.ts";
+import { byPlatform } from "./support/accounts.ts";
+
+/** What the process does once it is ready. Bodies are all the same. */
+export type ChildTask = {
+  readonly projectId: ProjectId;
+  readonly add?: readonly Omit<NewDelivery, "body" | "secret">[];
+  readonly replay?: DeliveryId;
+  readonly resume?: EndpointId;
+};
+
+const [databaseUrl = "", step = "", taskText = ""] = process.argv.slice(2);
+const task = JSON.parse(taskText) as ChildTask;
+const url = new Secret(databaseUrl);
+const db = await openDatabase({ url, connections: 4, log: silentLog });
+const notifications = new Notifications({ url, log: silentLog });
+await notifications.start();
+const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
+const webhooks = new Webhooks({
+  ...{ db, notifications, clock: systemClock, log: silentLog, instanceId: "crashing" },
+  sealer: new Sealer(["11".repeat(32)]),
+  client: new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" }),
+  ...{ atOnce: 16, retentionDays: 30, bodyRetentionDays: 7, leaseMs: 1500, surveyMs: 200 },
+  onStep: (name) => {
+    if (name === step) process.kill(process.pid, "SIGKILL");
+  },
+});
+await webhooks.start();
+process.stdout.write("ready\n");
+const added = (task.add ?? []).map((delivery) => ({ ...delivery, body: Buffer.from("{}"), secret: new Secret("s") }));
+if (added.length > 0) {
+  webhooks.outbox.committed(await db.transaction().execute((tx) => webhooks.outbox.add(tx, added)));
+}
+if (task.replay !== undefined) await webhooks.desk.replay(task.projectId, task.replay, byPlatform);
+if (task.resume !== undefined) await webhooks.desk.resumeEndpoint(task.projectId, task.resume, byPlatform);

@@ -1,0 +1,140 @@
+// Webhooks to receivers that are dead or slow: others go on as if they were not there, and nothing is lost.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { systemClock } from "#lib/clock.ts";
+import "#test/support/leftovers.ts";
+import { until } from "#test/support/until.ts";
+import {
+  addAll,
+  answerWith,
+  countStates,
+  startReceiver,
+  webhookStage,
+  type Receiver,
+  type Stage,
+} from "./webhooks-stage.ts";
+
+const backlogCount = 10_000;
+
+/** Rows as an earlier platform left them, all due. */
+async function addBacklog(stage: Stage, webhooks: Awaited<ReturnType<Stage["open"]>>, url: string): Promise<void> {
+  const deliveries = Array.from({ length: 1000 }, () => stage.delivery(url));
+  for (let count = 0; count < backlogCount; count += deliveries.length) await addAll(stage.db, webhooks, deliveries);
+}
+
+/** How long each of `count` deliveries took from its commit until the receiver had it, in the order of their commits. */
+async function timeDeliveries(
+  stage: Stage,
+  { webhooks, receiver, count }: { webhooks: Awaited<ReturnType<Stage["open"]>>; receiver: Receiver; count: number },
+): Promise<number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < count; index++) {
+    const before = receiver.received.length;
+    await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/good`)]);
+    const committedMs = systemClock.monotonicMs();
+    const received = await until("it has arrived", () => receiver.received[before]);
+    times.push(received.atMs - committedMs);
+  }
+  return times;
+}
+
+for (const kind of ["dead", "silent"] as const) {
+  test(`a ${kind} receiver with 10,000 deliveries waiting does not slow others`, async (t) => {
+    const stage = await webhookStage(t);
+    const [bad, good] = [await startReceiver(t), await startReceiver(t)];
+    const webhooks = await stage.open({ timeoutMs: 2000 });
+    bad.answer = kind === "dead" ? answerWith(503) : () => undefined;
+    await addBacklog(stage, webhooks, `${bad.url}/bad`);
+    await until("the bad one was tried", async () => {
+      const tried = stage.db.selectFrom("webhook_attempts").select("number").limit(1);
+      return (await tried.executeTakeFirst()) !== undefined;
+    });
+    const times = (await timeDeliveries(stage, { webhooks, receiver: good, count: 100 })).toSorted((a, b) => a - b);
+    const [median = 0, nearlyWorst = 0] = [times[50], times[95]];
+    t.diagnostic(`median ${median.toFixed(1)} ms, 95th of 100 ${nearlyWorst.toFixed(1)} ms`);
+    assert.ok(nearlyWorst < 500, `deliveries to another receiver took ${nearlyWorst} ms`);
+    const others = await addAll(
+      stage.db,
+      webhooks,
+      Array.from({ length: 500 }, () => stage.delivery(`${good.url}/many`)),
+    );
+    assert.equal(others.length, 500);
+    await until("500 more have arrived", async () => (await countStates(stage.db))["delivered"] === 600);
+    bad.atOnceMost = 0;
+    const before = bad.received.length;
+    await until("the bad one is tried still", () => bad.received.length > before, { deadlineMs: 20_000 });
+    assert.ok(bad.atOnceMost <= 1, `${bad.atOnceMost} at a time went to a receiver that fails`);
+  });
+}
+
+test("a receiver that comes back gets all that waited", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  receiver.answer = answerWith(500);
+  const count = 500;
+  await addAll(
+    stage.db,
+    webhooks,
+    Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`)),
+  );
+  await until("it was tried", () => receiver.received.length >= 10);
+  receiver.answer = answerWith(200);
+  await until(
+    "all have arrived",
+    async () => {
+      await stage.makeDue();
+      return (await countStates(stage.db))["delivered"] === count;
+    },
+    { deadlineMs: 30_000 },
+  );
+  const ids = new Set(receiver.received.map(({ headers }) => headers["webhook-id"]));
+  assert.equal(ids.size, count);
+});
+
+test("many receivers share the places, and no more deliveries are under way than allowed", async (t) => {
+  const stage = await webhookStage(t);
+  const atOnce = 16;
+  const receivers = await Promise.all(Array.from({ length: 20 }, () => startReceiver(t)));
+  const webhooks = await stage.open({ atOnce });
+  let under = 0;
+  let underMost = 0;
+  for (const receiver of receivers) {
+    receiver.answer = (response) => {
+      underMost = Math.max(underMost, ++under);
+      systemClock.after(5, () => {
+        under--;
+        response.writeHead(200).end();
+      });
+    };
+  }
+  const deliveries = receivers.flatMap(({ url }) => Array.from({ length: 30 }, () => stage.delivery(`${url}/hook`)));
+  await addAll(stage.db, webhooks, deliveries);
+  await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === deliveries.length, {
+    deadlineMs: 30_000,
+  });
+  assert.ok(underMost <= atOnce, `${underMost} were under way`);
+  assert.ok(
+    receivers.every(({ received }) => received.length === 30),
+    "each arrived once",
+  );
+});
+
+test("large bodies that wait are not all held in memory at the same time", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open({ bytesMax: 1_000_000 });
+  const [body, huge] = [Buffer.alloc(100_000, "x"), Buffer.alloc(2_000_000, "y")];
+  const release: (() => void)[] = [];
+  receiver.answer = (response) => void release.push(() => response.writeHead(200).end());
+  const deliveries = Array.from({ length: 40 }, () => stage.delivery(`${receiver.url}/hook`, { body }));
+  await addAll(stage.db, webhooks, [...deliveries, stage.delivery(`${receiver.url}/hook`, { body: huge })]);
+  await until("some wait for the receiver's answer", () => release.length >= 8);
+  let underWayMost = 0;
+  await until("all have arrived, the one that is larger than the bound too", async () => {
+    underWayMost = Math.max(underWayMost, webhooks.underWay);
+    for (const answer of release.splice(0)) answer();
+    return (await countStates(stage.db))["delivered"] === 41;
+  });
+  assert.ok(underWayMost <= 11, `${underWayMost} bodies of 100 kB were held`);
+});
