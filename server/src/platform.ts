@@ -25,13 +25,19 @@ import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { retentionLoop } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
+import { insertCallRecords } from "#runs/call-record-store.ts";
+import { CallRecords } from "#runs/call-records.ts";
 import { RunDesk } from "#runs/run-desk.ts";
+import { runRetentionLoop } from "#runs/run-retention.ts";
+import type { Runs } from "#runs/runs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
@@ -41,8 +47,10 @@ import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
 import { Notifications } from "#store/notify.ts";
 import { StartRefused } from "#store/start-refused.ts";
+import type { Webhooks } from "#webhooks/webhooks.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
+import { forwardingTo, type OnStep, openRuns, openWebhooks } from "./platform-runs.ts";
 import { openSealer } from "./secret-key.ts";
 
 /** A platform that serves. */
@@ -54,13 +62,18 @@ export type Platform = {
 };
 
 const clock = systemClock;
+/** How much longer than running calls the runs may take to close. */
+const runsCloseMs = 10_000;
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
 
-/** Starts everything. Throws `StartRefused` with what to do; whatever was opened by then is closed again. */
-export async function startPlatform(config: Config, log: Log): Promise<Platform> {
+/**
+ * Starts everything. Throws `StartRefused` with what to do; whatever was opened by then is closed again. `onStep` is for
+ * tests, which end the process after a step.
+ */
+export async function startPlatform(config: Config, log: Log, onStep: OnStep = () => undefined): Promise<Platform> {
   const lifecycle = new Lifecycle({ log, clock });
   try {
-    const baseUrl = await assemble(config, log, lifecycle);
+    const baseUrl = await assemble(config, log, { lifecycle, onStep });
     return { baseUrl, stop: () => lifecycle.close() };
   } catch (error) {
     await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
@@ -68,7 +81,9 @@ export async function startPlatform(config: Config, log: Log): Promise<Platform>
   }
 }
 
-async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise<string> {
+type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
+
+async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
   const keys = new SigningKeys({ sealer, clock });
@@ -85,38 +100,20 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   const logs = openLogs(config, { db, notifications, log, lifecycle });
 
   const { driver, builder } = await openDriver(config, log);
-  const view = new ReplicaView();
-  const proxy = new Proxy({
-    ...{ routes, tokens, view, log, clock },
-    nudge: (appId) => scheduler.nudge(appId),
-    limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
-  });
-  lifecycle.onClose("proxy", () => proxy.close());
-  const scheduler = new Scheduler({
-    ...{ driver, routes, view, log, clock },
-    rows: new ReplicaStore(db),
-    demand: proxy,
-    occupancy: proxy,
-    environmentOf: (appId) => cases.secrets.environmentOf(appId),
-    lines: logs.appLogs,
-  });
-  await scheduler.start();
-  lifecycle.onClose("scheduler", () => scheduler.stop());
+  const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
+  const parts = { ...store, ...{ tokens, routes, driver, environmentOf, log, lifecycle, onStep }, lines: logs.appLogs };
+  const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
   const reached: Reached = { urls: null, isServing: false };
-  const runs = openRunDesk(config, { db, log });
-  await openListener(config, {
-    useCases: cases,
-    runs,
-    tokens,
-    keys,
-    ...logs,
-    log,
-    scheduler,
-    proxy,
-    lifecycle,
-    reached,
-  });
+  const { resultRetentionDays, resultBytesMax } = config;
+  const told = (runId: RunId): void => runs.cancel(runId);
+  const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
+  const apiParts = { useCases: cases, runs: runDesk, tokens, keys, ...logs, log };
+  const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
+  guard.addOwnPlace({ host: config.host, port });
+  lifecycle.onClose("waiting runs", () => runs.quiesce());
+  runs.start();
+  await webhooks.start();
   const { baseUrl } = must(reached.urls, "the platform listens");
   await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
 
@@ -137,6 +134,55 @@ async function assemble(config: Config, log: Log, lifecycle: Lifecycle): Promise
   return baseUrl;
 }
 
+type Calls = {
+  readonly proxy: Proxy;
+  readonly scheduler: Scheduler;
+  readonly runs: Runs;
+  readonly webhooks: Webhooks;
+  readonly guard: OutwardGuard;
+};
+
+type CallParts = Store &
+  Frame & {
+    readonly tokens: TokenCheck;
+    readonly routes: Routes;
+    readonly driver: Driver;
+    readonly environmentOf: ConstructorParameters<typeof Scheduler>[0]["environmentOf"];
+    readonly lines: AppLogs;
+    readonly log: Log;
+  };
+
+/** All that calls go through: proxy, scheduler, runs, webhooks; nothing is listened for yet. */
+async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
+  const { db, tokens, routes, driver, environmentOf, lines, log, lifecycle } = parts;
+  const { webhooks, guard } = openWebhooks(config, parts);
+  const records = new CallRecords({ write: (rows) => insertCallRecords(db, rows), clock, log });
+  lifecycle.onClose("records of calls", () => records.flush());
+  const view = new ReplicaView();
+  const proxy = new Proxy({
+    ...{ routes, tokens, view, log, clock },
+    nudge: (appId) => scheduler.nudge(appId),
+    limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
+    onFinished: records.onFinished,
+    asyncAccept: { accept: (call) => runs.accept(call) },
+    forwarding: forwardingTo(webhooks, guard, config.resultBytesMax),
+  });
+  lifecycle.onClose("proxy", () => proxy.close());
+  const rows = new ReplicaStore(db);
+  const load = { demand: proxy, occupancy: proxy };
+  const scheduler = new Scheduler({ ...{ driver, routes, view, log, clock, rows, environmentOf, lines }, ...load });
+  const runs = openRuns(config, { ...parts, proxy, webhooks });
+  const retention = runRetentionLoop({ ...{ db, clock, log }, ...config });
+  retention.start();
+  lifecycle.onClose("run retention", () => retention.stop());
+  await runs.prepare();
+  await scheduler.start();
+  lifecycle.onClose("scheduler", () => scheduler.stop());
+  const drainMs = config.drainSeconds * 1000;
+  lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
+  return { proxy, scheduler, runs, webhooks, guard };
+}
+
 /** What is known only once the platform listens, and once its start is complete. */
 type Reached = { urls: Urls | null; isServing: boolean };
 
@@ -147,8 +193,8 @@ type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "
   readonly reached: Reached;
 };
 
-/** The management API and the one listener before it and the proxy. */
-async function openListener(config: Config, given: ListenerNeeds): Promise<void> {
+/** The management API and the one listener before it and the proxy; returns its port. */
+async function openListener(config: Config, given: ListenerNeeds): Promise<number> {
   const { scheduler, proxy, lifecycle, reached, ...parts } = given;
   const stopping = new AbortController();
   const api = createApi({
@@ -170,6 +216,7 @@ async function openListener(config: Config, given: ListenerNeeds): Promise<void>
   // Live logs would hold the listener until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
   reached.urls = urlsOf(config, port);
+  return port;
 }
 
 /** How much longer than calls may take the listener itself may take to close. */
@@ -219,12 +266,6 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
   return { db, notifications, sealer, instanceId: lock.instanceId };
-}
-
-/** What the API does with async runs and calls. */
-function openRunDesk(config: Config, { db, log }: { readonly db: Db; readonly log: Log }): RunDesk {
-  const { resultRetentionDays, resultBytesMax } = config;
-  return new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told: () => undefined });
 }
 
 type LogParts = Pick<Store, "db" | "notifications"> & { readonly log: Log; readonly lifecycle: Lifecycle };

@@ -159,7 +159,7 @@ export class Enqueue implements AsyncAccept {
       appId: route.appId,
       releaseId: live.releaseId,
       target: path,
-      retriesMax: call.retries ?? live.settings.retries,
+      retriesMax: call.retries ?? live.settings.retries ?? 0,
       webhookSecretSealed:
         webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(runId)),
     };

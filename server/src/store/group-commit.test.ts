@@ -1,7 +1,7 @@
 // Group commit: who is alone is written at once, who comes meanwhile is written together, and each learns its own fate.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setImmediate as turn } from "node:timers/promises";
+import { until } from "#test/support/until.ts";
 import { GroupCommit, GroupCommitFull } from "./group-commit.ts";
 
 /** A write that ends when it is told to. */
@@ -27,7 +27,7 @@ test("the first is written alone and at once, those that come meanwhile together
   assert.deepEqual(writes.batches, [[1]]);
   writes.next();
   assert.equal(await results[0], 10);
-  await turn();
+  await until("the next write begins", () => writes.batches.length === 2);
   assert.deepEqual(writes.batches, [[1], [2, 3]]);
   writes.next();
   assert.deepEqual(await Promise.all(results), [10, 20, 30]);
@@ -53,11 +53,11 @@ test("what finds the queue full is refused, and there is room again later", asyn
   await assert.rejects(group.add(3), GroupCommitFull);
   writes.next();
   await first;
-  await turn();
+  await until("the second is written", () => writes.batches.length === 2);
   const fourth = group.add(4);
   writes.next();
   await second;
-  await turn();
+  await until("the fourth is written", () => writes.batches.length === 3);
   writes.next();
   assert.equal(await fourth, 40);
 });

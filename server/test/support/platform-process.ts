@@ -61,13 +61,13 @@ export class PlatformProcess {
     return this.#child?.pid ?? -1;
   }
 
-  /** Starts it (again) on its data folder, and waits until it says that it is ready. */
-  async restart(): Promise<void> {
+  /** Starts it (again) on its data folder, and waits until it says that it is ready. `entry`: another program than the platform's own. */
+  async restart(other: { readonly entry?: string; readonly environment?: Record<string, string> } = {}): Promise<void> {
     const before = this.#printed.length;
     const own = { SLIPWAY_PORT: "0", SLIPWAY_DATA_DIR: this.dataDir, SLIPWAY_DRIVER: "process" };
-    const child = spawn(process.execPath, [entry], {
+    const child = spawn(process.execPath, [other.entry ?? entry], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...cleanEnvironment(), ...own, ...this.#settings },
+      env: { ...cleanEnvironment(), ...own, ...this.#settings, ...other.environment },
     });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
@@ -81,6 +81,13 @@ export class PlatformProcess {
     ended.catch(() => undefined);
     const file = await readFile(join(this.dataDir, "bootstrap.json"), "utf8");
     this.#bootstrap = JSON.parse(file) as Bootstrap;
+  }
+
+  /** Resolves when it has ended by itself. */
+  async ended(): Promise<void> {
+    const child = this.#child;
+    const isGone = (): boolean => child === undefined || child.exitCode !== null || child.signalCode !== null;
+    await until("the platform ends by itself", isGone, { deadlineMs: 60_000 });
   }
 
   /** Ends it with the signal and waits until it is gone; returns the exit code. */

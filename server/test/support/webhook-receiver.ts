@@ -1,0 +1,42 @@
+// A webhook receiver on loopback that keeps what it got, and answers as it is told.
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { WithAfter } from "./clean-last.ts";
+
+/** One request that came. */
+export type Received = { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer };
+
+export type WebhookReceiver = {
+  readonly url: string;
+  readonly received: readonly Received[];
+  /** How often each `webhook-id` came. */
+  readonly counts: ReadonlyMap<string, number>;
+};
+
+/** Starts one; `statusOf` decides each answer (200 when it is left out). It is gone after the test. */
+export async function startReceiver(
+  t: WithAfter,
+  statusOf: (request: Received) => number | Promise<number> = () => 200,
+): Promise<WebhookReceiver> {
+  const received: Received[] = [];
+  const counts = new Map<string, number>();
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const one = { path: request.url ?? "", headers: request.headers, body: Buffer.concat(chunks) };
+      const id = String(one.headers["webhook-id"]);
+      received.push(one);
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+      void Promise.resolve(statusOf(one)).then((status) => response.writeHead(status).end());
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received, counts };
+}
