@@ -106,6 +106,8 @@ class RunningExchange {
   }
 
   #begin(answer: IncomingMessage): void {
+    // Node reads the head of HTTP/0.9 and 2.0 too, as if it were 1.1.
+    if (answer.httpVersionMajor !== 1) return this.#fail("its answer is not HTTP/1.1");
     this.#answer = answer;
     this.#cancelDeadline();
     const { clock } = this.#options;

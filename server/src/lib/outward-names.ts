@@ -16,22 +16,32 @@ const systemWaitingMax = 1_000;
 /** After these DNS has said no, or there is no DNS; after a silence the system would wait in vain too. */
 const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED", "EREFUSED"]);
 
+/** For tests: other name servers, as address:port, another wait, another system. */
+export type NameLookupOptions = {
+  readonly servers?: readonly string[];
+  readonly waitMs?: number;
+  readonly system?: NameLookup;
+};
+
 /** How names are looked up unless tests say otherwise. */
-export function makeNameLookup(): NameLookup {
-  const system = boundedLookup(async (name) => {
-    const found = await systemLookup(name, { all: true });
-    return found.map(({ address }) => address);
-  });
+export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
+  const system = boundedLookup(options.system ?? askSystem);
   return async (name) => {
-    const answer = name.includes(".") ? await askDns(name) : null;
+    const answer = name.includes(".") ? await askDns(name, options) : null;
     return answer ?? (await system(name));
   };
 }
 
+async function askSystem(name: string): Promise<readonly string[]> {
+  const found = await systemLookup(name, { all: true });
+  return found.map(({ address }) => address);
+}
+
 /** Null: DNS does not know it, the system may. */
-async function askDns(name: string): Promise<readonly string[] | null> {
+async function askDns(name: string, options: NameLookupOptions): Promise<readonly string[] | null> {
   // Made anew each time, so that it knows the name servers that the machine has now.
-  const resolver = new Resolver({ timeout: dnsWaitMs, tries: dnsTries });
+  const resolver = new Resolver({ timeout: options.waitMs ?? dnsWaitMs, tries: dnsTries });
+  if (options.servers !== undefined) resolver.setServers(options.servers);
   const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
   const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
   if (found.length > 0) return found;
