@@ -17,7 +17,7 @@ from .failures import describe, failure_body, print_failure, refusal_body
 from .json_value import json_bytes, json_text
 from .runs import current_run
 from .streams import stream_async, stream_sync
-from .workers import Interruptible
+from .workers import Interrupted, Interruptible
 
 AWAITABLES_MAX = 8  # A function that returns an awaitable that returns an awaitable …
 
@@ -25,7 +25,20 @@ AWAITABLES_MAX = 8  # A function that returns an awaitable that returns an await
 class Call:
     """A call that waits, runs, or is being answered. `service` is told when it has ended (`ended`)."""
 
-    __slots__ = ("service", "exchange", "endpoint", "args", "kwargs", "given", "run_id", "openai", "task", "mark")
+    __slots__ = (
+        "service",
+        "exchange",
+        "endpoint",
+        "args",
+        "kwargs",
+        "given",
+        "run_id",
+        "openai",
+        "task",
+        "begun",
+        "mark",
+        "interrupted",
+    )
 
     def __init__(self, service, exchange, target, args: list, kwargs: dict, given: list) -> None:
         self.service = service
@@ -37,7 +50,9 @@ class Call:
         self.run_id = exchange.run_id
         self.openai = target.openai
         self.task: asyncio.Task | None = None
+        self.begun = False  # The task has come to its first line.
         self.mark = Interruptible()
+        self.interrupted = False
         exchange.on_gone = self._client_gone
 
     def start(self) -> None:
@@ -54,21 +69,33 @@ class Call:
             self.exchange.stream(self._error_event("Stopped", "the replica stopped before the stream ended"))
             self.exchange.cut_stream()
         else:
-            body = failure_body(self.run_id, "Stopped", "the replica stopped before the call ended")
-            self.exchange.answer(503, body)
-        if self.task is not None:
-            self.task.cancel()
+            self.exchange.refuse(failure_body(self.run_id, "Stopped", "the replica stopped before the call ended"))
+        self._cancel_task()
 
-    def interrupt(self) -> bool:
-        """Stops the function: an async one is cancelled, a plain one gets workers.Interrupted. False if not running."""
+    def interrupt(self) -> None:
+        """Stops the function of a call that has started: an async one is cancelled, a plain one gets Interrupted."""
+        self.interrupted = True
         if self.task is not None:
-            return self.task.cancel()
-        return self.mark.interrupt()
+            self._cancel_task()
+        else:
+            self.mark.interrupt()
 
     def _client_gone(self) -> None:
         self.service.abandoned(self)
-        if self.task is not None:
-            self.task.cancel()
+        self._cancel_task()
+
+    def _cancel_task(self) -> None:
+        if self.task is None:
+            return
+        if not self.begun:
+            self.task.add_done_callback(self._never_begun)
+        self.task.cancel()
+
+    def _never_begun(self, _task) -> None:
+        """A task that is cancelled before its first line runs none at all, also not those that end the call."""
+        if not self.begun:
+            self.begun = True
+            self._fail_on_loop(asyncio.CancelledError())
 
     # Plain functions: in a worker thread, in the call's own context.
 
@@ -113,6 +140,7 @@ class Call:
     # Async functions, and what plain ones leave to the loop.
 
     async def _run_async(self) -> None:
+        self.begun = True
         current_run.set(self.run_id)
         started = perf_counter()
         try:
@@ -123,10 +151,11 @@ class Call:
     def _adopt(self, result, started: float) -> None:
         """Goes on, on the loop, with an awaitable or async iterator that a plain function returned."""
         self.task = self.service.loop.create_task(self._run_adopted(result, started))
-        if self.exchange.gone:
-            self.task.cancel()
+        if self.exchange.gone or self.interrupted:
+            self._cancel_task()
 
     async def _run_adopted(self, result, started: float) -> None:
+        self.begun = True
         try:
             await self._settle(result, started)
         except BaseException as error:
@@ -197,6 +226,8 @@ class Call:
             text = str(error)
             if misfit is not None and ("() missing " in text or "() got an unexpected keyword" in text):
                 return 422, refusal_body(self.run_id, "ParameterError", misfit)
+        if self.interrupted and isinstance(error, (Interrupted, asyncio.CancelledError)):
+            return 500, interrupted_body(self.run_id)
         print_failure(error)
         kind, message = describe(error)
         return 500, failure_body(self.run_id, kind, message)
@@ -217,6 +248,11 @@ class Call:
     def _finish_stream(self) -> None:
         self.exchange.end_stream()
         self.service.ended(self)
+
+
+def interrupted_body(run_id: str) -> bytes:
+    """The body of the answer to a call that was stopped."""
+    return failure_body(run_id, "Interrupted", "the run was stopped")
 
 
 def opened(result: dict, text: str) -> str:

@@ -37,6 +37,10 @@ class Exchange:
         self.connection.write(head if self.head_only or status in (204, 304) else head + body)
         self._end(close)
 
+    def refuse(self, body: bytes, fields: bytes = b"") -> None:
+        """Sends 503: the replica's own answer to a call that it does not carry out, or not to its end."""
+        self.answer(503, body, JSON, fields)
+
     def stream(self, data: bytes) -> None:
         """Sends a piece of an event stream; the first piece is preceded by the head. Empty pieces are left out."""
         if self.gone:

@@ -37,6 +37,7 @@ class Head:
         "expects_continue",
         "request_id",
         "content_type",
+        "held",
     )
     method: str
     path: str
@@ -47,6 +48,7 @@ class Head:
     expects_continue: bool
     request_id: bytes | None
     content_type: bytes
+    held: bool  # `Slipway-Held: 1`: the answer is kept when the connection closes.
 
 
 def parse_head(data: bytes) -> Head:
@@ -145,6 +147,7 @@ def read_fields(head: Head, fields: dict) -> None:
     ids = fields.get(b"x-request-id")
     head.request_id = ids[0] if ids and len(ids) == 1 else None
     head.content_type = fields[b"content-type"][0] if b"content-type" in fields else b""
+    head.held = b"slipway-held" in fields and fields[b"slipway-held"] == [b"1"]
 
 
 def read_framing(head: Head, fields: dict) -> None:

@@ -21,6 +21,11 @@ def new_run_id() -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
+def is_run_id(value: str) -> bool:
+    """Whether a run can have this id."""
+    return 0 < len(value) <= RUN_ID_CHARACTERS_MAX and not value.encode("utf-8", "replace").translate(None, _VISIBLE)
+
+
 def run_id_from(value: bytes | None) -> str:
     """The run id in an X-Request-Id header; a new one when it is absent, too long, or not visible ASCII."""
     if value and len(value) <= RUN_ID_CHARACTERS_MAX and not value.translate(None, _VISIBLE):

@@ -12,6 +12,7 @@ from .calls import Call
 from .connection import Connection
 from .endpoints import BindingError, Endpoint, Endpoints
 from .failures import print_failure, refusal_body
+from .held_runs import RUNS_PATH, HeldRuns
 from .http_answer import message_body
 from .http_head import HttpError
 from .runs import run_id_from
@@ -26,9 +27,12 @@ _SUFFIXES = ("chat/completions", "embedding", "embeddings")
 
 
 class Verdict:
-    """What is to become of a request, known from its head: an answer (status is not None), or a call of `endpoint`."""
+    """What is to become of a request, known from its head: an answer (status is not None), or a call of `endpoint`.
 
-    __slots__ = ("status", "body", "fields", "run_id", "endpoint", "openai", "content_type")
+    Where `begin` is set, begin(exchange, verdict, body) takes the request once its body is there.
+    """
+
+    __slots__ = ("status", "body", "fields", "run_id", "endpoint", "openai", "content_type", "begin")
     endpoint: Endpoint
 
     def __init__(self, status=None, body=b"", fields=b"", run_id=None) -> None:
@@ -38,6 +42,7 @@ class Verdict:
         self.run_id = run_id
         self.openai = False
         self.content_type = b""
+        self.begin = None
 
 
 class Service:
@@ -50,6 +55,7 @@ class Service:
         self.draining = False
         self.workers = Workers(settings.concurrency + 1)
         self.connections: set = set()
+        self.held = HeldRuns(self)
         self._endpoints = Endpoints(module)
         self._running: set = set()
         self._waiting: deque = deque()
@@ -57,6 +63,7 @@ class Service:
         self.stopped = False
         self._on_stopped = on_stopped
         self._closing = False
+        self._drained = None  # The timer of `settle`.
 
     # Connections.
 
@@ -109,17 +116,21 @@ class Service:
         if head.method != "POST":
             text = "%s is not supported: call a function with POST" % head.method[:20]
             return self.refusal(405, text, run_id, b"allow: POST\r\n")
-        if self.draining:
+        if self.draining and not (head.held and self.held.knows(run_id)):
             return self.refusal(503, "the replica is stopping and takes no new calls", run_id, b"retry-after: 1\r\n")
         verdict = Verdict(run_id=run_id)
         verdict.endpoint = endpoint
         verdict.openai = openai
         verdict.content_type = head.content_type
+        if head.held:
+            verdict.begin = self.held.begin
         return verdict
 
     def _admit_own(self, head) -> Verdict:
+        if head.path.startswith(RUNS_PATH):
+            return self.held.admit(head)
         if head.path not in ("/_slipway/health", "/_slipway/ready"):
-            return self.refusal(404, "there is /_slipway/health and /_slipway/ready")
+            return self.refusal(404, "there is /_slipway/health, /_slipway/ready, and %s with a run's id" % RUNS_PATH)
         if head.method not in ("GET", "HEAD"):
             return self.refusal(405, "use GET", None, b"allow: GET, HEAD\r\n")
         if head.path == "/_slipway/ready" and self.draining:
@@ -130,7 +141,20 @@ class Service:
         """An answer that carries only a message."""
         return Verdict(status, message_body(message), fields, run_id)
 
+    def question(self, begin, run_id: str | None) -> Verdict:
+        """A request that begin(exchange, verdict, body) takes."""
+        verdict = Verdict(run_id=run_id)
+        verdict.begin = begin
+        return verdict
+
     def begin(self, exchange, verdict: Verdict, body) -> None:
+        """Takes a request whose body is there."""
+        if verdict.begin is None:
+            self.call(exchange, verdict, body)
+        else:
+            verdict.begin(exchange, verdict, body)
+
+    def call(self, exchange, verdict: Verdict, body) -> None:
         """Binds the body to the function and starts the call, or lines it up."""
         if len(body) <= PARSED_ON_LOOP_BYTES_MAX:
             self._bound(exchange, verdict, read_arguments(verdict, body))
@@ -152,14 +176,14 @@ class Service:
             kind = "ParameterError" if outcome.status == 422 else "RequestError"
             exchange.answer(outcome.status, refusal_body(verdict.run_id, kind, outcome.message))
         elif self.draining:
-            exchange.answer(503, message_body("the replica is stopping and takes no new calls", verdict.run_id))
+            exchange.refuse(message_body("the replica is stopping and takes no new calls", verdict.run_id))
         elif len(self._running) < self.settings.concurrency:
             call = Call(self, exchange, verdict, *outcome)
             self._running.add(call)
             call.start()
         elif len(self._waiting) >= WAITING_MAX:
             text = "%d calls wait for this replica already" % WAITING_MAX
-            exchange.answer(503, message_body(text, verdict.run_id), fields=b"retry-after: 1\r\n")
+            exchange.refuse(message_body(text, verdict.run_id), b"retry-after: 1\r\n")
         else:
             self._waiting.append(Call(self, exchange, verdict, *outcome))
 
@@ -172,8 +196,20 @@ class Service:
             following = self._waiting.popleft()
             self._running.add(following)
             following.start()
-        if self.draining and not self._running:
-            self._close_all()
+        if self.draining:
+            self.settle()
+
+    def interrupt(self, exchange) -> bool:
+        """Stops the call that answers on `exchange`; False: none has started, and none will."""
+        for call in self._waiting:
+            if call.exchange is exchange:
+                self._waiting.remove(call)
+                return False
+        for call in self._running:
+            if call.exchange is exchange:
+                call.interrupt()
+                return True
+        return False
 
     def abandoned(self, call: Call) -> None:
         """A call's client has gone: when it still waits, it never starts."""
@@ -189,13 +225,27 @@ class Service:
         if self.draining:
             return
         self.draining = True
+        self.held.drain()
         for connection in list(self.connections):
             connection.close_if_idle()
         self.loop.call_later(self.settings.grace_seconds, self._give_up)
-        if not self._running:
+        self.settle()
+
+    def settle(self) -> None:
+        """While draining: ends when no call runs, and no answer is kept that somebody may still ask for."""
+        if self._drained is not None:
+            self._drained.cancel()
+            self._drained = None
+        if not self.draining or self._running or self._closing:
+            return
+        wait_seconds = self.held.wait_seconds(self.loop.time())
+        if wait_seconds > 0:
+            self._drained = self.loop.call_later(wait_seconds, self.settle)
+        else:
             self._close_all()
 
     def _give_up(self) -> None:
+        self.held.forgotten = True  # What now is told of runs that go on is not their end.
         waiting = list(self._waiting)
         self._waiting.clear()
         for call in list(self._running) + waiting:

@@ -71,8 +71,10 @@ class Interruptible:
         self._fired = False  # One interruption is all that a run gets.
 
     def enter(self) -> None:
-        """Called in the thread before the function."""
+        """Called in the thread before the function; raises Interrupted when that has come already."""
         with self._lock:
+            if self._fired:
+                raise Interrupted
             self._thread = threading.get_ident()
 
     def leave(self) -> None:
@@ -90,15 +92,15 @@ class Interruptible:
                 continue
 
     def interrupt(self) -> bool:
-        """Raises Interrupted in the function at its next Python instruction; False when it is not running.
+        """Raises Interrupted in the function at its next Python instruction, or when it begins; False the second time.
 
         A call that waits inside C code (a sleep, a computation) sees it when it comes back to Python.
         """
         with self._lock:
-            if self._thread is None or self._fired:
+            if self._fired:
                 return False
             self._fired = True
-            return raise_in_thread(self._thread, Interrupted)
+            return self._thread is None or raise_in_thread(self._thread, Interrupted)
 
 
 def let_pending_strike() -> None:
@@ -106,7 +108,10 @@ def let_pending_strike() -> None:
 
 
 def raise_in_thread(thread: int, kind: type) -> bool:
-    """Has the thread of that ident raise `kind` at its next Python instruction; False if there is no such thread."""
-    import ctypes
+    """Has the thread of that ident raise `kind` at its next Python instruction; False if it cannot be done."""
+    try:
+        import ctypes  # Slow to load, and seldom needed.
+    except ImportError:
+        return False  # A Python that was built without it.
 
     return ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind)) == 1

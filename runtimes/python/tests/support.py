@@ -216,9 +216,16 @@ class Client:
 
     def exactly(self, count):
         """That many bytes, or fewer at the end of the connection."""
-        while len(self.buffer) < count and self.more():
-            pass
-        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        pieces, have = [], 0
+        while have + len(self.buffer) < count:
+            have += len(self.buffer)
+            pieces.append(self.buffer)
+            self.buffer = b""
+            if not self.more():
+                break
+        pieces.append(self.buffer[: count - have])
+        self.buffer = self.buffer[count - have :]
+        data = b"".join(pieces)
         return data
 
     def head(self):

@@ -76,7 +76,6 @@ class InterruptTest(unittest.TestCase):
             finally:
                 mark.leave()
 
-        self.assertFalse(mark.interrupt())
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         self.assertTrue(began.wait(support.DEADLINE_SECONDS))
@@ -84,6 +83,14 @@ class InterruptTest(unittest.TestCase):
         thread.join(support.DEADLINE_SECONDS)
         self.assertFalse(thread.is_alive())
         self.assertEqual(seen, ["interrupted"])
+        self.assertFalse(mark.interrupt())
+
+    def test_strikes_at_once_when_it_came_before_the_function(self):
+        mark = Interruptible()
+        self.assertTrue(mark.interrupt())
+        with self.assertRaises(Interrupted):
+            mark.enter()
+        mark.leave()
         self.assertFalse(mark.interrupt())
 
     def test_never_strikes_after_the_function_has_ended(self):
@@ -112,10 +119,11 @@ class InterruptTest(unittest.TestCase):
 
     def run_marked(self, marks, within, after):
         """Runs a little function under a new mark; counts whether an interruption struck before or after its end."""
-        mark = marks[0] = Interruptible()
+        mark = Interruptible()
         left = False
         try:
             mark.enter()
+            marks[0] = mark
             sum(range(50))
             mark.leave()
             left = True

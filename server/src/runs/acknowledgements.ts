@@ -12,8 +12,9 @@ export type AcknowledgementsOptions = {
   readonly log: Log;
 };
 
-/** How many are told in one request, and how long the first of them waits for others. */
+/** How many are told in one request. */
 export const batchMax = 100;
+/** How long the first of them waits for others. */
 export const gatherMs = 200;
 /** Per replica; some times the runs that a replica holds. What comes on top is dropped. */
 const waitingMax = 5_000;
