@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { pino } from "pino";
 import type { AppId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
 import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
-import { settled, VirtualClock } from "../../test/support/virtual-clock.ts";
+import { VirtualClock } from "../../test/support/virtual-clock.ts";
 import { recordOf, stateOf, type CallRecord } from "./call-record.ts";
 import { CallRecords } from "./call-records.ts";
 
@@ -31,7 +31,7 @@ function stage(options: { perSecondMax?: number; failures?: number } = {}) {
   const logged: Record<string, unknown>[] = [];
   let failures = options.failures ?? 0;
   const write = async (records: readonly CallRecord[]): Promise<void> => {
-    await settled();
+    await Promise.resolve();
     if (failures-- > 0) throw new Error("the database is away");
     written.push(records);
   };
@@ -118,9 +118,9 @@ describe("records of calls", () => {
     const { clock, records, written, leftOut } = stage({ perSecondMax: 1_000_000, failures: 3 });
     for (let count = 0; count < 12_000; count++) records.onFinished(callOf());
     await clock.advance(30_000);
-    assert.equal(written.flat().length, 10_000 + 1_000 - 1_000);
+    assert.equal(written.flat().length, 11_000, "10,000 that waited, and 1,000 that were being written");
     await clock.advance(60_000);
-    assert.deepEqual(leftOut(), [2_000]);
+    assert.deepEqual(leftOut(), [1_000]);
   });
 
   test("that cannot be written at all are given up, and those after them are written", async () => {

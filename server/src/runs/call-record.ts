@@ -1,0 +1,60 @@
+// What is recorded of a plain call that has ended, and how it counts. Pure.
+import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { FinishedCall } from "#proxy/finished-call.ts";
+
+/** A row of `calls`. */
+export type CallRecord = {
+  readonly runId: RunId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly state: "success" | "failure" | "cancelled" | "timeout";
+  readonly method: string;
+  readonly path: string;
+  readonly clientAddress: string;
+  readonly releaseId: ReleaseId | null;
+  readonly replicaId: ReplicaId | null;
+  readonly statusCode: number | null;
+  readonly isWebSocket: boolean;
+  readonly webhookEndpoint: string | null;
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+  readonly endedAt: number;
+  readonly lineMs: number;
+  readonly totalMs: number;
+};
+
+/** Longer texts are cut: callers choose them, and records are many. */
+const textLengthMax = 2_000;
+const gatewayTimeout = 504;
+
+/** The record of a call. */
+export function recordOf(call: FinishedCall): CallRecord {
+  const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
+  return {
+    ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, isWebSocket },
+    method: textOf(call.method),
+    path: textOf(call.path),
+    clientAddress: textOf(call.clientAddress),
+    webhookEndpoint: call.webhookEndpoint === null ? null : textOf(call.webhookEndpoint),
+    ...{ receivedAt, endedAt: receivedAt + totalMs, lineMs, totalMs },
+  };
+}
+
+/** An answer of 4xx or 5xx is a failure, as with async runs; so is one that broke off. */
+export function stateOf({ outcome, status }: Pick<FinishedCall, "outcome" | "status">): CallRecord["state"] {
+  switch (outcome) {
+    case "answered":
+      return status !== null && status < 400 ? "success" : "failure";
+    case "refused":
+      return status === gatewayTimeout ? "timeout" : "failure";
+    case "client_gone":
+      return "cancelled";
+    case "cut":
+      return "failure";
+  }
+}
+
+/** As PostgreSQL can hold it. */
+function textOf(text: string): string {
+  return text.slice(0, textLengthMax).replaceAll("\0", "").toWellFormed();
+}

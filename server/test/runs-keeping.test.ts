@@ -1,0 +1,198 @@
+// What is kept of runs and calls, on a real database: records of plain calls, the removal of what is old, and lists that
+// read a page and no more, whatever their length.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { sql, type RawBuilder } from "kysely";
+import { systemClock } from "#lib/clock.ts";
+import { newRunId, type AppId, type ProjectId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { insertCallRecords } from "#runs/call-record-store.ts";
+import { CallRecords } from "#runs/call-records.ts";
+import { deadQuery, runsQuery } from "#runs/run-list-store.ts";
+import { removeOldRuns } from "#runs/run-retention.ts";
+import type { Db } from "#store/database.ts";
+import { testDatabase } from "./support/database.ts";
+import { insertCall, insertRun } from "./support/run-rows.ts";
+import { until } from "./support/until.ts";
+
+const projectId = "p-00000001" as ProjectId;
+const appId = "p-00000001-my-app" as AppId;
+const dayMs = 86_400_000;
+const daysAgo = (days: number): Date => new Date(Date.now() - days * dayMs);
+
+test("records of calls are written by themselves, whatever their texts hold, and never twice", async (t) => {
+  const { db } = await testDatabase(t);
+  const write = (records: Parameters<typeof insertCallRecords>[1]) => insertCallRecords(db, records);
+  const records = new CallRecords({ write, clock: systemClock, log: silentLog });
+  t.after(() => records.flush());
+  const texts = ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/nul\0l", "/half\ud800", ""];
+  const calls = texts.map((path, index) => ({
+    ...{ runId: newRunId(), projectId, appId, releaseId: newRunId() as string as ReleaseId, method: "GET", path },
+    ...{ replicaId: index === 0 ? null : ("my-app-1" as ReplicaId), isWebSocket: index === 1, clientAddress: "::1" },
+    ...{ outcome: "answered" as const, status: index === 0 ? null : 200, receivedAt: Date.UTC(2026, 0, 1) + index },
+    ...{
+      lineMs: 0.25,
+      totalMs: 5.5,
+      requestBytes: 1,
+      answerBytes: 2,
+      webhookEndpoint: index === 2 ? "https://a.b" : null,
+    },
+  }));
+  for (const call of calls) records.onFinished(call);
+  const rows = await until("they are written without being asked for", async () => {
+    const found = await db.selectFrom("calls").selectAll().orderBy("received_at").execute();
+    return found.length === calls.length ? found : undefined;
+  });
+  assert.deepEqual(
+    rows.map((row) => row.path),
+    ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/null", "/half\ufffd", ""],
+  );
+  assert.deepEqual(
+    rows.map((row) => [
+      row.id,
+      row.app_id,
+      row.received_at.getTime(),
+      row.ended_at.getTime() - row.received_at.getTime(),
+    ]),
+    calls.map((call) => [call.runId, appId, call.receivedAt, 5]),
+  );
+  assert.deepEqual([rows[0]?.state, rows[0]?.replica_id, rows[0]?.status_code], ["failure", null, null]);
+  assert.deepEqual([rows[1]?.is_websocket, rows[2]?.webhook_endpoint, rows[1]?.line_ms], [true, "https://a.b", 0.25]);
+  records.onFinished(calls[0] ?? assert.fail());
+  await records.flush();
+  const { count } = await db
+    .selectFrom("calls")
+    .select((row) => row.fn.countAll<number>().as("count"))
+    .executeTakeFirstOrThrow();
+  assert.equal(count, calls.length);
+});
+
+describe("what is old is removed", () => {
+  const remove = (db: Db, days: { resultRetentionDays: number; runRetentionDays: number }): Promise<void> =>
+    removeOldRuns({ db, clock: systemClock, log: silentLog, ...days }, new AbortController().signal);
+  const idsOf = async (db: Db, table: "runs" | "calls"): Promise<Set<RunId>> =>
+    new Set((await db.selectFrom(table).select("id").execute()).map((row) => row.id));
+  const requestsOf = async (db: Db): Promise<Set<RunId>> =>
+    new Set((await db.selectFrom("run_requests").select("run_id").execute()).map((row) => row.run_id));
+  const resultsOf = async (db: Db): Promise<Set<RunId>> =>
+    new Set((await db.selectFrom("run_results").select("run_id").execute()).map((row) => row.run_id));
+
+  test("results and requests by their days, runs and calls by theirs, keys after a day; never what has not ended", async (t) => {
+    const { db } = await testDatabase(t);
+    const place = { db, projectId, appId };
+    const unfinished = [];
+    for (const state of ["pending", "queued", "running"] as const) {
+      unfinished.push(await insertRun(place, { state, acceptedAt: daysAgo(400) }));
+    }
+    const ended = (days: number) => ({ acceptedAt: daysAgo(days + 1), endedAt: daysAgo(days) });
+    const result = (days: number) => ({ body: Buffer.from("x"), createdAt: daysAgo(days) });
+    const young = await insertRun(place, { state: "success", ...ended(2), result: result(2) });
+    const older = await insertRun(place, { state: "success", ...ended(4), result: result(4) });
+    const oldest = await insertRun(place, { state: "success", ...ended(12), result: result(12) });
+    const youngDead = await insertRun(place, { state: "failure", ...ended(2), result: result(2) });
+    const oldDead = await insertRun(place, { state: "timeout", ...ended(4) });
+    const youngCall = await insertCall(place, { receivedAt: daysAgo(9), endedAt: daysAgo(9) });
+    await insertCall(place, { receivedAt: daysAgo(11), endedAt: daysAgo(11) });
+    for (const [key, days] of [
+      ["new", 0.9],
+      ["old", 1.1],
+    ] as const) {
+      const value = { app_id: appId, key, request_hash: Buffer.from("x"), run_id: young, created_at: daysAgo(days) };
+      await db.insertInto("run_keys").values(value).execute();
+    }
+    await remove(db, { resultRetentionDays: 3, runRetentionDays: 10 });
+    assert.deepEqual(await idsOf(db, "runs"), new Set([...unfinished, young, older, youngDead, oldDead]));
+    assert.deepEqual(await idsOf(db, "calls"), new Set([youngCall]));
+    assert.deepEqual(await requestsOf(db), new Set([...unfinished, youngDead]));
+    assert.deepEqual(await resultsOf(db), new Set([young, youngDead]));
+    const keys = await db.selectFrom("run_keys").select("key").execute();
+    assert.deepEqual(keys, [{ key: "new" }]);
+    const dead = await deadQuery(appId, { status: null, from: null, limit: 10 }).execute(db);
+    assert.deepEqual(
+      dead.rows.map((row) => row.id),
+      [youngDead],
+      "a run without its request is not dead any more",
+    );
+    assert.equal((await idsOf(db, "runs")).has(oldest), false);
+  });
+
+  test("in many small steps when there is much, and not at all once it is to stop", async (t) => {
+    const { db } = await testDatabase(t);
+    await fill(db, { state: "failure", count: 700, begin: "2020-01-01" });
+    const stopped = AbortSignal.abort(new Error("stop"));
+    const days = { resultRetentionDays: 1, runRetentionDays: 100_000 };
+    await removeOldRuns({ db, clock: systemClock, log: silentLog, ...days }, stopped);
+    const left = async () =>
+      (await deadQuery(appId, { status: null, from: null, limit: 1_000 }).execute(db)).rows.length;
+    assert.equal(await left(), 700);
+    await remove(db, days);
+    assert.equal(await left(), 0);
+    assert.equal((await idsOf(db, "runs")).size, 700);
+    await remove(db, { resultRetentionDays: 1, runRetentionDays: 1 });
+    assert.equal((await idsOf(db, "runs")).size, 0);
+  });
+});
+
+test("a page of runs reads a page of rows by an index, whatever is asked for and however many there are", async (t) => {
+  const { db } = await testDatabase(t);
+  await fill(db, { state: "mixed", count: 150_000, begin: "2026-01-01" });
+  await fill(db, { state: "pending", count: 40_000, begin: "2026-01-01", of: "p-00000001-busy" as AppId });
+  await sql`
+    insert into calls (id, project_id, app_id, state, method, path, client_address, is_websocket, received_at, ended_at,
+                       line_ms, total_ms)
+    select gen_random_uuid(), ${projectId}, ${appId}, case when i % 50 = 0 then 'failure' else 'success' end, 'GET', '/',
+           '::1', false, at, at, 1, 1
+      from (select i, timestamptz '2026-01-01' + i * interval '1 second' as at from generate_series(1, 150000) as i) as made
+  `.execute(db);
+  await sql`analyze runs, calls`.execute(db);
+  const from = { atMicros: Date.UTC(2026, 0, 2, 3) * 1_000 + 7, id: newRunId() };
+  const states = [null, "pending", "queued", "running", "success", "failure", "cancelled", "timeout"] as const;
+  for (const place of [null, from]) {
+    for (const status of states) {
+      for (const asyncOnly of [true, false]) {
+        const wanted = { asyncOnly, status, from: place, limit: 51 };
+        await assertReadsLittle(db, runsQuery(appId, wanted), JSON.stringify(wanted));
+      }
+    }
+    for (const status of [null, "failure", "timeout"] as const) {
+      const wanted = { status, from: place, limit: 51 };
+      await assertReadsLittle(db, deadQuery(appId, wanted), `dead ${JSON.stringify(wanted)}`);
+    }
+  }
+});
+
+type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };
+
+/** Rows that scans of the statement touch, those that they throw away included, are few next to the 150,000 that there are. */
+async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
+  const { rows } = await sql<{ "QUERY PLAN": [{ Plan: PlanNode }] }>`explain (analyze, format json) ${query}`.execute(
+    db,
+  );
+  const nodes: PlanNode[] = [];
+  const walk = (node: PlanNode): void => {
+    nodes.push(node);
+    node.Plans?.forEach(walk);
+  };
+  walk(rows[0]?.["QUERY PLAN"][0].Plan ?? assert.fail());
+  const scans = nodes.filter((node) => node["Relation Name"] === "runs" || node["Relation Name"] === "calls");
+  assert.ok(scans.length > 0, what);
+  for (const scan of scans) {
+    assert.notEqual(scan["Node Type"], "Seq Scan", what);
+    const touched = Number(scan["Actual Rows"]) + Number(scan["Rows Removed by Filter"] ?? 0);
+    assert.ok(touched <= 3_000, `${what}: ${String(scan["Index Name"])} touched ${touched} rows`);
+  }
+}
+
+async function fill(
+  db: Db,
+  { state, count, begin, of = appId }: { state: string; count: number; begin: string; of?: AppId },
+): Promise<void> {
+  await sql`
+    insert into runs (id, project_id, app_id, state, method, path, client_address, retries_max, accepted_at, ended_at)
+    select gen_random_uuid(), ${projectId}, ${of}, state, 'POST', '/', '::1', 0, at,
+           case when state <> 'pending' then at + interval '1 second' end
+      from (select ${begin}::timestamptz + i * interval '1 second' as at,
+                   case when ${state} <> 'mixed' then ${state} when i % 50 = 0 then 'failure'
+                        when i % 50 = 1 then 'timeout' when i % 50 = 2 then 'cancelled' else 'success' end as state
+              from generate_series(1, ${count}::int) as i) as made`.execute(db);
+}
