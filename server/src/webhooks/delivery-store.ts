@@ -53,8 +53,8 @@ export async function addRows(
         ${column((row) => row.statusCode)}::smallint[], ${column((row) => row.contentType)}::text[],
         ${column((row) => (isLarge(row) ? null : row.body))}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
         ${column((row) => row.failedReason)}::text[], ${column((row) => row.wantsLease)}::boolean[]
-      ) as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
-                  content_type, body, body_bytes, failed_reason, wants_lease)
+      ) with ordinality as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
+                  content_type, body, body_bytes, failed_reason, wants_lease, place)
     ), known as (
       -- In order, so that two transactions that add the same endpoints do not wait for each other.
       insert into webhook_endpoints (id, project_id, url)
@@ -74,7 +74,7 @@ export async function addRows(
              case when failed_reason is not null then clock_timestamp() end,
              case when is_held then ${holder} end, case when is_held then 1 else 0 end,
              case when is_held then clock_timestamp() + ${leaseMs} * interval '1 millisecond' end
-        from placed
+        from placed order by place
     )
     select id, is_held as "isHeld", is_paused as "isPaused" from placed`.execute(tx);
   return result.rows;

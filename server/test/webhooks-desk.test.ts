@@ -1,0 +1,365 @@
+// What a project's people do with webhooks: lists and pages, replays, paused endpoints, secrets; and what is recorded of it.
+import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import type { By } from "#audit/actor.ts";
+import { systemClock } from "#lib/clock.ts";
+import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { sealingKeyIds } from "#store/sealed-store.ts";
+import type { WebhookPage } from "#webhooks/desk.ts";
+import { pauseDead } from "#webhooks/endpoint-watch.ts";
+import { endpointOf } from "#webhooks/endpoint.ts";
+import { resealWebhooks } from "#webhooks/reseal.ts";
+import { removeOldWebhooks } from "#webhooks/retention.ts";
+import "#test/support/leftovers.ts";
+import { until } from "#test/support/until.ts";
+import {
+  addAll,
+  answerWith,
+  countStates,
+  deliveryOnce,
+  startReceiver,
+  verify,
+  webhookStage,
+  type Stage,
+} from "./webhooks-stage.ts";
+
+const by: By = { actor: { type: "person", id: "someone", name: "Someone" } };
+const stranger = "p-99999999" as ProjectId;
+
+/** Actions of webhooks that were recorded, oldest first. */
+async function recorded(db: Db): Promise<{ action: string; actor: string; resource: string | null; text: string }[]> {
+  const rows = await db.selectFrom("audit_log").selectAll().where("action", "like", "webhook%").orderBy("id").execute();
+  return rows.map((row) => ({
+    action: row.action,
+    actor: row.actor_type,
+    resource: row.resource_type,
+    text: JSON.stringify(row),
+  }));
+}
+
+async function allPages<Item>(ask: (nextToken: string | undefined) => Promise<WebhookPage<Item>>): Promise<Item[]> {
+  const items: Item[] = [];
+  for (let token: string | undefined, pages = 0; pages < 100; pages++) {
+    const page = await ask(token);
+    items.push(...page.items);
+    if (page.nextToken === null) return items;
+    token = page.nextToken;
+  }
+  throw new Error("the pages do not end");
+}
+
+const pauseParts = (stage: Stage): Parameters<typeof pauseDead>[0] => ({
+  ...{ db: stage.db, clock: systemClock, log: silentLog },
+  onStep: () => undefined,
+});
+
+test("deliveries are listed newest first, page by page, while new ones come in", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  receiver.answer = (response, { path }) => void response.writeHead(path.startsWith("/bad") ? 400 : 200).end();
+  const ids: DeliveryId[] = [];
+  for (let count = 0; count < 25; count++) {
+    const path = count % 5 === 0 ? "/bad" : "/good";
+    const [added] = await addAll(db, webhooks, [stage.delivery(`${receiver.url}${path}?n=${count}`)]);
+    ids.push(added?.id as DeliveryId);
+  }
+  await until("all have ended", async () => (await countStates(db))["pending"] === undefined);
+  const { desk } = webhooks;
+  const listed = await allPages(async (nextToken) => {
+    const page = await desk.listDeliveries(projectId, { pageSize: 7, nextToken });
+    if (nextToken === undefined) await addAll(db, webhooks, [stage.delivery(`${receiver.url}/late`)]);
+    return page;
+  });
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    ids.toReversed(),
+  );
+  const failed = await allPages((nextToken) =>
+    desk.listDeliveries(projectId, { state: "failed", pageSize: 2, nextToken }),
+  );
+  assert.equal(failed.length, 5);
+  assert.ok(failed.every(({ state, url, isReplayable }) => state === "failed" && url.includes("/bad") && isReplayable));
+  const { id: endpointId } = endpointOf(projectId, `${receiver.url}/bad`);
+  assert.equal((await desk.listDeliveries(projectId, { endpointId })).items.length, 5);
+  const [one] = failed;
+  assert.ok(one);
+  assert.deepEqual((await desk.listDeliveries(projectId, { runId: one.runId })).items, [one]);
+  assert.deepEqual((await desk.listDeliveries(stranger, {})).items, []);
+  await assert.rejects(desk.readDelivery(stranger, one.id), { code: "not_found" });
+  await assert.rejects(desk.replay(stranger, one.id, by), { code: "not_found" });
+  await assert.rejects(desk.readDelivery(projectId, "x' or 1" as DeliveryId), { code: "not_found" });
+
+  const { nextToken } = await desk.listDeliveries(projectId, { pageSize: 2 });
+  const token = nextToken ?? "";
+  for (const [query, field] of [
+    [{ pageSize: 0 }, /pageSize is 0/],
+    [{ pageSize: 201 }, /pageSize is 201/],
+    [{ nextToken: "nonsense" }, /nextToken/],
+    [{ nextToken: token, state: "failed" }, /nextToken/],
+    [{ endpointId: "abc" as EndpointId }, /endpointId is "abc"/],
+  ] as const) {
+    await assert.rejects(desk.listDeliveries(projectId, query), { code: "invalid", message: field });
+  }
+  await assert.rejects(desk.listDeliveries(stranger, { nextToken: token }), { code: "invalid" });
+});
+
+test("a range of failed deliveries is sent again, the others are left alone, and it is recorded", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  receiver.answer = answerWith(400);
+  const count = 30;
+  const bad = await addAll(
+    db,
+    webhooks,
+    Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`)),
+  );
+  await until("all have failed", async () => (await countStates(db))["failed"] === count);
+  receiver.answer = answerWith(200);
+  await addAll(db, webhooks, [stage.delivery(`${receiver.url}/fine`)]);
+  await until("that one is delivered", async () => (await countStates(db))["delivered"] === 1);
+  await sql`update webhook_deliveries set created_at = created_at - interval '1 day'
+             where id in (select id from webhook_deliveries where state = 'failed' order by number limit 10)`.execute(
+    db,
+  );
+  const [now, hourMs] = [Date.now(), 3_600_000];
+  const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs) };
+  assert.deepEqual(await webhooks.desk.replayRange(projectId, range, by), { replayed: 10, hasMore: false });
+  await until("ten more are delivered", async () => (await countStates(db))["delivered"] === 11);
+  assert.deepEqual(await webhooks.desk.replayRange(projectId, range, by), { replayed: 0, hasMore: false });
+  const first = bad[0];
+  assert.ok(first);
+  const { delivery, attempts } = await webhooks.desk.readDelivery(projectId, first.id);
+  assert.deepEqual([delivery.state, attempts.map(({ statusCode }) => statusCode)], ["delivered", [200, 400]]);
+  const turned = { from: range.to, to: range.from };
+  await assert.rejects(webhooks.desk.replayRange(projectId, turned, by), { code: "invalid", message: /from must be/ });
+  await db.insertInto("projects").values({ id: stranger, name: "another" }).execute();
+  const all = { from: new Date(0), to: new Date(now + hourMs) };
+  assert.deepEqual(await webhooks.desk.replayRange(stranger, all, by), { replayed: 0, hasMore: false });
+  const [entry] = await recorded(db);
+  assert.equal(entry?.action, "webhook_deliveries.replay");
+  assert.match(entry.text, /"count":\{"new":10\}/);
+});
+
+test("an endpoint that has only failed for five days is paused: all of it waits, the owner sees it, resuming sends it", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const url = `${receiver.url}/dead?token=1`;
+  receiver.answer = answerWith(500, "broken");
+  const [old] = await addAll(db, webhooks, [stage.delivery(url)]);
+  assert.ok(old);
+  await deliveryOnce(webhooks, { projectId, id: old.id }, ({ attempts }) => attempts === 1);
+  const { id } = endpointOf(projectId, url);
+  const failFrom = async (days: number): Promise<void> => {
+    await sql`update webhook_endpoints set failing_since = clock_timestamp() - ${days} * interval '1 day'`.execute(db);
+  };
+  await failFrom(4.9);
+  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  await failFrom(5.1);
+  assert.equal(await pauseDead(pauseParts(stage)), 1);
+  assert.equal(await pauseDead(pauseParts(stage)), 0, "once is enough");
+
+  const before = receiver.received.length;
+  receiver.answer = answerWith(200);
+  const [fresh] = await addAll(db, webhooks, [stage.delivery(url)]);
+  assert.ok(fresh?.kind === "idle");
+  await stage.makeDue();
+  const good = await startReceiver(t);
+  await addAll(db, webhooks, [stage.delivery(`${good.url}/other`)]);
+  await until("another endpoint goes on", () => good.received.length === 1);
+  const [endpoint] = (await webhooks.desk.listEndpoints(projectId, {})).items.filter((item) => item.id === id);
+  assert.ok(endpoint?.pausedAt instanceof Date && endpoint.failingSince instanceof Date);
+  assert.deepEqual([endpoint.url, endpoint.waiting], [`${receiver.url}/dead`, 2]);
+  assert.match(endpoint.lastFailure ?? "", /500/);
+  const { delivery } = await webhooks.desk.readDelivery(projectId, fresh.id);
+  assert.deepEqual([delivery.state, delivery.dueAt], ["pending", null]);
+  assert.equal(receiver.received.length, before, "nothing is sent while it is paused");
+
+  await assert.rejects(webhooks.desk.resumeEndpoint(stranger, id, by), { code: "not_found" });
+  const resumed = await webhooks.desk.resumeEndpoint(projectId, id, by);
+  assert.deepEqual([resumed.pausedAt, resumed.failingSince], [null, null]);
+  for (const { id: one } of [old, fresh]) {
+    await deliveryOnce(webhooks, { projectId, id: one }, ({ state }) => state === "delivered");
+  }
+  await assert.rejects(webhooks.desk.resumeEndpoint(projectId, id, by), { code: "conflict" });
+  await webhooks.desk.pauseEndpoint(projectId, id, by);
+  await assert.rejects(webhooks.desk.pauseEndpoint(projectId, id, by), { code: "conflict" });
+  const entries = await recorded(db);
+  assert.deepEqual(
+    entries.map(({ action, actor }) => [action, actor]),
+    [
+      ["webhook_endpoints.pause", "platform"],
+      ["webhook_endpoints.resume", "person"],
+      ["webhook_endpoints.pause", "person"],
+    ],
+  );
+});
+
+test("a success in between, or a single failure long ago, pauses nothing", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const url = `${receiver.url}/hook`;
+  const sendOne = async (): Promise<void> => {
+    const [added] = await addAll(db, webhooks, [stage.delivery(url)]);
+    assert.ok(added);
+    await deliveryOnce(webhooks, { projectId, id: added.id }, ({ attempts }) => attempts === 1);
+  };
+  receiver.answer = answerWith(400);
+  await sendOne();
+  await sql`update webhook_endpoints set failing_since = failing_since - interval '9 days',
+                   last_failure_at = last_failure_at - interval '9 days'`.execute(db);
+  assert.equal(await pauseDead(pauseParts(stage)), 0, "it failed once, nine days ago");
+  receiver.answer = answerWith(200);
+  await sendOne();
+  receiver.answer = answerWith(400);
+  await sendOne();
+  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  const [endpoint] = (await webhooks.desk.listEndpoints(projectId, {})).items;
+  assert.ok(Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date);
+});
+
+test("endpoints are listed page by page, each once however many deliveries it has", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  // All of one transaction, so that their times are nearly the same.
+  const deliveries = Array.from({ length: 60 }, (_, index) => stage.delivery(`${receiver.url}/${index % 12}?${index}`));
+  await addAll(db, webhooks, deliveries);
+  const listed = await allPages((nextToken) => webhooks.desk.listEndpoints(projectId, { pageSize: 5, nextToken }));
+  assert.equal(listed.length, 12);
+  assert.equal(new Set(listed.map(({ url }) => url)).size, 12);
+});
+
+test("a secret is shown once, sealed at rest, not recorded, and at most two are valid", async (t) => {
+  const stage = await webhookStage(t);
+  const { desk } = await stage.open();
+  const { db, projectId } = stage;
+  assert.deepEqual(await desk.listSecrets(projectId), []);
+  const made = [];
+  for (let count = 0; count < 4; count++) made.push(await desk.createSecret(projectId, {}, by));
+  const listed = await desk.listSecrets(projectId);
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    [made[3]?.id, made[2]?.id],
+  );
+  assert.equal(listed[0]?.expiresAt, null);
+  const leftMs = Number(listed[1]?.expiresAt) - Date.now();
+  assert.ok(Math.abs(leftMs - 24 * 3_600_000) < 60_000, "a day by default");
+  const everything = JSON.stringify([
+    await db.selectFrom("webhook_secrets").selectAll().execute(),
+    await recorded(db),
+    listed,
+    made,
+  ]);
+  for (const { secret } of made) {
+    assert.match(secret.reveal(), /^whsec_[A-Za-z0-9+/]{43}=$/);
+    assert.ok(!everything.includes(secret.reveal().slice(6)), "the value is nowhere to be read");
+  }
+  await assert.rejects(desk.deleteSecret(stranger, made[3]?.id ?? "", by), { code: "not_found" });
+  await assert.rejects(desk.deleteSecret(projectId, randomUUID(), by), { code: "not_found" });
+  await assert.rejects(desk.createSecret(stranger, {}, by), { code: "not_found" });
+  for (const overlapHours of [-1, 721, Number.NaN]) {
+    await assert.rejects(desk.createSecret(projectId, { overlapHours }, by), {
+      code: "invalid",
+      message: /overlapHours/,
+    });
+  }
+  await desk.deleteSecret(projectId, made[3]?.id ?? "", by);
+  const actions = (await recorded(db)).map(({ action }) => action);
+  assert.deepEqual(actions, [...Array.from({ length: 4 }, () => "webhook_secrets.create"), "webhook_secrets.delete"]);
+});
+
+test("two people who make a secret at once both get one that signs", async (t) => {
+  const stage = await webhookStage(t);
+  const { desk } = await stage.open();
+  const made = await Promise.all([1, 2].map(() => desk.createSecret(stage.projectId, {}, by)));
+  const listed = await desk.listSecrets(stage.projectId);
+  assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
+});
+
+test("old bodies, deliveries and endpoints go, what waits stays, and what waits too long has failed", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const paths = ["ancient", "old", "fresh", "waiting", "stuck"] as const;
+  const added = await addAll(
+    db,
+    webhooks,
+    paths.map((path) => stage.delivery(`${receiver.url}/${path}`)),
+  );
+  await until("all have arrived", async () => (await countStates(db))["delivered"] === paths.length);
+  const idOf = Object.fromEntries(paths.map((path, index) => [path, added[index]?.id as DeliveryId]));
+  const age = async (path: string, days: number, isPending: boolean): Promise<void> => {
+    const at = sql`clock_timestamp() - ${days} * interval '1 day'`;
+    await sql`update webhook_deliveries set created_at = ${at}, due_at = ${at},
+                     ended_at = case when ${isPending}::boolean then null else ${at} end,
+                     state = case when ${isPending}::boolean then 'pending' else state end
+               where id = ${idOf[path]}`.execute(db);
+    await sql`update webhook_endpoints set created_at = ${at},
+                     paused_at = case when ${isPending}::boolean then clock_timestamp() end
+               where url like ${`%/${path}`}`.execute(db);
+  };
+  await age("ancient", 31, false);
+  await age("old", 8, false);
+  await age("waiting", 20, true);
+  await age("stuck", 31, true);
+  const options = { db, clock: systemClock, log: silentLog, days: 30, bodyDays: 7 };
+  await removeOldWebhooks(options, new AbortController().signal);
+  const { items } = await webhooks.desk.listDeliveries(projectId, {});
+  const seen = Object.fromEntries(
+    items.map(({ url, state, isReplayable }) => [new URL(url).pathname, [state, isReplayable]]),
+  );
+  assert.deepEqual(seen, {
+    "/old": ["delivered", false],
+    "/fresh": ["delivered", true],
+    "/waiting": ["pending", false],
+    "/stuck": ["failed", true],
+  });
+  await assert.rejects(webhooks.desk.replay(projectId, idOf["old"] as DeliveryId, by), /its body is not kept/);
+  const urls = (await webhooks.desk.listEndpoints(projectId, {})).items.map(({ url }) => new URL(url).pathname);
+  assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/waiting"]);
+  const attempts = await db.selectFrom("webhook_attempts").select("delivery_id").execute();
+  assert.equal(attempts.length, 4, "attempts go with their delivery");
+});
+
+test("after a start with a new key the secrets of projects and callers open with that key alone", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const { db, projectId } = stage;
+  const first = await stage.open();
+  const { secret } = await first.desk.createSecret(projectId, {}, by);
+  receiver.answer = answerWith(500);
+  await addAll(db, first, [stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") })]);
+  await until("it was tried", async () => receiver.received.length > 0);
+  await first.stop();
+
+  const newKey = randomBytes(32).toString("hex");
+  const both = new Sealer([newKey, "11".repeat(32)]);
+  assert.equal(await resealWebhooks(db, both), 2);
+  assert.equal(await resealWebhooks(db, both), 0);
+  await db.deleteFrom("signing_keys").execute();
+  const only = new Sealer([newKey]);
+  assert.deepEqual(await sealingKeyIds(db), only.keyIds());
+
+  receiver.answer = answerWith(200);
+  await stage.makeDue();
+  await stage.open({ sealer: only });
+  const last = await until("it has arrived", () => receiver.received[1]);
+  verify(secret, last);
+  assert.match(String(last.headers["x-cerebrium-webhook-signature"]), /^v1,[0-9a-f]{64}$/);
+});
