@@ -28,6 +28,7 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
     customApps(sandbox);
     environments(sandbox);
     exits(sandbox);
+    leftProcesses(sandbox);
     cortexApps(sandbox);
   });
 }
@@ -281,7 +282,9 @@ signal.pause()
     assert.deepEqual([exited.exitCode, exited.reason], [0, "The replica was stopped."]);
     assert.deepEqual(sink.texts(spec.replicaId), ["up", "ending"]);
   });
+}
 
+function leftProcesses(sandbox: Sandbox): void {
   it("leaves no process of an app behind, not even one in a session of its own", async (t) => {
     const { ground, driver, sink } = await stage(t, { sandbox });
     const script = "setsid sleep 1000 & sleep 1000 & echo up; wait";
@@ -289,6 +292,27 @@ signal.pause()
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "up");
     await driver.stop(spec.replicaId, { graceMs });
+    assert.deepEqual(ground.processes(), []);
+  });
+
+  it("leaves nothing of apps that start processes while they end, many at once", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    // Each becomes one program after the other, in sessions of their own; the last one stays unless it is killed.
+    const last = "setsid setsid setsid setsid setsid setsid sleep 1000";
+    const script = `trap '${last} & (${last} &) ; exit 0' TERM; echo up; while :; do sleep 0.01; done`;
+    const artifact = ground.artifact({});
+    const specs = Array.from({ length: 12 }, () =>
+      replicaSpec({ artifact, runtime: "custom", entrypoint: ["sh", "-c", script] }),
+    );
+    await Promise.all(specs.map((spec) => driver.start(spec, live)));
+    await Promise.all(specs.map((spec) => sink.line(spec.replicaId, "up")));
+    const left: string[] = [];
+    const stop = async (spec: ReplicaSpec): Promise<void> => {
+      await driver.stop(spec.replicaId, { graceMs });
+      left.push(...ground.processes(spec.replicaId));
+    };
+    await Promise.all(specs.map((spec) => stop(spec)));
+    assert.deepEqual(left, []);
     assert.deepEqual(ground.processes(), []);
   });
 }

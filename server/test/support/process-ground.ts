@@ -80,12 +80,12 @@ export class ProcessGround implements ConformanceGround {
     return Promise.resolve([...folders.map((name) => `folder ${name}`), ...this.processes()]);
   }
 
-  /** Every process whose command line or environment names the data folder. */
-  processes(): string[] {
+  /** Every process whose command line or environment names the data folder, or another text. */
+  processes(part = this.dataDir): string[] {
     return readdirSync("/proc").flatMap((pid) => {
       if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
       const command = read(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
-      if (command === "" || !`${command} ${read(`/proc/${pid}/environ`)}`.includes(this.dataDir)) return [];
+      if (command === "" || !`${command} ${read(`/proc/${pid}/environ`)}`.includes(part)) return [];
       return [`process ${pid}: ${command.slice(0, 200)}`];
     });
   }

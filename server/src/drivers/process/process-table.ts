@@ -1,5 +1,5 @@
 // The machine's processes as the process driver needs them: is this still the one we started, which is its first child,
-// what has it left behind. Linux has /proc; elsewhere only the process id is looked at.
+// what runs besides. Linux has /proc; elsewhere only the process id is looked at.
 import { readdirSync, readFileSync } from "node:fs";
 import { parseStat, type ProcessIdentity } from "./replica-files.ts";
 
@@ -33,24 +33,63 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Kills every process whose environment holds `marker` (`NAME=value`), again and again until there is none. Linux only. */
-export function killMarked(marker: string): void {
-  for (let round = 0; round < killRoundsMax; round++) {
-    const found = marked(marker);
-    if (found.length === 0) return;
-    for (const pid of found) signal(pid, "SIGKILL");
-  }
-}
+/** What of a process tells whose it is. */
+export type ProcessFacts = {
+  readonly startTicks: string;
+  readonly group: number;
+  /** It has ended and only waits to be reaped. */
+  readonly isDead: boolean;
+  /** A thread of the kernel. */
+  readonly isKernels: boolean;
+  /**
+   * `NAME=value` each, as its program was given them; `refused` when it is somebody else's. `unknown` while the process
+   * is between two programs, or ends: then the kernel shows none.
+   */
+  readonly environment: readonly string[] | "refused" | "unknown";
+};
 
-/** A process that forks faster than it is killed is given up on after these; a sandbox is what stops it for good. */
-const killRoundsMax = 20;
-
-function marked(marker: string): number[] {
+/** The ids of all processes but the first one of all, the newest first as a rule. Linux only: empty elsewhere. */
+export function listProcesses(): number[] {
   if (!hasProc) return [];
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .filter((name) => readProc(`/proc/${name}/environ`).split("\0").includes(marker))
-    .map(Number);
+    .map(Number)
+    .filter((pid) => pid > 1)
+    .reverse();
+}
+
+/** Null when there is no such process any more. */
+export function readProcess(pid: number): ProcessFacts | null {
+  const text = readProc(`/proc/${pid}/stat`);
+  const stat = parseStat(text);
+  if (stat === null || stat.startTicks === null) return null;
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const { startTicks, group, state } = stat;
+  const isKernels = (Number(fields[flagsField]) & kernelThreadFlag) !== 0;
+  const isDead = /[ZX]/.test(state);
+  const environment = isKernels || isDead ? "unknown" : readEnvironment(pid, fields);
+  return { startTicks, group, isDead, isKernels, environment };
+}
+
+/** Fields of /proc/<pid>/stat after the name, as proc(5) numbers them less 3. */
+const flagsField = 6;
+const environmentStartField = 47;
+const environmentEndField = 48;
+/** PF_KTHREAD of the kernel. */
+const kernelThreadFlag = 0x0020_0000;
+
+function readEnvironment(pid: number, fields: readonly string[]): ProcessFacts["environment"] {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/environ`, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "EACCES" || code === "EPERM" ? "refused" : "unknown";
+  }
+  if (text !== "") return text.split("\0");
+  // The end is set last when a program begins; where it is and is the start too, the program was given no variables.
+  const end = fields[environmentEndField] ?? "0";
+  return end !== "0" && end === fields[environmentStartField] ? [] : "unknown";
 }
 
 /** Differs after each start of the machine; empty where that cannot be known. */

@@ -6,7 +6,8 @@ import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { exitSummary } from "./exit-reason.ts";
-import { bootId, firstChild, isAlive, killMarked, memoryKills, signal } from "./process-table.ts";
+import { Leftovers } from "./leftovers.ts";
+import { bootId, firstChild, isAlive, memoryKills, signal } from "./process-table.ts";
 import {
   readEnded,
   readPid,
@@ -37,6 +38,10 @@ export type ReplicaProcessOptions = {
 export const lookEveryMs = 1000;
 /** While something is known to be about to happen. */
 const lookSoonMs = 5;
+/** What an app leaves is looked for and killed for so long: one that starts processes faster than that is stopped by a sandbox only. */
+const sweepMsMax = 10_000;
+/** On a machine where processes come and go all the time no look may ever be sure; then what is not known to be left is given up after this. */
+const unclearMsMax = 2000;
 /** Between two looks because of changes in the folder. */
 const nudgeMs = 10;
 const closeWaitMs = 10_000;
@@ -67,6 +72,8 @@ export class ReplicaProcess {
   #asked: "not" | "stopped" | "killed" = "not";
   #isTerminated = false;
   #isKilled = false;
+  #leftovers: Leftovers | null = null;
+  #sweepingSinceMs = 0;
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
 
@@ -207,9 +214,9 @@ export class ReplicaProcess {
     this.#takeIn((event) => this.#options.sink.event(event));
     if (isGone && !this.#isRunning) this.#fail();
     if (this.#asked === "stopped" && !isGone) this.#terminate();
-    if (isGone && !this.#options.record.isSandboxed) this.#killLeftovers();
-    await log.flow(isGone, () => this.#isProcessGone());
-    if (isGone && !this.#isClosed) await this.#end(log);
+    const isAllGone = isGone && this.#areLeftoversGone();
+    await log.flow(isAllGone, () => this.#isProcessGone());
+    if (isAllGone && !this.#isClosed) await this.#end(log);
   }
 
   /** Reads what the shell and the runtime have said. */
@@ -241,7 +248,7 @@ export class ReplicaProcess {
   /** True when nothing of it runs any more (but for what an unsandboxed app has left). */
   #isProcessGone(): boolean {
     this.#identity ??= readPid(this.#options.paths);
-    if (this.#options.child !== null) return this.#isChildGone;
+    if (this.#options.child !== null) return this.#isChildGone && !this.#doesShellOutliveChild();
     if (this.#options.record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
     // Nobody tells when a process ends that is not our child.
@@ -276,10 +283,39 @@ export class ReplicaProcess {
     }
   }
 
-  #killLeftovers(): void {
-    const { child, record } = this.#options;
-    if (child?.pid !== undefined) signal(-child.pid, "SIGKILL");
-    killMarked(`SLIPWAY_REPLICA_ID=${record.replicaId}`);
+  /**
+   * Our child is then what has set the sandbox up; its shell is the first process of the sandbox, and ends after all others.
+   * It dies with our child, but not in the same moment.
+   */
+  #doesShellOutliveChild(): boolean {
+    if (!this.#options.record.isSandboxed || this.#identity === null || !isAlive(this.#identity)) return false;
+    signal(this.#identity.pid, "SIGKILL");
+    this.#lookSoon();
+    return true;
+  }
+
+  /** Kills what runs without its shell. A sandbox leaves nothing, but for one that was ended before its shell began. */
+  #areLeftoversGone(): boolean {
+    const { child, record, clock, onFault } = this.#options;
+    // It has ended in time, whatever it left.
+    this.#cancelKill?.();
+    if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
+    if (this.#leftovers === null) this.#sweepingSinceMs = clock.monotonicMs();
+    this.#leftovers ??= new Leftovers({
+      marker: `SLIPWAY_REPLICA_ID=${record.replicaId}`,
+      group: child?.pid ?? null,
+      sinceTicks: this.#identity?.startTicks ?? null,
+    });
+    const found = this.#leftovers.sweep();
+    if (found === "none") return true;
+    const sweptMs = clock.monotonicMs() - this.#sweepingSinceMs;
+    if (found === "unclear" && sweptMs > unclearMsMax) return true;
+    if (sweptMs > sweepMsMax) {
+      onFault(new Error("processes of the replica start faster than they can be killed; some are left"));
+      return true;
+    }
+    this.#lookSoon();
+    return false;
   }
 
   #lookSoon(): void {
