@@ -1,0 +1,418 @@
+// Async runs as their callers see them: accepting, refusing, ending, cancelling, retrying, repeating with a key. A real
+// platform, a cortex app and a custom one, a real receiver.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { deploy, replicaCount } from "./support/examples.ts";
+import { startGitServer } from "./support/git-server.ts";
+import type { Json } from "./support/management-api.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { until } from "./support/until.ts";
+import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
+
+const cortexApp = `import asyncio, collections, time
+
+tries = collections.Counter()
+marks = collections.Counter()
+
+def run(value=None):
+    return {"value": value}
+
+def status(code):
+    return {"status_code": code}
+
+def busy_first(key, times):
+    tries[key] += 1
+    if tries[key] <= times:
+        return {"status_code": 503}
+    return {"tries": tries[key]}
+
+def count(key):
+    marks[key] += 1
+    return marks[key]
+
+async def sleep(key):
+    try:
+        marks[key] += 1
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        marks[key + "-stopped"] += 1
+        raise
+
+def spin(key):
+    marks[key] += 1
+    try:
+        while True:
+            time.sleep(0.01)
+    finally:
+        marks[key + "-stopped"] += 1
+
+def mark(key):
+    return marks[key]
+
+def stream():
+    yield "one"
+    yield "two"
+`;
+
+/** Echoes what it was asked, holds /hold until the caller goes, and dies of /die. */
+const customApp = `import http.server, json, os, select
+
+held = {"now": 0, "gone": 0}
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        size = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(size)
+        if self.path.startswith("/die"):
+            os._exit(3)
+        if self.path.startswith("/hold"):
+            held["now"] += 1
+            while not (select.select([self.connection], [], [], 0.05)[0] and self.connection.recv(1) == b""):
+                pass
+            held["gone"] += 1
+            return
+        told = {"method": self.command, "path": self.path, "headers": dict(self.headers.items()), "body": body.decode("latin1"), "held": held}
+        text = json.dumps(told).encode()
+        self.send_response(201)
+        self.send_header("content-type", "application/vnd.echo+json")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text)
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = answer
+
+    def log_message(self, *args):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+`;
+
+type Ground = { readonly platform: PlatformProcess; readonly receiver: WebhookReceiver };
+
+async function stage(t: TestContext): Promise<Ground> {
+  const git = await startGitServer(t);
+  await git.createRepo("acme", "cortex", { "main.py": cortexApp });
+  await git.createRepo("acme", "custom", { "server.py": customApp });
+  const receiver = await startReceiver(t);
+  const platform = await startPlatform(t, {
+    SLIPWAY_GIT_URL: git.urlTemplate,
+    SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
+    SLIPWAY_ASYNC_BODY_LIMIT_MB: "1",
+  });
+  const common = { pythonVersion: "3.11", cooldownPeriodSeconds: 600, maxReplicaCount: 1, replicaConcurrency: 4 };
+  const apps = await Promise.all([
+    deploy(platform, { name: "work", gitRepo: "acme/cortex", ...common }),
+    deploy(platform, {
+      name: "echo",
+      gitRepo: "acme/custom",
+      ...common,
+      runtime: "custom",
+      entrypoint: ["python", "server.py"],
+      port: 8000,
+    }),
+  ]);
+  for (const app of apps) assert.equal(app.status, "success", app.log);
+  return { platform, receiver };
+}
+
+async function begin(
+  { platform }: Ground,
+  app: string,
+  path: string,
+  body: unknown = {},
+  init: RequestInit = {},
+): Promise<string> {
+  const glue = path.includes("?") ? "&" : "?";
+  const response = await platform.call(app, `${path}${glue}async=true`, body, init);
+  const text = await response.text();
+  assert.equal(response.status, 202, text);
+  const { run_id: runId, ...rest } = JSON.parse(text) as { run_id: string };
+  assert.deepEqual(rest, {}, "the body holds the run's id and nothing else");
+  assert.equal(response.headers.get("x-request-id"), runId);
+  return runId;
+}
+
+function runPath({ platform }: Ground, app: string, runId: string): string {
+  const { projectId } = platform.bootstrap;
+  return `/v2/projects/${projectId}/apps/${projectId}-${app}/runs/${runId}`;
+}
+
+async function show(ground: Ground, app: string, runId: string): Promise<Json> {
+  const { status, body } = await ground.platform.api("GET", runPath(ground, app, runId));
+  assert.equal(status, 200, JSON.stringify(body));
+  return body.item;
+}
+
+async function ended(ground: Ground, app: string, runId: string): Promise<Json> {
+  let item: Json;
+  const isOver = async (): Promise<boolean> => {
+    item = await show(ground, app, runId);
+    return ["success", "failure", "cancelled", "timeout"].includes(String(item.status));
+  };
+  await until(`run ${runId} ends`, isOver, { deadlineMs: 30_000 });
+  return item;
+}
+
+async function result(
+  ground: Ground,
+  app: string,
+  runId: string,
+): Promise<{ status: number; type: string | null; text: string }> {
+  const { baseUrl, serviceAccountToken } = ground.platform.bootstrap;
+  const headers = { authorization: `Bearer ${serviceAccountToken}` };
+  const response = await fetch(`${baseUrl}${runPath(ground, app, runId)}/result`, { headers });
+  return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+}
+
+async function mark({ platform }: Ground, key: string): Promise<number> {
+  const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
+  return answer.result;
+}
+
+async function delivered({ receiver }: Ground, runId: string): Promise<{ body: string; type: string; status: string }> {
+  const find = () => receiver.received.find(({ headers }) => headers["x-request-id"] === runId);
+  await until(`run ${runId} is delivered`, () => find() !== undefined);
+  const { headers, body } = find() ?? { headers: {}, body: "" };
+  return { body: String(body), type: String(headers["content-type"]), status: String(headers["slipway-status-code"]) };
+}
+
+async function endsAndIsDelivered(ground: Ground): Promise<void> {
+  const hook = `webhookEndpoint=${encodeURIComponent(ground.receiver.url)}`;
+  const runId = await begin(ground, "work", `run?${hook}`, { value: "ä" });
+  const item = await ended(ground, "work", runId);
+  assert.deepEqual([item.status, item.statusCode, item.attempts, item.async], ["success", 200, 1, true]);
+  for (const field of ["acceptedAt", "queuedAt", "startedAt", "endedAt"]) assert.ok(item[field], `${field} is told`);
+  const kept = await result(ground, "work", runId);
+  assert.equal(kept.status, 200);
+  assert.deepEqual((JSON.parse(kept.text) as Json).result, { value: "ä" });
+  const got = await delivered(ground, runId);
+  assert.deepEqual([got.body, got.type, got.status], [kept.text, "application/json", "200"], "the same bytes");
+}
+
+async function failuresAreToldAndForwarded(ground: Ground): Promise<void> {
+  const hook = `webhookEndpoint=${encodeURIComponent(ground.receiver.url)}`;
+  const answered = await begin(ground, "work", `status?${hook}`, { code: 422 });
+  const item = await ended(ground, "work", answered);
+  assert.deepEqual([item.status, item.statusCode], ["failure", 422]);
+  assert.equal(
+    (await delivered(ground, answered)).status,
+    "422",
+    "an app's own answer is forwarded whatever its status",
+  );
+  const dying = await begin(ground, "echo", `die?${hook}`);
+  const dead = await ended(ground, "echo", dying);
+  assert.deepEqual([dead.status, dead.statusCode], ["failure", 502]);
+  const fault = await delivered(ground, dying);
+  assert.deepEqual(
+    JSON.parse(fault.body),
+    { message: dead.reason },
+    "without an answer the platform's own is forwarded",
+  );
+  assert.equal((await result(ground, "echo", dying)).status, 404);
+}
+
+async function customAppsSeeTheCallAsItWas(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const init = { method: "PUT", headers: { "x-own": "kept", "content-type": "text/plain" }, body: "plain text" };
+  const runId = await begin(ground, "echo", "deep/er?x=1&y=%20", undefined, init);
+  assert.equal((await ended(ground, "echo", runId)).status, "success");
+  const { text, type } = await result(ground, "echo", runId);
+  const seen = JSON.parse(text) as { method: string; path: string; headers: Record<string, string>; body: string };
+  assert.deepEqual([seen.method, seen.path, seen.body], ["PUT", "/deep/er?x=1&y=%20", "plain text"]);
+  assert.equal(type, "application/vnd.echo+json");
+  const headers = new Map(Object.entries(seen.headers).map(([name, value]) => [name.toLowerCase(), value]));
+  assert.deepEqual([headers.get("x-own"), headers.get("content-type")], ["kept", "text/plain"]);
+  assert.equal(headers.get("x-request-id"), runId);
+  assert.equal(headers.has("authorization"), false, "the platform's token is not for the app");
+  assert.equal(headers.has("slipway-held"), false);
+  assert.equal(text.includes(platform.bootstrap.inferenceToken), false);
+}
+
+async function nothingFalseIsAccepted(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const { apiUrl, projectId, inferenceToken } = platform.bootstrap;
+  const refusal = async (path: string, init: RequestInit = {}, app = "work"): Promise<[number, string]> => {
+    const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
+    const url = `${apiUrl}/v4/${projectId}/${app}/${path}`;
+    const response = await fetch(url, { method: "POST", body: "{}", headers, ...init });
+    const { message } = (await response.json()) as { message: string };
+    return [response.status, message];
+  };
+  const cases: readonly [string, RequestInit, string, number, RegExp][] = [
+    ["run?async=true", {}, "nobody", 404, /no app/],
+    ["run?async=true", { headers: {} }, "work", 401, /token/],
+    ["run?async=yes", {}, "work", 400, /async must be true or false; given: "yes"/],
+    ["run?async=true&webhookEndpoint=ftp%3A%2F%2Fx", {}, "work", 400, /webhookEndpoint .*http/],
+    [
+      "run?async=true&webhookEndpoint=http%3A%2F%2F10.0.0.1%2F",
+      {},
+      "work",
+      400,
+      /webhookEndpoint .*SLIPWAY_WEBHOOK_ALLOW/,
+    ],
+    ["run?webhookEndpoint=http%3A%2F%2F169.254.169.254%2F", {}, "work", 400, /webhookEndpoint /],
+    ["run?async=true", { body: "x".repeat(1_100_000) }, "work", 413, /SLIPWAY_ASYNC_BODY_LIMIT_MB/],
+  ];
+  for (const [path, init, app, status, form] of cases) {
+    const [got, message] = await refusal(path, init, app);
+    assert.deepEqual([got, form.test(message)], [status, true], `${path}: ${got} ${message}`);
+  }
+  const plain = await platform.call("work", "run?async=false", { value: 1 });
+  assert.deepEqual(
+    [plain.status, ((await plain.json()) as Json).result],
+    [200, { value: 1 }],
+    "async=false is a plain call",
+  );
+}
+
+async function keysGiveOneRun(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const headers = { "idempotency-key": "order-1" };
+  const body = { key: "once" };
+  const ids = await Promise.all(Array.from({ length: 8 }, () => begin(ground, "work", "count", body, { headers })));
+  assert.equal(new Set(ids).size, 1, "at once and again: one run");
+  assert.equal((await ended(ground, "work", String(ids[0]))).status, "success");
+  assert.equal(await begin(ground, "work", "count", body, { headers }), ids[0]);
+  assert.equal(await mark(ground, "once"), 1);
+  const other = await platform.call("work", "count?async=true", { key: "twice" }, { headers });
+  assert.equal(other.status, 422);
+  assert.match(((await other.json()) as Json).message, new RegExp(`Idempotency-Key .*${ids[0]}`));
+}
+
+async function retriesFollowTheWish(ground: Ground): Promise<void> {
+  const headers = { "slipway-retries": "2" };
+  const [good, bad, none] = await Promise.all([
+    begin(ground, "work", "busy_first", { key: "good", times: 1 }, { headers }),
+    begin(ground, "work", "busy_first", { key: "bad", times: 99 }, { headers }),
+    begin(ground, "work", "busy_first", { key: "none", times: 99 }),
+  ]);
+  const items = await Promise.all([good, bad, none].map((runId) => ended(ground, "work", runId)));
+  assert.deepEqual(
+    items.map((item) => [item.status, item.statusCode, item.attempts]),
+    [
+      ["success", 200, 2],
+      ["failure", 503, 3],
+      ["failure", 503, 1],
+    ],
+  );
+  const dead = await ground.platform.api("GET", runPath(ground, "work", "").replace("/runs/", "/dead-runs"));
+  const listed = (dead.body.items as Json[]).map((item) => item.id);
+  assert.ok(listed.includes(bad) && listed.includes(none) && !listed.includes(good));
+  const again = await ground.platform.api("POST", `${runPath(ground, "work", none)}/redrive`);
+  assert.equal(again.status, 201, JSON.stringify(again.body));
+}
+
+async function cancelling(ground: Ground, app: string, runId: string): Promise<Json> {
+  const { status, body } = await ground.platform.api("DELETE", runPath(ground, app, runId));
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal(body.item.status, "cancelled", JSON.stringify(body.item));
+  return body.item;
+}
+
+async function cancelWorksAtEveryStage(ground: Ground): Promise<void> {
+  const hook = `webhookEndpoint=${encodeURIComponent(ground.receiver.url)}`;
+  for (const kind of ["sleep", "spin"]) {
+    const runId = await begin(ground, "work", `${kind}?${hook}`, { key: kind });
+    await until(`${kind} runs`, async () => (await mark(ground, kind)) === 1);
+    await cancelling(ground, "work", runId);
+    await until(`${kind} has stopped`, async () => (await mark(ground, `${kind}-stopped`)) === 1);
+    const again = await ground.platform.api("DELETE", runPath(ground, "work", runId));
+    assert.deepEqual([again.status, /cancelled/.test(String(again.body.message))], [409, true]);
+    assert.equal(
+      ground.receiver.received.some(({ headers }) => headers["x-request-id"] === runId),
+      false,
+    );
+  }
+  const held = async (): Promise<Json> => ((await (await ground.platform.call("echo", "look")).json()) as Json).held;
+  const before = await held();
+  const custom = await begin(ground, "echo", "hold");
+  await until("the custom app works on it", async () => (await held()).now === before.now + 1);
+  await cancelling(ground, "echo", custom);
+  await until("the custom app sees its caller go", async () => (await held()).gone === before.gone + 1);
+  // All places are taken: these wait, in the platform's hands and beyond.
+  const sleepers = await Promise.all(Array.from({ length: 20 }, () => begin(ground, "work", "sleep", { key: "many" })));
+  for (const runId of sleepers.toReversed()) await cancelling(ground, "work", runId);
+  await until("nothing goes on", async () => (await mark(ground, "many")) === (await mark(ground, "many-stopped")));
+}
+
+async function aSleepingAppIsWoken(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const { projectId } = platform.bootstrap;
+  const sleepy = { name: "sleepy", gitRepo: "acme/cortex", pythonVersion: "3.11", cooldownPeriodSeconds: 0 };
+  const { appId, status, log } = await deploy(platform, sleepy);
+  assert.equal(status, "success", log);
+  await until("it sleeps", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });
+  const runId = await begin(ground, "sleepy", "run", { value: 7 });
+  assert.equal((await ended(ground, "sleepy", runId)).status, "success");
+  await until("it sleeps again", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });
+  const waking = await begin(ground, "sleepy", "sleep", { key: "waking" });
+  await cancelling(ground, "sleepy", waking);
+  const listed = await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs?asyncOnly=true`);
+  assert.deepEqual(
+    (listed.body.items as Json[]).map((item) => [item.id, item.status]),
+    [
+      [waking, "cancelled"],
+      [runId, "success"],
+    ],
+  );
+}
+
+async function plainCallsAreForwardedAndListed(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const { projectId } = platform.bootstrap;
+  const hook = `webhookEndpoint=${encodeURIComponent(ground.receiver.url)}`;
+  const plain = await platform.call("work", `run?${hook}`, { value: "plain" });
+  const text = await plain.text();
+  assert.equal((await delivered(ground, String(plain.headers.get("x-request-id")))).body, text);
+  const stream = await platform.call("work", `stream?${hook}`, {});
+  const whole = await stream.text();
+  const got = await delivered(ground, String(stream.headers.get("x-request-id")));
+  assert.deepEqual(
+    [got.body, got.type],
+    [whole, String(stream.headers.get("content-type"))],
+    "a stream is delivered whole",
+  );
+  await until("both are listed", async () => {
+    const { body } = await platform.api("GET", `/v2/projects/${projectId}/apps/${projectId}-work/runs`);
+    const ids = (body.items as Json[]).filter((item) => item.async === false).map((item) => item.id);
+    return [plain, stream].every((call) => ids.includes(call.headers.get("x-request-id")));
+  });
+}
+
+async function aRestartKeepsWhatIsThere(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const running = await begin(ground, "work", "sleep", { key: "over" });
+  await until("it runs", async () => (await mark(ground, "over")) === 1);
+  assert.equal(await platform.end("SIGTERM"), 0, platform.output());
+  await platform.restart();
+  await until("it is in hand again", async () => (await show(ground, "work", running)).status === "running");
+  assert.equal(await mark(ground, "over"), 1, "it goes on, and was not started again");
+  await cancelling(ground, "work", running);
+  await until("it has stopped", async () => (await mark(ground, "over-stopped")) === 1);
+  const custom = await begin(ground, "echo", "hold");
+  await until("it runs", async () => (await show(ground, "echo", custom)).status === "running");
+  await platform.end("SIGKILL");
+  await platform.restart();
+  const item = await ended(ground, "echo", custom);
+  assert.deepEqual([item.status, /^interrupted/.test(String(item.reason))], ["failure", true], String(item.reason));
+}
+
+test("async runs do what their callers may expect", async (t) => {
+  const ground = await stage(t);
+  const parts: readonly [string, (ground: Ground) => Promise<void>][] = [
+    ["a run ends, its result is kept, and its webhook gets the same bytes", endsAndIsDelivered],
+    ["a failed call is a failed run with the true reason, and is forwarded", failuresAreToldAndForwarded],
+    ["a custom app sees method, path, headers and body as they were", customAppsSeeTheCallAsItWas],
+    ["what cannot be run is refused before anything is accepted", nothingFalseIsAccepted],
+    ["an Idempotency-Key gives one run, and is refused for another request", keysGiveOneRun],
+    ["retries follow the header, and what is dead can be run again", retriesFollowTheWish],
+    ["cancelling works at every stage, and nothing goes on", cancelWorksAtEveryStage],
+    ["a sleeping app is woken, and cancelled while it wakes", aSleepingAppIsWoken],
+    ["plain calls are forwarded too, streams whole, and listed", plainCallsAreForwardedAndListed],
+    ["a restart goes on with what runs; what cannot go on says so", aRestartKeepsWhatIsThere],
+  ];
+  for (const [name, run] of parts) await t.test(name, () => run(ground));
+});
