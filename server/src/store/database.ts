@@ -48,6 +48,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   });
   // Idle connections break when the server restarts; the pool has replaced them by then.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
+  // One that breaks within a transaction, between two statements, has nobody else to tell: without a listener it would
+  // end the process. The next statement on it fails.
+  pool.on("connect", (client) => {
+    client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
+  });
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
 }
 

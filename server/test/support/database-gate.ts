@@ -1,0 +1,61 @@
+// A way to a database that can be shut: the platform under test goes through it, the test itself does not.
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { join } from "node:path";
+import type { Secret } from "#lib/secret.ts";
+import type { WithAfter } from "./clean-last.ts";
+
+export type DatabaseGate = {
+  /** For SLIPWAY_DATABASE_URL. */
+  readonly url: string;
+  /** Cuts all connections; new ones are refused until it is opened. */
+  shut(): void;
+  open(): void;
+};
+
+/** Opens a gate before the database; gone after the test. */
+export async function openDatabaseGate(t: WithAfter, database: Secret): Promise<DatabaseGate> {
+  const target = new URL(database.reveal());
+  const folder = target.searchParams.get("host") ?? "";
+  const port = target.searchParams.get("port") ?? (target.port === "" ? "5432" : target.port);
+  const path = join(folder, `.s.PGSQL.${port}`);
+  const sockets = new Set<Socket>();
+  let isShut = false;
+  const server = createServer((client) => {
+    if (isShut) return void client.destroy();
+    const behind = connect({ path });
+    for (const [from, to] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      sockets.add(from);
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+    client.pipe(behind).pipe(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  t.after(() => {
+    cut();
+    server.close();
+  });
+  const url = new URL(target);
+  url.search = "";
+  url.hostname = "127.0.0.1";
+  url.port = String((server.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    shut() {
+      isShut = true;
+      cut();
+    },
+    open: () => void (isShut = false),
+  };
+}
