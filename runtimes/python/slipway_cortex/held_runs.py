@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 from .calls import interrupted_body
 from .held_run import HeldRun
-from .http_answer import JSON, message_body
+from .http_answer import message_body
 from .runs import is_run_id
 
 RUNS_PATH = "/_slipway/runs/"
@@ -113,16 +113,21 @@ class HeldRuns:
             if not self._service.interrupt(run):
                 run.answer(500, interrupted_body(run.run_id))
         if run.ended_at is not None:
-            answer_stopped(exchange, True)
-            return
-        self._answer_at_end(run, exchange)
+            self._tell_end(run, exchange)
+        else:
+            self._tell_end_later(run, exchange)
 
-    def _answer_at_end(self, run: HeldRun, exchange) -> None:
-        late = self._service.loop.call_later(STOP_SECONDS, answer_stopped, exchange, False)
+    def _tell_end(self, run: HeldRun, exchange) -> None:
+        exchange.answer(200, b'{"stopped": true}')
+        run.delivered = True  # Who has cancelled a run does not need its answer to know what became of it.
+        self._service.settle()
+
+    def _tell_end_later(self, run: HeldRun, exchange) -> None:
+        late = self._service.loop.call_later(STOP_SECONDS, exchange.answer, 200, b'{"stopped": false}')
 
         def ended() -> None:
             late.cancel()
-            answer_stopped(exchange, True)
+            self._tell_end(run, exchange)
 
         run.watchers.append(ended)
         exchange.on_gone = late.cancel
@@ -190,8 +195,3 @@ class HeldRuns:
             seconds = UNACKNOWLEDGED_SECONDS if run.delivered else UNFETCHED_SECONDS
             end = max(end, max(run.ended_at, self._draining_since) + seconds)
         return end - now
-
-
-def answer_stopped(exchange, stopped: bool) -> None:
-    """The answer to a cancel."""
-    exchange.answer(200, b'{"stopped": true}' if stopped else b'{"stopped": false}', JSON)

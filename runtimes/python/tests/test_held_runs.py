@@ -463,10 +463,12 @@ class DrainTest(unittest.TestCase):
             self.assertEqual(replica.wait(), 0)
             self.assertEqual(replica.stdout().count("began"), 1)
 
-    def test_does_not_wait_long_for_the_acknowledgement_of_an_answer_that_was_fetched(self):
+    def test_does_not_wait_long_for_acknowledgements_of_runs_that_were_fetched_or_cancelled(self):
         with HeldReplica(SOURCE) as replica, replica.client() as client:
             client.send(held("echo", "a"))
             self.assertEqual(client.answer().status, 200)
+            replica.leave("wait_later", "cancelled")
+            self.assertEqual(replica.stop_run("cancelled").status, 200)
             self.drain(replica)
             self.assertEqual(replica.attach("a").status, 200)
             self.assertEqual(replica.wait(), 0)
