@@ -64,6 +64,7 @@ export class AsyncRequest implements AsyncCall {
   readBody(bytesMax: number): Promise<Buffer | Fault> {
     const { client, fields, deadlines, monotonicMs } = this.#options;
     if (this.contentLength > bytesMax) return Promise.resolve(asyncTooLarge(bytesMax));
+    if (this.contentLength === 0) return Promise.resolve(Buffer.alloc(0));
     if (client.isGone) return Promise.resolve(brokenOff());
     if (fields.expectsContinue) client.giveLeave();
     return new Promise((resolve) => {

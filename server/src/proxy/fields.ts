@@ -33,6 +33,8 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["proxy-authenticate", "hop"],
   ["proxy-authorization", "hop"],
   ["http2-settings", "hop"],
+  // Only the platform itself may ask a replica to keep an answer.
+  ["slipway-held", "hop"],
   ["te", "te"],
   ["trailer", "trailer"],
   ["upgrade", "upgrade"],

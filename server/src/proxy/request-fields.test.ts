@@ -74,6 +74,13 @@ test("a client's own X-Request-Id is not passed on", () => {
   assert.equal(read(["X-Request-Id: mine"]).passed, "");
 });
 
+test("nobody but the platform can ask a replica to keep an answer", () => {
+  for (const name of ["Slipway-Held", "slipway-held", "SLIPWAY-HELD", "Slipway_Held"]) {
+    assert.equal(read(["X-One: 1", `${name}: 1`]).passed, "X-One: 1\r\n");
+    assert.equal(new RequestFields([name, "1"]).passed, "");
+  }
+});
+
 test("a transfer coding other than chunked is refused", () => {
   for (const value of ["gzip, chunked", "identity", "chunked, chunked"]) {
     assert.match(read([`Transfer-Encoding: ${value}`]).refused ?? "", /chunked/);

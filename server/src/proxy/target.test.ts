@@ -98,3 +98,60 @@ test("whatever follows the app's name reaches the replica unchanged", () => {
     }),
   );
 });
+
+const spelled = fc
+  .array(fc.constantFrom("plain", "upper", "once", "twice"), { minLength: 8, maxLength: 8 })
+  .map((ways) => ways.map((way, index) => spell("_slipway"[index] ?? "", way)).join(""));
+
+function spell(letter: string, way: string): string {
+  const encoded = `%${letter.charCodeAt(0).toString(16)}`;
+  if (way === "upper") return letter.toUpperCase();
+  if (way === "once") return encoded;
+  return way === "twice" ? encoded.replace("%", "%25") : letter;
+}
+
+const detour = fc.constantFrom(
+  "",
+  "./",
+  "../",
+  "%2e/",
+  "a/../",
+  "a/%2E%2e/",
+  "%2f",
+  "//",
+  "a//../",
+  "a%2f..%2f",
+  "%5c",
+  "x/..;/../",
+);
+const ending = fc.constantFrom("", "/", "/runs/1", "?a=b", "%2fruns", ";v=1/runs", "/../_slipway/x");
+
+test("the platform's own paths of a replica are refused however they are spelled", () => {
+  fc.assert(
+    fc.property(spelled, detour, ending, (segment, before, after) => {
+      assert.match(refusalOf(`/v4/p-1/hello/${before}${segment}${after}`), /^not_found: Paths below \/_slipway/);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("paths that only look like the platform's own pass byte for byte", () => {
+  const paths = [
+    "/_slipways/x",
+    "/_slipway-x",
+    "/a/_slipway/runs",
+    "/run_it/%5f",
+    "/my_slipway",
+    "/%5fslip/way",
+    "/run?x=_slipway&y=%5fslipway",
+    "/run?/_slipway/ready",
+    "/a/b/../_slipway",
+    "/100%",
+  ];
+  for (const path of paths) assert.equal(pathOf(`/v4/p-1/hello${path}`), path);
+});
+
+test("a path of a thousand encodings is judged quickly", () => {
+  const path = `/${"%25".repeat(10_000)}5fslipway`;
+  assert.equal(pathOf(`/v4/p-1/hello${path}`), path);
+});

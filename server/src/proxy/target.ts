@@ -15,6 +15,7 @@ export type Target = {
 };
 
 const formHint = "Calls of apps go to /v4/{project}/{app}/{path}.";
+const reservedHint = "Paths below /_slipway of an app are the platform's own; calls do not get there.";
 const scheme = /^https?:\/\/[^/?#]*/i;
 
 /**
@@ -43,6 +44,7 @@ export function readTarget(url: string): Target | Fault {
   const nameEnd = segmentEnd(url, nameStart, pathEnd);
   if (projectStart === projectEnd || nameStart === nameEnd) return new Fault("not_found", formHint);
   const restStart = skipSlashes(url, nameEnd, pathEnd);
+  if (isReserved(url, restStart, pathEnd)) return new Fault("not_found", reservedHint);
   const projectId = url.slice(projectStart, projectEnd);
   const appName = url.slice(nameStart, nameEnd);
   if (queryStart === -1) {
@@ -64,6 +66,49 @@ function skipSlashes(url: string, start: number, end: number): number {
 function segmentEnd(url: string, start: number, end: number): number {
   const slash = url.indexOf("/", start);
   return slash === -1 || slash > end ? end : slash;
+}
+
+const underscore = "_";
+const percent = "%";
+const reservedWord = /_slipway/i;
+const reservedSegment = /^_slipway(?![\w-])/;
+/** A replica, or a server within it, may decode more than once. */
+const decodings = 2;
+
+/** True for a path that a replica could take for one of the platform's own, however it reads percent-encoding, dots and slashes. */
+function isReserved(url: string, start: number, end: number): boolean {
+  if (!isWithin(url, percent, start, end)) {
+    // Most paths end here; functions often have an underscore in their name.
+    if (!isWithin(url, underscore, start, end) || !reservedWord.test(url)) return false;
+  }
+  return isReservedPath(url.slice(start, end));
+}
+
+function isWithin(url: string, character: string, start: number, end: number): boolean {
+  const at = url.indexOf(character, start);
+  return at !== -1 && at < end;
+}
+
+function isReservedPath(given: string): boolean {
+  let path = given;
+  for (let round = 0; round <= decodings; round++) {
+    if (leadsToReserved(path)) return true;
+    path = path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+  }
+  return false;
+}
+
+/** Empty segments are left out before dots are resolved, which finds the most. */
+function leadsToReserved(path: string): boolean {
+  let depth = 0;
+  for (const segment of path.split(/[/\\]/)) {
+    // Some servers take parameters off a segment before they look at it.
+    const name = (segment.split(";", 1)[0] ?? "").trim().toLowerCase();
+    if (depth === 0 && reservedSegment.test(name)) return true;
+    if (name === "..") depth = Math.max(0, depth - 1);
+    else if (name !== "" && name !== ".") depth++;
+  }
+  return false;
 }
 
 type Own = { readonly query: string; readonly isAsync: boolean; readonly webhookEndpoint: string | null };

@@ -1,0 +1,52 @@
+// Stands where whoever keeps runs stands: lets calls of runs start as the test says, and notes all that it is told.
+import { newRunId } from "#lib/ids.ts";
+import type { RunEnding, RunHandle, RunRequest, RunWatcher } from "#proxy/run-call.ts";
+import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import type { ProxyBed } from "./proxy-bed.ts";
+import { until } from "./until.ts";
+
+/** One run's call, as its keeper sees it. */
+export class WatchedRun implements RunWatcher {
+  readonly request: RunRequest;
+  /** The replicas that it was to start on, in turn. */
+  readonly starts: ReadyReplica[] = [];
+  readonly endings: RunEnding[] = [];
+  readonly handle: RunHandle;
+  readonly #mayStart: (replica: ReadyReplica) => Promise<boolean>;
+
+  constructor(
+    bed: ProxyBed,
+    request: Partial<RunRequest> = {},
+    mayStart: (replica: ReadyReplica) => Promise<boolean> = () => Promise.resolve(true),
+  ) {
+    this.#mayStart = mayStart;
+    this.request = {
+      ...{ runId: newRunId(), appId: bed.appId, method: "POST", path: "/run", lines: "Host: test\r\n" },
+      body: Buffer.from("{}"),
+      answerBytesMax: 1_000_000,
+      ...request,
+    };
+    this.handle = bed.proxy.run(this.request, this);
+  }
+
+  mayStart(replica: ReadyReplica): Promise<boolean> {
+    this.starts.push(replica);
+    return this.#mayStart(replica);
+  }
+
+  onEnd(ending: RunEnding): void {
+    this.endings.push(ending);
+  }
+
+  /** Resolves with how it ended. */
+  async ended(): Promise<RunEnding> {
+    return await until("the run's call ends", () => this.endings[0]);
+  }
+}
+
+/** An ending in few words: status and body of an answer, or the code of the fault and whether anything was sent. */
+export function inShort(ending: RunEnding): string {
+  if (ending.kind === "withdrawn") return "withdrawn";
+  if (ending.kind === "failed") return `${ending.fault.code} ${ending.wasSent ? "sent" : "not sent"}`;
+  return `${ending.status} ${ending.body === null ? `${ending.bodyBytes} bytes` : ending.body.toString("latin1")}`;
+}
