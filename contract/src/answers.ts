@@ -211,6 +211,81 @@ export const purgedRuns = z.strictObject({ purged: z.int().min(0), hasMore: z.bo
 /** What an app answered, byte by byte. */
 export const bytes = z.string();
 
+export const webhookSecret = z.strictObject({ id: z.uuid(), createdAt: time, expiresAt: time.nullable() });
+
+export const webhookSecretList = z.array(webhookSecret);
+
+/** The only answer that holds the value. */
+export const newWebhookSecret = webhookSecret.extend({ secret: z.string().startsWith("whsec_") });
+
+export const webhookDelivery = z.strictObject({
+  id: z.uuid(),
+  appId: z.string(),
+  runId: z.uuid(),
+  endpointId: z.uuid(),
+  url: z.string(),
+  /** Of the answer that is delivered. */
+  statusCode: z.int(),
+  contentType: z.string().nullable(),
+  bodyBytes: z.int().min(0),
+  isReplayable: z.boolean(),
+  state: z.enum(["pending", "delivered", "failed"]),
+  reason: z.string().nullable(),
+  attempts: z.int().min(0),
+  createdAt: time,
+  /** When it is tried next. */
+  dueAt: time.nullable(),
+  endedAt: time.nullable(),
+});
+
+export const webhookDeliveryPage = z.strictObject({
+  items: z.array(webhookDelivery),
+  nextToken: z.string().optional(),
+});
+
+export const oneWebhookDelivery = z.strictObject({
+  item: webhookDelivery,
+  attempts: z.array(
+    z.strictObject({
+      number: z.int().min(1),
+      startedAt: time,
+      durationMs: z.number().min(0),
+      statusCode: z.int().nullable(),
+      reason: z.string().nullable(),
+      /** The beginning of what the receiver answered, at most a KiB. */
+      answer: z.string().nullable(),
+    }),
+  ),
+});
+
+export const replayedWebhookDelivery = z.strictObject({ item: webhookDelivery });
+
+/** `hasMore`: one request replays so many at most; ask again. */
+export const replayedWebhookDeliveries = z.strictObject({ replayed: z.int().min(0), hasMore: z.boolean() });
+
+export const webhookEndpoint = z.strictObject({
+  id: z.uuid(),
+  /** Without its query. */
+  url: z.string(),
+  createdAt: time,
+  lastSuccessAt: time.nullable(),
+  lastFailureAt: time.nullable(),
+  lastFailure: z.string().nullable(),
+  failingSince: time.nullable(),
+  pausedAt: time.nullable(),
+  /** Deliveries that wait, counted up to 10,000. */
+  waiting: z.int().min(0),
+});
+
+export const webhookEndpointPage = z.strictObject({
+  items: z.array(webhookEndpoint),
+  nextToken: z.string().optional(),
+});
+
+export const oneWebhookEndpoint = z.strictObject({ item: webhookEndpoint });
+
+export const webhookSchedule = z.strictObject({ schedule: z.enum(["standard", "short"]) });
+
 /** Name → value. */
 export const secretMap = z.record(z.string(), z.string());
 

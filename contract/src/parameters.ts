@@ -40,6 +40,16 @@ const name = (about: string) =>
     about,
   }) as const satisfies Field;
 
+const uuid = (allowed: string, about: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
+    allowed,
+    default: null,
+    about,
+  }) as const satisfies Field;
+
 /** `…/builds/{b}/logs`. */
 export const buildLogQuery = {
   pageSize: pageSize(1000, 1000),
@@ -50,14 +60,7 @@ export const buildLogQuery = {
 /** `…/apps/{a}/logs`. */
 export const appLogQuery = {
   container: name("Only lines of this replica."),
-  runId: {
-    kind: "text",
-    toml: null,
-    form: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
-    allowed: "a run id, which is a UUID",
-    default: null,
-    about: "Only lines of this run.",
-  },
+  runId: uuid("a run id, which is a UUID", "Only lines of this run."),
   stream: {
     kind: "choice",
     toml: null,
@@ -136,6 +139,69 @@ export const deadRunChoice = {
     default: null,
     defaultAbout: "all",
     about: "The most runs, the oldest first.",
+  },
+} as const satisfies Record<string, Field>;
+
+const webhookToken = { ...runToken, form: /^[\w-]{1,200}$/ } as const satisfies Field;
+const endpointId = uuid("an endpoint's id, which is a UUID", "Only deliveries to this endpoint.");
+
+/** `GET …/webhook-deliveries`. */
+export const deliveryQuery = {
+  state: {
+    kind: "choice",
+    toml: null,
+    choices: ["pending", "delivered", "failed"],
+    default: null,
+    defaultAbout: "all",
+    about: "Only deliveries of this state.",
+  },
+  endpointId,
+  runId: uuid("a run id, which is a UUID", "Only deliveries of this run."),
+  pageSize: pageSize(200, 50, "deliveries"),
+  nextToken: webhookToken,
+} as const satisfies Record<string, Field>;
+
+/** `GET …/webhook-endpoints`. */
+export const endpointQuery = {
+  pageSize: pageSize(200, 50, "endpoints"),
+  nextToken: webhookToken,
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST …/webhook-deliveries/replay`. */
+export const replayFields = {
+  from: time("Deliveries that were made from this time on."),
+  to: time("Deliveries that were made before this time."),
+  state: {
+    kind: "choice",
+    toml: null,
+    choices: ["failed", "delivered"],
+    default: "failed",
+    about: "Only deliveries that ended so.",
+  },
+  endpointId,
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST …/webhook-secrets`. */
+export const webhookSecretFields = {
+  overlapHours: {
+    kind: "number",
+    toml: null,
+    least: 0,
+    most: 720,
+    default: 24,
+    about: "How many hours the secret before this one stays valid, so that receivers can be changed over one by one.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of `PUT …/webhook-schedule`. */
+export const scheduleFields = {
+  schedule: {
+    kind: "choice",
+    toml: null,
+    choices: ["standard", "short"],
+    default: null,
+    about:
+      "standard: 10 attempts over about 75 hours; short: 3 attempts, 5 seconds apart, and fewer answers are tried again.",
   },
 } as const satisfies Record<string, Field>;
 

@@ -5,6 +5,7 @@ import { appFields } from "./app-fields.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
 
 const { project, app } = paths;
 const buildPath = `${app}/builds/{build_id}`;
@@ -118,6 +119,7 @@ export const routes = {
     answer: answers.containerList,
   },
   ...runRoutes,
+  ...webhookRoutes,
   getProjectSecrets: {
     method: "GET",
     path: `${project}/secrets`,

@@ -108,7 +108,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
-  const apiParts = { useCases: cases, runs: runDesk, tokens, keys, ...logs, log };
+  const apiParts = { useCases: cases, runs: runDesk, webhooks: webhooks.desk, tokens, keys, ...logs, log };
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
   guard.addOwnPlace({ host: config.host, port });
   lifecycle.onClose("waiting runs", () => runs.quiesce());

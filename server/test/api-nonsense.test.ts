@@ -28,7 +28,7 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
-    .replace("{run_id}", "00000000-0000-4000-8000-000000000000")
+    .replace(/\{(?:run|delivery|endpoint|secret)_id\}/, "00000000-0000-4000-8000-000000000000")
     .replace("{host}", "github.com");
 }
 

@@ -6,10 +6,11 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { permissionTable } from "#accounts/permissions.ts";
 import { actionTable } from "#audit/actions.ts";
-import type { AppId, BuildId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
 import { insertRun } from "./support/run-rows.ts";
+import { insertDelivery } from "./support/webhook-rows.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 
 type Created = { readonly appId: AppId; readonly buildId: BuildId };
@@ -22,12 +23,12 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 }
 
 /** A path of the table with its names filled in. */
-function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly runId?: RunId | undefined }): string {
+function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly id?: string | undefined }): string {
   return route.path
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
-    .replace("{run_id}", created.runId ?? "")
+    .replace(/\{(?:run|delivery|endpoint|secret)_id\}/, created.id ?? "")
     .replace("{host}", "github.com");
 }
 
@@ -60,9 +61,13 @@ describe("the table of routes", () => {
       setProjectSecrets: { KEY: "value" },
       setAppSecrets: { KEY: "value" },
       setCredential: { kind: "token", secret: "x" },
+      setWebhookSchedule: { schedule: "short" },
+      replayWebhookDeliveries: { from: "2026-01-01T00:00:00Z", to: "2026-01-02T00:00:00Z" },
     };
     const place = { db: api.db, projectId: api.projectId, appId: created.appId };
-    const runIds: Readonly<Record<string, RunId>> = {
+    const { id: deliveryId, endpointId } = await insertDelivery(place);
+    const secret = await api.call("POST", `/v2/projects/${api.projectId}/webhook-secrets`);
+    const ids: Readonly<Record<string, string>> = {
       getRun: await insertRun(place, { state: "running" }),
       getRunResult: await insertRun(place, {
         state: "success",
@@ -70,6 +75,11 @@ describe("the table of routes", () => {
       }),
       cancelRun: await insertRun(place),
       redriveRun: await insertRun(place, { state: "failure" }),
+      deleteWebhookSecret: secret.body.id,
+      getWebhookDelivery: deliveryId,
+      replayWebhookDelivery: deliveryId,
+      pauseWebhookEndpoint: endpointId,
+      resumeWebhookEndpoint: endpointId,
     };
     // Reading comes before what it reads is cancelled or removed.
     const order = [
@@ -80,7 +90,7 @@ describe("the table of routes", () => {
     const inference = await api.issue({ kind: "inference" });
     for (const id of order) {
       const route: Route = routes[id];
-      const path = pathOf(route, api, { ...created, runId: runIds[id] });
+      const path = pathOf(route, api, { ...created, id: ids[id] });
       const body = bodies[id];
       if (route.access !== "public") {
         const nobody = await api.call(route.method, path, { token: null, body });

@@ -8,6 +8,7 @@ import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import { streamBuildLog, type StreamParts } from "./build-log-stream.ts";
 import { appOf, buildOf, projectOf, type Call, type Handler } from "./call.ts";
+import { readTime } from "./parameters.ts";
 import { showAppLine, showLine } from "./show-line.ts";
 import { Turns } from "./turns.ts";
 
@@ -100,11 +101,5 @@ async function pageOfApp(call: Call, { apps, appLogs }: Parts): Promise<z.infer<
 }
 
 function time(name: string, given: unknown): number | null {
-  if (typeof given !== "string") return null;
-  const at = Date.parse(given);
-  if (Number.isFinite(at)) return at;
-  throw new Fault(
-    "invalid",
-    `${name} is "${given}", but must be a time that the calendar has, of the form 2026-01-31T12:00:00Z.`,
-  );
+  return typeof given === "string" ? readTime(name, given).getTime() : null;
 }

@@ -38,6 +38,14 @@ export function readBody(
   return readFields(shape.fields, (name) => given.get(name));
 }
 
+/** A time whose form was checked by its row; `name` is the parameter or field. Throws `Fault("invalid")` for a day that no calendar has. */
+export function readTime(name: string, given: unknown): Date {
+  const at = new Date(String(given));
+  if (!Number.isNaN(at.getTime())) return at;
+  const form = "a time that the calendar has, of the form 2026-01-31T12:00:00Z";
+  throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
+}
+
 function readFields(fields: Fields, read: (name: string, field: Field) => unknown): Record<string, Value> {
   const values: Record<string, Value> = {};
   for (const [name, field] of Object.entries(fields)) {

@@ -112,6 +112,9 @@ function resourceOf(request: FastifyRequest): { type: string; id: string } {
 const resourceParts = [
   ["build", "build_id"],
   ["run", "run_id"],
+  ["webhook_delivery", "delivery_id"],
+  ["webhook_endpoint", "endpoint_id"],
+  ["webhook_secret", "secret_id"],
   ["app", "app_id"],
   ["git_credential", "host"],
   ["project", "project_id"],

@@ -12,6 +12,7 @@ import type { Log } from "#lib/log.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
+import type { WebhookDesk } from "#webhooks/desk.ts";
 import { appHandlers } from "./apps.ts";
 import { buildHandlers } from "./builds.ts";
 import { credentialHandlers } from "./credentials.ts";
@@ -25,6 +26,7 @@ import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { Urls } from "./urls.ts";
+import { webhookHandlers } from "./webhooks.ts";
 
 export type ApiParts = {
   /** `useCases(…)` of `#apps/use-cases.ts`. */
@@ -34,6 +36,7 @@ export type ApiParts = {
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page">;
   readonly runs: RunDesk;
+  readonly webhooks: WebhookDesk;
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
@@ -91,6 +94,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
+    ...webhookHandlers(parts.webhooks),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

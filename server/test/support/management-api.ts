@@ -25,6 +25,8 @@ import { BuildLogs } from "#logs/build-log.ts";
 import { RunDesk, type RunDeskOptions } from "#runs/run-desk.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
+import { WebhookDesk } from "#webhooks/desk.ts";
+import { SecretDesk } from "#webhooks/secret-desk.ts";
 import { testDatabase } from "./database.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
@@ -68,7 +70,16 @@ export type CallOptions = {
 
 export const testBy: By = { actor: platformActor };
 
-const runSettings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: () => undefined };
+/** What the API does with runs and webhooks. */
+function desksOf(given: { db: Db; sealer: Sealer; clock: Clock; runs: Partial<RunDeskOptions> | undefined }) {
+  const { db, sealer, clock } = given;
+  const ignore = (): void => undefined;
+  const settings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: ignore };
+  return {
+    runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
+    webhooks: new WebhookDesk({ db, secrets: new SecretDesk({ db, sealer }), onStep: ignore }),
+  };
+}
 
 /** Serves the instance on a free port until the test ends; returns where. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
@@ -119,7 +130,7 @@ export async function startManagementApi(
     keys,
     buildLogs,
     appLogs,
-    runs: new RunDesk({ ...runSettings, db, clock, log: silentLog, ...options.runs }),
+    ...desksOf({ db, sealer, clock, runs: options.runs }),
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     isServing: options.isServing ?? (() => true),

@@ -1,0 +1,128 @@
+// Routes of webhooks: the secrets that sign them, deliveries, endpoints, and the schedule of a project.
+import * as answers from "./answers.ts";
+import { deliveryQuery, endpointQuery, replayFields, scheduleFields, webhookSecretFields } from "./parameters.ts";
+import { paths, type Route } from "./route.ts";
+
+const { project } = paths;
+const deliveries = `${project}/webhook-deliveries`;
+const endpoints = `${project}/webhook-endpoints`;
+
+/** By operation id; part of the table in `routes.ts`. */
+export const webhookRoutes = {
+  listWebhookSecrets: {
+    method: "GET",
+    path: `${project}/webhook-secrets`,
+    about:
+      "The secrets that sign the webhooks of a project and are valid now, newest first; at most two. Their values are never shown.",
+    access: "webhooks.read",
+    audit: null,
+    status: 200,
+    answer: answers.webhookSecretList,
+  },
+  createWebhookSecret: {
+    method: "POST",
+    path: `${project}/webhook-secrets`,
+    about:
+      "Makes a secret that signs the webhooks of a project from now on, and shows its value this once. The one before stays valid for `overlapHours`; the body may be left out.",
+    access: "webhooks.write",
+    audit: "webhook_secrets.create",
+    body: { kind: "fields", fields: webhookSecretFields, required: [] },
+    status: 201,
+    answer: answers.newWebhookSecret,
+  },
+  deleteWebhookSecret: {
+    method: "DELETE",
+    path: `${project}/webhook-secrets/{secret_id}`,
+    about: "Removes a secret: it signs nothing any more, at once.",
+    access: "webhooks.write",
+    audit: "webhook_secrets.delete",
+    status: 200,
+    answer: answers.messageAnswer,
+  },
+  listWebhookDeliveries: {
+    method: "GET",
+    path: deliveries,
+    about: "Deliveries to webhooks of a project, newest first.",
+    access: "webhooks.read",
+    audit: null,
+    query: deliveryQuery,
+    status: 200,
+    answer: answers.webhookDeliveryPage,
+  },
+  getWebhookDelivery: {
+    method: "GET",
+    path: `${deliveries}/{delivery_id}`,
+    about: "One delivery with its attempts.",
+    access: "webhooks.read",
+    audit: null,
+    status: 200,
+    answer: answers.oneWebhookDelivery,
+  },
+  replayWebhookDelivery: {
+    method: "POST",
+    path: `${deliveries}/{delivery_id}/replay`,
+    about: "Sends a delivery that has ended again, under the same webhook-id.",
+    access: "webhooks.write",
+    audit: "webhook_deliveries.replay",
+    status: 200,
+    answer: answers.replayedWebhookDelivery,
+  },
+  replayWebhookDeliveries: {
+    method: "POST",
+    path: `${deliveries}/replay`,
+    about:
+      "Sends deliveries that have ended again, the oldest first; those that failed unless told otherwise. `hasMore`: there is a bound on what one request replays.",
+    access: "webhooks.write",
+    audit: "webhook_deliveries.replay",
+    body: { kind: "fields", fields: replayFields, required: ["from", "to"] },
+    status: 200,
+    answer: answers.replayedWebhookDeliveries,
+  },
+  listWebhookEndpoints: {
+    method: "GET",
+    path: endpoints,
+    about: "The URLs that deliveries of a project go to, newest first, and how they fare.",
+    access: "webhooks.read",
+    audit: null,
+    query: endpointQuery,
+    status: 200,
+    answer: answers.webhookEndpointPage,
+  },
+  pauseWebhookEndpoint: {
+    method: "POST",
+    path: `${endpoints}/{endpoint_id}/pause`,
+    about: "Holds the deliveries to an endpoint back until it is resumed.",
+    access: "webhooks.write",
+    audit: "webhook_endpoints.pause",
+    status: 200,
+    answer: answers.oneWebhookEndpoint,
+  },
+  resumeWebhookEndpoint: {
+    method: "POST",
+    path: `${endpoints}/{endpoint_id}/resume`,
+    about: "Lets the deliveries to a paused endpoint go on.",
+    access: "webhooks.write",
+    audit: "webhook_endpoints.resume",
+    status: 200,
+    answer: answers.oneWebhookEndpoint,
+  },
+  getWebhookSchedule: {
+    method: "GET",
+    path: `${project}/webhook-schedule`,
+    about: "When deliveries of a project that failed are tried again.",
+    access: "webhooks.read",
+    audit: null,
+    status: 200,
+    answer: answers.webhookSchedule,
+  },
+  setWebhookSchedule: {
+    method: "PUT",
+    path: `${project}/webhook-schedule`,
+    about: "Chooses when deliveries of a project that failed are tried again, from the next attempt on.",
+    access: "webhooks.write",
+    audit: "webhook_schedule.update",
+    body: { kind: "fields", fields: scheduleFields, required: ["schedule"] },
+    status: 200,
+    answer: answers.webhookSchedule,
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,167 @@
+// Webhooks of projects: signing secrets, deliveries and their attempts, endpoints, the schedule.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import { replayFields, scheduleFields, webhookSecretFields } from "@slipway/contract/parameters.ts";
+import { must } from "#lib/assert.ts";
+import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
+import type {
+  AttemptItem,
+  DeliveryItem,
+  DeliveryQuery,
+  DeliveryState,
+  EndpointItem,
+  PageQuery,
+  WebhookDesk,
+  WebhookPage,
+} from "#webhooks/desk.ts";
+import type { WebhookSecret } from "#webhooks/secret-desk.ts";
+import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody, readTime } from "./parameters.ts";
+
+type SecretIds = "listWebhookSecrets" | "createWebhookSecret" | "deleteWebhookSecret";
+type DeliveryIds = "listWebhookDeliveries" | "getWebhookDelivery" | "replayWebhookDelivery" | "replayWebhookDeliveries";
+type EndpointIds = "listWebhookEndpoints" | "pauseWebhookEndpoint" | "resumeWebhookEndpoint";
+type ScheduleIds = "getWebhookSchedule" | "setWebhookSchedule";
+
+/** Answers for webhooks. */
+export function webhookHandlers(
+  desk: WebhookDesk,
+): Record<SecretIds | DeliveryIds | EndpointIds | ScheduleIds, Handler> {
+  return { ...secretHandlers(desk), ...deliveryHandlers(desk), ...endpointHandlers(desk), ...scheduleHandlers(desk) };
+}
+
+function secretHandlers(desk: WebhookDesk): Record<SecretIds, Handler> {
+  return {
+    async listWebhookSecrets(call) {
+      return (await desk.listSecrets(projectOf(call))).map(showSecret);
+    },
+    async createWebhookSecret(call) {
+      // The body may be left out.
+      const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
+      const made = await desk.createSecret(projectOf(call), { overlapHours: Number(body["overlapHours"]) }, call.by);
+      return { ...showSecret(made), secret: made.secret.reveal() } satisfies z.infer<typeof answers.newWebhookSecret>;
+    },
+    async deleteWebhookSecret(call) {
+      await desk.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
+      return { message: "The secret is removed; it signs nothing any more." };
+    },
+  };
+}
+
+function deliveryHandlers(desk: WebhookDesk): Record<DeliveryIds, Handler> {
+  return {
+    async listWebhookDeliveries(call) {
+      const { query } = call;
+      // The kinds and choices of the values were checked by the contract's rows.
+      const wanted: DeliveryQuery = {
+        ...pageWanted(call),
+        state: (query["state"] as DeliveryState | null) ?? undefined,
+        endpointId: (query["endpointId"] as EndpointId | null) ?? undefined,
+        runId: (query["runId"] as RunId | null) ?? undefined,
+      };
+      return showPage(await desk.listDeliveries(projectOf(call), wanted), showDelivery);
+    },
+    async getWebhookDelivery(call) {
+      const { delivery, attempts } = await desk.readDelivery(projectOf(call), deliveryOf(call));
+      const answer: z.infer<typeof answers.oneWebhookDelivery> = {
+        item: showDelivery(delivery),
+        attempts: attempts.map(showAttempt),
+      };
+      return answer;
+    },
+    async replayWebhookDelivery(call) {
+      return { item: showDelivery(await desk.replay(projectOf(call), deliveryOf(call), call.by)) };
+    },
+    async replayWebhookDeliveries(call) {
+      const body = readBody({ fields: replayFields, required: ["from", "to"] }, call.body);
+      const range = {
+        from: readTime("from", body["from"]),
+        to: readTime("to", body["to"]),
+        state: body["state"] as "failed" | "delivered",
+        endpointId: (body["endpointId"] as EndpointId | null) ?? undefined,
+      };
+      return await desk.replayRange(projectOf(call), range, call.by);
+    },
+  };
+}
+
+function endpointHandlers(desk: WebhookDesk): Record<EndpointIds, Handler> {
+  return {
+    async listWebhookEndpoints(call) {
+      return showPage(await desk.listEndpoints(projectOf(call), pageWanted(call)), showEndpoint);
+    },
+    async pauseWebhookEndpoint(call) {
+      return { item: showEndpoint(await desk.pauseEndpoint(projectOf(call), endpointOf(call), call.by)) };
+    },
+    async resumeWebhookEndpoint(call) {
+      return { item: showEndpoint(await desk.resumeEndpoint(projectOf(call), endpointOf(call), call.by)) };
+    },
+  };
+}
+
+function scheduleHandlers(desk: WebhookDesk): Record<ScheduleIds, Handler> {
+  return {
+    async getWebhookSchedule(call) {
+      return { schedule: await desk.readSchedule(projectOf(call)) };
+    },
+    async setWebhookSchedule(call) {
+      const body = readBody({ fields: scheduleFields, required: ["schedule"] }, call.body);
+      const schedule = body["schedule"] === "short" ? "short" : "standard";
+      await desk.setSchedule(projectOf(call), schedule, call.by);
+      return { schedule };
+    },
+  };
+}
+
+function part(call: Call, name: string): string {
+  return must(pathPart(call.request, name), `the route names a ${name}`);
+}
+
+/** Whether they can be ids at all is found out where they are looked for. */
+function deliveryOf(call: Call): DeliveryId {
+  return part(call, "delivery_id") as DeliveryId;
+}
+
+function endpointOf(call: Call): EndpointId {
+  return part(call, "endpoint_id") as EndpointId;
+}
+
+function pageWanted({ query }: Call): PageQuery {
+  return {
+    pageSize: Number(query["pageSize"]),
+    nextToken: (query["nextToken"] as string | null) ?? undefined,
+  };
+}
+
+function showPage<Item, Shown>(page: WebhookPage<Item>, show: (item: Item) => Shown): object {
+  const items = page.items.map(show);
+  return page.nextToken === null ? { items } : { items, nextToken: page.nextToken };
+}
+
+function showSecret({ id, createdAt, expiresAt }: WebhookSecret): z.infer<typeof answers.webhookSecret> {
+  return { id, createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null };
+}
+
+function showDelivery(item: DeliveryItem): z.infer<typeof answers.webhookDelivery> {
+  return {
+    ...item,
+    createdAt: item.createdAt.toISOString(),
+    dueAt: item.dueAt?.toISOString() ?? null,
+    endedAt: item.endedAt?.toISOString() ?? null,
+  };
+}
+
+function showAttempt(item: AttemptItem): z.infer<typeof answers.oneWebhookDelivery>["attempts"][number] {
+  return { ...item, startedAt: item.startedAt.toISOString() };
+}
+
+function showEndpoint(item: EndpointItem): z.infer<typeof answers.webhookEndpoint> {
+  return {
+    ...item,
+    createdAt: item.createdAt.toISOString(),
+    lastSuccessAt: item.lastSuccessAt?.toISOString() ?? null,
+    lastFailureAt: item.lastFailureAt?.toISOString() ?? null,
+    failingSince: item.failingSince?.toISOString() ?? null,
+    pausedAt: item.pausedAt?.toISOString() ?? null,
+  };
+}
