@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
+import { sql } from "kysely";
+import { createLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { callerSignature } from "#webhooks/sign.ts";
 import "#test/support/leftovers.ts";
@@ -53,12 +55,13 @@ test("a plain call's answer is posted in a transaction of its own", async (t) =>
   assert.equal(webhooks.outbox.lostCount, 0);
 });
 
-test("what a transaction that is rolled back added is not sent", async (t) => {
+test("what a transaction that is rolled back added is not sent, and takes no place for long", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
-  const webhooks = await stage.open({ leaseMs: 300 });
+  const webhooks = await stage.open({ leaseMs: 300, atOnce: 1 });
   const doomed = stage.db.transaction().execute(async (tx) => {
-    await webhooks.outbox.add(tx, [stage.delivery(`${receiver.url}/doomed`)]);
+    const [added] = await webhooks.outbox.add(tx, [stage.delivery(`${receiver.url}/doomed`)]);
+    assert.equal(added?.kind, "sent");
     throw new Error("rolled back");
   });
   await assert.rejects(doomed, /rolled back/);
@@ -68,6 +71,59 @@ test("what a transaction that is rolled back added is not sent", async (t) => {
     receiver.received.map(({ path }) => path),
     ["/fine"],
   );
+});
+
+test("a database that breaks all its connections makes nothing arrive twice or get lost", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const answers: (() => void)[] = [];
+  receiver.answer = (response) => void answers.push(() => response.writeHead(200).end());
+  await addAll(
+    stage.db,
+    webhooks,
+    Array.from({ length: 10 }, () => stage.delivery(`${receiver.url}/hook`)),
+  );
+  await until("all are under way", () => answers.length === 10);
+  const broken = sql`select pg_terminate_backend(pid) from pg_stat_activity
+                      where datname = current_database() and backend_type = 'client backend'`.execute(stage.db);
+  await assert.rejects(broken, "its own connection breaks too");
+  for (const answer of answers) answer();
+  await until("all are written", async () => (await countStates(stage.db))["delivered"] === 10);
+  assert.equal(receiver.received.length, 10);
+});
+
+test("answers of plain calls are bounded while they wait to be written; what is too much is counted and logged", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const lines: string[] = [];
+  const log = createLog({ level: "warn", pretty: false, to: { write: (line) => void lines.push(line) } });
+  const webhooks = await stage.open({ log });
+  const body = Buffer.alloc(20 * 1024 * 1024);
+  // All in one turn of the event loop: nothing is written in between.
+  for (let count = 0; count < 8; count++) webhooks.outbox.post(stage.delivery(`${receiver.url}/${count}`, { body }));
+  assert.equal(webhooks.outbox.lostCount, 5);
+  assert.ok(lines.some((line) => line.includes('"lost":1')));
+  await until("the others are delivered", async () => (await countStates(stage.db))["delivered"] === 3, {
+    deadlineMs: 60_000,
+  });
+});
+
+test("a URL that is none fails its delivery alone", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { projectId } = stage;
+  const added = await addAll(
+    stage.db,
+    webhooks,
+    ["nonsense", `${receiver.url}/fine`].map((url) => stage.delivery(url)),
+  );
+  const [bad, good] = added;
+  assert.ok(bad && good);
+  await deliveryOnce(webhooks, { projectId, id: good.id }, ({ state }) => state === "delivered");
+  const { delivery } = await webhooks.desk.readDelivery(projectId, bad.id);
+  assert.deepEqual([delivery.state, delivery.reason], ["failed", "Its webhookEndpoint is not a URL."]);
 });
 
 test("project secrets sign, two of them while one takes over from the other", async (t) => {

@@ -84,7 +84,7 @@ export class Dispatcher {
   /** Somebody says that something waits; null: look at everything. */
   lookAt(endpointId: EndpointId | null): void {
     if (endpointId === null || this.#asked.size >= surveyStepMax) this.#surveyAfter = firstEndpoint;
-    else this.#asked.add(endpointId);
+    else if (!this.#waiting.touch(endpointId)) this.#asked.add(endpointId);
     this.#loop.nudge();
   }
 
@@ -94,7 +94,7 @@ export class Dispatcher {
     flights.begin(held, wish, {
       onEnd: (retryMs) => {
         place.release();
-        if (retryMs !== null) this.#waiting.add(held.delivery.endpointId, wish, retryMs);
+        if (retryMs !== null) this.#noteLater(held.delivery.endpointId, wish, retryMs);
         if (this.#waiting.isAnyDue()) this.#loop.nudge();
       },
     });
@@ -140,7 +140,12 @@ export class Dispatcher {
 
   #noteHead(head: Head): void {
     if (head.isPaused) this.#waiting.delete(head.endpointId);
-    else this.#waiting.add(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
+    else this.#noteLater(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
+  }
+
+  /** What is due in a long time is not kept in mind: a survey finds it when the time comes. */
+  #noteLater(endpointId: EndpointId, wish: Wish, waitMs: number): void {
+    if (waitMs <= 2 * this.#parts.surveyMs) this.#waiting.add(endpointId, wish, waitMs);
   }
 
   /** Takes places for what is due, endpoint by endpoint, as many as there are. */
@@ -190,8 +195,15 @@ export class Dispatcher {
   #sendClaimed(row: ClaimedRow, share: Share): void {
     const place = share.places.pop();
     assert(place, "no more is claimed of an endpoint than there are places");
-    place.hold(row.body?.length ?? 0);
-    this.send(this.#open(row), share.wish, place);
+    try {
+      const held = this.#open(row);
+      place.hold(held.delivery.body.length);
+      this.send(held, share.wish, place);
+    } catch (error) {
+      // Others of the claim go on; this one's lease runs out.
+      place.release();
+      this.#parts.log.error({ err: error, delivery: row.id }, "a webhook delivery cannot be read");
+    }
   }
 
   #open({ epoch, secretSealed, body, ...row }: ClaimedRow): HeldDelivery {

@@ -12,7 +12,7 @@ export type Endpoint = {
   readonly lane: string;
 };
 
-/** The endpoint of a URL that was checked when it was taken in; the same URL of another project is another endpoint. */
+/** The endpoint of a URL that can be parsed; the same URL of another project is another endpoint. */
 export function endpointOf(projectId: ProjectId, url: string): Endpoint {
   const { origin, pathname } = new URL(url);
   const plain = `${origin}${pathname}`;

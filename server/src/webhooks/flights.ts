@@ -34,6 +34,7 @@ export class Flights {
   /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
   readonly #flying = new Map<HeldDelivery, Promise<void>>();
   readonly #results: GroupCommit<AttemptRow, boolean>;
+  #isStopped = false;
 
   constructor(parts: FlightsParts) {
     this.#parts = parts;
@@ -68,8 +69,9 @@ export class Flights {
     const all = Promise.all(this.#flying.values()).finally(() => done.abort());
     await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
     const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
-    if (left.length > 0) await releaseRows(db, left, holder.holder);
+    this.#isStopped = true;
     await this.#results.stop();
+    if (left.length > 0) await releaseRows(db, left, holder.holder);
   }
 
   async #fly(held: HeldDelivery, wish: Wish, { onEnd }: FlightWatcher): Promise<void> {
@@ -93,6 +95,8 @@ export class Flights {
   async #record(row: AttemptRow): Promise<boolean> {
     const { clock } = this.#parts;
     for (let tries = 1; ; tries++) {
+      // What was let go is somebody else's.
+      if (this.#isStopped) return false;
       try {
         return await this.#results.add(row);
       } catch (error) {

@@ -56,6 +56,8 @@ type Reserved = { readonly held: HeldDelivery; readonly wish: Wish; readonly pla
 /** One that is being added. */
 type Draft = { readonly row: NewDeliveryRow; readonly wish: Wish; readonly reserved: Reserved | null };
 
+type MadeColumns = Pick<NewDeliveryRow, "id" | "endpointId" | "endpointUrl" | "failedReason" | "wantsLease">;
+
 const postedMax = 10_000;
 const postedBytesMax = 64 * 1024 * 1024;
 const postBatchMax = 200;
@@ -158,39 +160,25 @@ export class Outbox {
     const { dispatcher, clock } = this.#parts;
     const { body, runId, projectId, url, secret, statusCode, contentType } = delivery;
     const id = newDeliveryId();
-    const endpoint = endpointOf(projectId, url);
-    const wish = { lane: endpoint.lane, projectId };
-    const place = body === null ? null : dispatcher.takeAtOnce(endpoint.id, wish, body.length);
+    const failedReason = unsendable(delivery);
+    const endpoint = endpointOf(projectId, URL.canParse(url) ? url : "http://invalid/");
+    const { id: endpointId, url: endpointUrl, lane } = endpoint;
+    const wish = { lane, projectId };
+    const place = failedReason === null ? dispatcher.takeAtOnce(endpointId, wish, body?.length ?? 0) : null;
     let reserved: Reserved | null = null;
     if (place !== null && body !== null) {
-      const sent = { id, endpointId: endpoint.id, projectId, runId, url, secret, statusCode, contentType, body };
-      reserved = {
-        held: { delivery: { ...sent, scheduleAttempts: 0 }, epoch: 1 },
-        ...{ wish, place, sinceMs: clock.monotonicMs() },
-      };
+      const sent = { id, endpointId, projectId, runId, url, secret, statusCode, contentType, body };
+      const held = { delivery: { ...sent, scheduleAttempts: 0 }, epoch: 1 };
+      reserved = { held, wish, place, sinceMs: clock.monotonicMs() };
       this.#reserved.set(id, reserved);
     }
-    return {
-      row: this.#row(delivery, { id, endpointId: endpoint.id, endpointUrl: endpoint.url, reserved }),
-      wish,
-      reserved,
-    };
+    const wantsLease = reserved !== null;
+    return { row: this.#row(delivery, { id, endpointId, endpointUrl, failedReason, wantsLease }), wish, reserved };
   }
 
-  #row(
-    { secret, contentType, ...delivery }: NewDelivery,
-    made: Pick<NewDeliveryRow, "id" | "endpointId" | "endpointUrl"> & { readonly reserved: Reserved | null },
-  ): NewDeliveryRow {
-    const { reserved, ...ids } = made;
-    const sealed = secret === null ? null : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(ids.id));
-    return {
-      ...delivery,
-      ...ids,
-      contentType: contentType?.replaceAll("\0", "") ?? null,
-      secretSealed: sealed,
-      failedReason: delivery.body === null ? tooLong(delivery.bodyBytes) : null,
-      wantsLease: reserved !== null,
-    };
+  #row({ secret, contentType, ...delivery }: NewDelivery, made: MadeColumns): NewDeliveryRow {
+    const sealed = secret === null ? null : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(made.id));
+    return { ...delivery, ...made, contentType: contentType?.replaceAll("\0", "") ?? null, secretSealed: sealed };
   }
 
   #added({ row, wish, reserved }: Draft, became: AddedRow | undefined): AddedDelivery {
@@ -243,6 +231,9 @@ export class Outbox {
   }
 }
 
-function tooLong(bytes: number): string {
-  return `The answer has ${bytes} bytes, which is longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB).`;
+/** Why it cannot be delivered at all; null: it can. */
+function unsendable({ url, body, bodyBytes }: NewDelivery): string | null {
+  if (!URL.canParse(url)) return "Its webhookEndpoint is not a URL.";
+  if (body !== null) return null;
+  return `The answer has ${bodyBytes} bytes, which is longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB).`;
 }

@@ -60,6 +60,13 @@ export class Waiting {
     return this.#due;
   }
 
+  /** As `add` for now, when the endpoint has or awaits its turn already; else false. */
+  touch(endpointId: EndpointId): boolean {
+    const due = this.#due.get(endpointId);
+    if (due !== undefined) due.isFresh = true;
+    return due !== undefined;
+  }
+
   /** The endpoint's turn begins: what is added from here on may be missed by it. */
   begin(endpointId: EndpointId): void {
     const due = this.#due.get(endpointId);

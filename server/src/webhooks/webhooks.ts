@@ -119,8 +119,11 @@ export class Webhooks {
   async #keepLeases(): Promise<void> {
     await this.#flights.renew();
     this.outbox.sweep();
-    const lost = await this.#leases.reap(reapMax);
-    if (lost.length > 0) this.#dispatcher.lookAt(null);
+    for (;;) {
+      const lost = await this.#leases.reap(reapMax);
+      if (lost.length > 0) this.#dispatcher.lookAt(null);
+      if (lost.length < reapMax) return;
+    }
   }
 }
 
