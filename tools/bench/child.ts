@@ -1,4 +1,4 @@
-// A process under measurement: pinned to a core, known by its id, ended by it.
+// A process under measurement: pinned to a core where that is asked for, known by its id, ended by it.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -21,12 +21,22 @@ export type Child = {
   stop(): Promise<void>;
 };
 
-/** Starts a server on a core. `port`: where it will listen; null: it prints `listening <port>`. */
+/** Where a server runs. `core` null: on any. `port`: where it will listen; null: it prints `listening <port>`. */
+export type ChildOptions = {
+  readonly core: number | null;
+  readonly port: number | null;
+  /** Added to what this process has. */
+  readonly environment?: Readonly<Record<string, string>>;
+};
+
+/** Starts a server, and waits until it listens. */
 export async function startChild(
   command: readonly [string, ...string[]],
-  { core, port }: { readonly core: number; readonly port: number | null },
+  { core, port, environment = {} }: ChildOptions,
 ): Promise<Child> {
-  const child = spawn("taskset", ["-c", String(core), ...command], { stdio: ["ignore", "pipe", "pipe"] });
+  const [program, ...rest] = core === null ? command : (["taskset", "-c", String(core), ...command] as const);
+  const env = { ...process.env, ...environment };
+  const child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"], env });
   const pid = child.pid ?? -1;
   let printed = "";
   for (const stream of [child.stdout, child.stderr])
@@ -68,7 +78,8 @@ async function stopChild(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-function cpuSecondsOf(pid: number): number {
+/** Seconds of processor time that a process has used, with all below it that run or were waited for. */
+export function cpuSecondsOf(pid: number): number {
   const own = statOf(pid);
   if (own === null) return 0;
   const children = readdirSync("/proc")
@@ -78,13 +89,23 @@ function cpuSecondsOf(pid: number): number {
   return own.seconds + children.reduce((sum, other) => sum + cpuSecondsOf(other), 0);
 }
 
-function statOf(pid: number): { parent: number; seconds: number } | null {
+/** Seconds of processor time that a process has used itself. */
+export function ownCpuSecondsOf(pid: number): number {
+  return statOf(pid)?.ownSeconds ?? 0;
+}
+
+type Stat = { readonly parent: number; readonly seconds: number; readonly ownSeconds: number };
+
+function statOf(pid: number): Stat | null {
   try {
-    // After the name, which is in brackets: state, parent, …; user and system time are fields 14 and 15.
+    // After the name, which is in brackets: state, parent, …; user and system time are fields 14 and 15, those of
+    // children that were waited for 16 and 17.
     const fields = readFileSync(`/proc/${pid}/stat`, "latin1")
       .replace(/^.*\) /, "")
       .split(" ");
-    return { parent: Number(fields[1]), seconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond };
+    const seconds = (...indexes: number[]): number =>
+      indexes.reduce((sum, index) => sum + Number(fields[index]), 0) / ticksPerSecond;
+    return { parent: Number(fields[1]), seconds: seconds(11, 12, 13, 14), ownSeconds: seconds(11, 12) };
   } catch {
     // It has ended meanwhile.
     return null;

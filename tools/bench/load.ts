@@ -25,7 +25,8 @@ export type Asked = {
 export type LoadOptions = {
   readonly seconds: number;
   readonly connections: number;
-  readonly core: number;
+  /** Null: any. */
+  readonly core: number | null;
   readonly folder: string;
 };
 
@@ -33,19 +34,8 @@ export type LoadOptions = {
 export async function runLoad(asked: Asked, { seconds, connections, core, folder }: LoadOptions): Promise<Load> {
   const script = join(folder, "calls.lua");
   writeFileSync(script, scriptOf(asked));
-  const command = [
-    "-c",
-    String(core),
-    "wrk",
-    "-t1",
-    `-c${connections}`,
-    `-d${seconds}s`,
-    "--latency",
-    "-s",
-    script,
-    asked.url,
-  ];
-  const output = await run("taskset", command);
+  const wrk = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", "-s", script, asked.url];
+  const output = await (core === null ? run("wrk", wrk) : run("taskset", ["-c", String(core), "wrk", ...wrk]));
   const [calls, callsPerSecond, p50Us, p99Us, failures] =
     /^measured (.*)$/m.exec(output)?.[1]?.split(" ").map(Number) ?? [];
   if (calls === undefined || callsPerSecond === undefined) throw new Error(`wrk printed no result:\n${output}`);

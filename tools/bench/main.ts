@@ -1,6 +1,8 @@
-// `node tools/bench/main.ts proxy` or `cold-start`: measures, prints, and writes docs/benchmarks.md. Options: --rounds=7
-// --no-write, and for proxy --seconds=4 --connections=64.
+// `node tools/bench/main.ts proxy`, `cold-start` or `async`: measures, prints, and writes docs/benchmarks.md. Options:
+// --rounds=7 --no-write, and for proxy and async --seconds=4 --connections=64.
 import { parseArgs } from "node:util";
+import { benchAsync } from "./async/async-bench.ts";
+import { asyncSection } from "./async/async-report.ts";
 import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { coldStartSection, comparison, proxySection, writeSection } from "./report.ts";
@@ -31,10 +33,23 @@ async function coldStart(): Promise<string> {
   return section;
 }
 
-const [what] = positionals;
-if (what !== "proxy" && what !== "cold-start") {
-  console.error("What to measure? proxy or cold-start");
+async function asyncRuns(): Promise<string> {
+  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections) };
+  const section = asyncSection(await benchAsync(options, print), options);
+  print(section);
+  return section;
+}
+
+const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
+  proxy,
+  "cold-start": coldStart,
+  async: asyncRuns,
+};
+const [what = ""] = positionals;
+const bench = benchmarks[what];
+if (bench === undefined) {
+  console.error(`What to measure? ${Object.keys(benchmarks).join(", ")}`);
   process.exit(1);
 }
-const section = await (what === "proxy" ? proxy() : coldStart());
+const section = await bench();
 if (!values["no-write"]) writeSection(section);

@@ -1,4 +1,4 @@
-// Turns what the proxy benchmark measured into tables, and keeps docs/benchmarks.md.
+// Turns what the benchmarks of the proxy and of cold starts measured into tables, and keeps docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import type { ColdStartResult } from "./cold-start.ts";
@@ -12,11 +12,12 @@ export function median(numbers: readonly number[]): number {
 }
 
 /** Least and most, for tables. */
-function spread(numbers: readonly number[]): string {
+export function spread(numbers: readonly number[]): string {
   return `${thousands(Math.min(...numbers))} – ${thousands(Math.max(...numbers))}`;
 }
 
-function thousands(number: number): string {
+/** For tables: 12.3k. */
+export function thousands(number: number): string {
   return `${(number / 1000).toFixed(1)}k`;
 }
 
@@ -103,7 +104,8 @@ export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
   ].join("\n");
 }
 
-function machine(): string {
+/** The machine, in a few words. */
+export function machine(): string {
   const memoryGb = Math.round(totalmem() / 2 ** 30);
   const model =
     cpus()[0]

