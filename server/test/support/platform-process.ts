@@ -102,8 +102,8 @@ export class PlatformProcess {
 
   /** Ends it, its replicas and its database, and removes its data folder. */
   async remove(): Promise<void> {
-    if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
     await this.end("SIGTERM");
+    if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
     const ours = [join(this.dataDir, "builds"), join(this.dataDir, "replicas"), join(this.dataDir, "postgres")];
     await endProcessesThatName(ours);
     await rm(this.dataDir, { recursive: true, force: true });
