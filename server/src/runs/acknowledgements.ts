@@ -52,12 +52,13 @@ export class Acknowledgements {
     else this.#later(gathering, gatherMs);
   }
 
-  /** Tells what is left, once each; then takes nothing more. */
+  /** Tells what is left, with one failure per replica at most; then takes nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const rest = [...this.#gatherings.values()].map(async (gathering) => {
       gathering.cancelTimer?.();
       await gathering.sending;
+      gathering.failures = 0;
       while (gathering.runIds.size > 0 && gathering.failures === 0) await this.#sendBatch(gathering);
     });
     await Promise.all(rest);
