@@ -1,8 +1,11 @@
 // Stands where whoever keeps runs stands: lets calls of runs start as the test says, and notes all that it is told.
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import type { TestContext } from "node:test";
 import { newRunId } from "#lib/ids.ts";
 import type { RunEnding, RunHandle, RunRequest, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
-import type { ProxyBed } from "./proxy-bed.ts";
+import { httpReplica, type ProxyBed } from "./proxy-bed.ts";
 import { until } from "./until.ts";
 
 /** One run's call, as its keeper sees it. */
@@ -49,4 +52,22 @@ export function inShort(ending: RunEnding): string {
   if (ending.kind === "withdrawn") return "withdrawn";
   if (ending.kind === "failed") return `${ending.fault.code} ${ending.wasSent ? "sent" : "not sent"}`;
   return `${ending.status} ${ending.body === null ? `${ending.bodyBytes} bytes` : ending.body.toString("latin1")}`;
+}
+
+/** It has ended once, as told, and holds no place any more. */
+export async function assertEnded(bed: ProxyBed, run: WatchedRun, expected: string): Promise<void> {
+  assert.equal(inShort(await run.ended()), expected);
+  await until("no place is taken", () => {
+    const { running, waiting } = bed.proxy.demandOf(bed.appId);
+    return running === 0 && waiting === 0;
+  });
+  run.handle.withdraw();
+  assert.equal(run.endings.length, 1, "it ends once");
+}
+
+/** A replica that answers when the test says so. */
+export async function waitingReplica(t: TestContext): Promise<{ port: number; answers: ServerResponse[] }> {
+  const answers: ServerResponse[] = [];
+  const port = await httpReplica(t, (_request, response) => answers.push(response));
+  return { port, answers };
 }
