@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Secret } from "#lib/secret.ts";
-import type { WithAfter } from "./clean-last.ts";
+import { cleanLast, type WithAfter } from "./clean-last.ts";
 
 export type DatabaseGate = {
   /** For SLIPWAY_DATABASE_URL. */
@@ -42,7 +42,7 @@ export async function openDatabaseGate(t: WithAfter, database: Secret): Promise<
   const cut = (): void => {
     for (const socket of sockets) socket.destroy();
   };
-  t.after(() => {
+  cleanLast(t, () => {
     cut();
     server.close();
   });
