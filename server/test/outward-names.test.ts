@@ -213,7 +213,8 @@ test("a handshake that never ends is given up on in time", async (t) => {
 });
 
 test("names are asked of DNS, and of the system when DNS does not know them", async (t) => {
-  const dns = await nameServer(t, { "both.test": "192.0.2.7", "silent.test": null });
+  const questions = new Set<string>();
+  const dns = await nameServer(t, { "both.test": "192.0.2.7", "silent.test": null }, questions);
   const asked: string[] = [];
   const lookup = makeNameLookup({
     servers: [dns],
@@ -229,6 +230,7 @@ test("names are asked of DNS, and of the system when DNS does not know them", as
   assert.deepEqual(await lookup("container"), ["192.0.2.99"]);
   await assert.rejects(lookup("silent.test"), { message: "its name could not be looked up" });
   assert.deepEqual(asked, ["unknown.test", "container"]);
+  assert.deepEqual([...questions], ["both.test", "unknown.test", "silent.test"]);
 });
 
 test("of the system few names are asked at the same time, whatever becomes of them", async () => {
@@ -249,6 +251,10 @@ test("of the system few names are asked at the same time, whatever becomes of th
     (await found).map(({ status }) => status),
     ["rejected", ...Array.from({ length: 4 }, () => "fulfilled")],
   );
+  const later = ["e", "f"].map((name) => lookup(name));
+  await until("there is room again", () => answers.length === 7);
+  for (const answer of answers.slice(5)) answer();
+  await Promise.all(later);
 });
 
 test("the system knows this machine's own name", async () => {
@@ -273,10 +279,14 @@ function makeCertificate(t: TestContext): { readonly key: string; readonly cert:
 }
 
 /** A name server: an address, null for silence, and for all other names that there is no such name. Gives its place. */
-async function nameServer(t: TestContext, names: Readonly<Record<string, string | null>>): Promise<string> {
+async function nameServer(
+  t: TestContext,
+  names: Readonly<Record<string, string | null>>,
+  questions: Set<string>,
+): Promise<string> {
   const socket = createSocket("udp4");
   socket.on("message", (question, from) => {
-    const answer = dnsAnswer(question, names);
+    const answer = dnsAnswer(question, names, questions);
     if (answer !== null) socket.send(answer, from.port, from.address);
   });
   await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
@@ -285,14 +295,20 @@ async function nameServer(t: TestContext, names: Readonly<Record<string, string 
 }
 
 /** RFC 1035: the question is repeated, with at most one address behind it. */
-function dnsAnswer(question: Buffer, names: Readonly<Record<string, string | null>>): Buffer | null {
+function dnsAnswer(
+  question: Buffer,
+  names: Readonly<Record<string, string | null>>,
+  questions: Set<string>,
+): Buffer | null {
   const labels: string[] = [];
   let at = 12;
   for (let length = question[at] ?? 0; length > 0; length = question[at] ?? 0) {
     labels.push(question.toString("latin1", at + 1, at + 1 + length));
     at += length + 1;
   }
-  const address = names[labels.join(".").toLowerCase()];
+  const name = labels.join(".").toLowerCase();
+  questions.add(name);
+  const address = names[name];
   if (address === null) return null;
   const isForAddress = question.readUInt16BE(at + 1) === 1 && address !== undefined;
   const head = Buffer.from(question.subarray(0, 12));

@@ -169,11 +169,21 @@ test("the platform's own places are refused on their ports unless they are opene
 });
 
 test("a platform that listens everywhere is at every address of its machine", () => {
+  const machineAddresses = (): string[] => ["127.0.0.1", "9.9.9.9", "2606:4700:0::9", "fe80::1%eth0"];
+  for (const host of ["0.0.0.0", "::", "[::]"]) {
+    const own = new OutwardGuard({ allow: [], machineAddresses });
+    assert.equal(own.isAllowed("9.9.9.9", 8080), true);
+    own.addOwnPlace({ host, port: 8080 });
+    for (const address of ["9.9.9.9", "2606:4700::9", "::ffff:9.9.9.9"])
+      assert.equal(own.isAllowed(address, 8080), false);
+    assert.deepEqual([own.isAllowed("9.9.9.9", 80), own.isAllowed("9.9.9.10", 8080)], [true, true]);
+  }
+});
+
+test("the addresses of this machine are read from its interfaces", () => {
   const machine = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  const own = new OutwardGuard({ allow: [] });
-  own.addOwnPlace({ host: "0.0.0.0", port: 8080 });
+  const own = new OutwardGuard({ allow: [], ownPlaces: [{ host: "0.0.0.0", port: 8080 }] });
   for (const { address } of machine) assert.equal(own.isAllowed(address, 8080), false, address);
-  assert.equal(own.isAllowed("9.9.9.9", 8080), true);
 });
 
 test("reasons do not repeat what may be secret in a URL", () => {

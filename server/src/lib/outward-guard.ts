@@ -13,6 +13,8 @@ export type OutwardGuardOptions = {
   readonly allow: readonly string[];
   /** Refused also where their addresses are public, unless `allow` opens them. More can be added later. */
   readonly ownPlaces?: readonly OwnPlace[];
+  /** The addresses of this machine; read from its network interfaces when absent. */
+  readonly machineAddresses?: () => readonly string[];
 };
 
 /** What `OutwardGuard.read` made of a URL: where to connect, or a sentence for the caller. */
@@ -37,11 +39,13 @@ export const allowHint = "SLIPWAY_WEBHOOK_ALLOW opens address ranges.";
 export class OutwardGuard {
   readonly #allow: readonly Range[];
   readonly #ownPlaces: OwnPlace[];
+  readonly #machineAddresses: () => readonly string[];
 
   /** Throws a plain Error that names a bad range of `allow`. */
-  constructor({ allow, ownPlaces = [] }: OutwardGuardOptions) {
+  constructor({ allow, ownPlaces = [], machineAddresses = interfaceAddresses }: OutwardGuardOptions) {
     this.#allow = allow.map((text) => readRange(text));
     this.#ownPlaces = ownPlaces.map((place) => inOneForm(place));
+    this.#machineAddresses = machineAddresses;
   }
 
   /** For what is known only later, such as the port that the platform got. */
@@ -122,7 +126,8 @@ export class OutwardGuard {
   #isOwn(address: string, port: number): boolean {
     const places = this.#ownPlaces.filter((place) => place.port === port);
     if (places.some((place) => place.host === address)) return true;
-    return places.some((place) => everyAddress.includes(place.host)) && machineAddresses().has(address);
+    if (!places.some((place) => everyAddress.includes(place.host))) return false;
+    return this.#machineAddresses().some((one) => readAddress(one)?.toString() === address);
   }
 }
 
@@ -133,7 +138,6 @@ function inOneForm({ host, port }: OwnPlace): OwnPlace {
 }
 
 /** Read anew each time, which is rarely: machines get and lose addresses while the platform runs. */
-function machineAddresses(): ReadonlySet<string> {
-  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return new Set(all.map(({ address }) => readAddress(address)?.toString() ?? address));
+function interfaceAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
 }
