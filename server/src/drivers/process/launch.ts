@@ -1,11 +1,10 @@
 // Makes a replica's folder, writes down what is about to happen, and spawns the app: in its sandbox, detached from the
 // platform, its output going to files. Whatever fails on the way leaves nothing behind.
-import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { appEnvironment } from "./app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
@@ -14,6 +13,7 @@ import { interpreterFolders } from "./interpreter-folders.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
 import { replicaPaths, removeReplica, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import { runToEnd } from "./run-to-end.ts";
 import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
@@ -36,8 +36,6 @@ export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPa
 
 /** Where a sandboxed app finds its project's storage. */
 const storagePlace = "/persistent-storage";
-const copyTimeoutMs = 120_000;
-const execute = promisify(execFile);
 
 /** Spawns the replica. Rejects with `StartRefused`. */
 export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<Launched> {
@@ -123,17 +121,11 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   if (!existsSync(storage)) makeOwned(storage, user);
   // Made by whoever builds as root; the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
-    await execute("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
-      timeout: copyTimeoutMs,
-      signal: ground.signal,
-    });
+    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], ground.signal);
   }
   if (usesOverlay(artifact, ground)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
-  await execute("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], {
-    timeout: copyTimeoutMs,
-    signal: ground.signal,
-  });
+  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], ground.signal);
 }
 
 function makeOwned(dir: string, user: number | null): void {
