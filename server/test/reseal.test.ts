@@ -5,13 +5,18 @@ import { test } from "node:test";
 import { resealOld } from "#apps/reseal.ts";
 import { useCases } from "#apps/use-cases.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
+import { resealRuns } from "#runs/reseal.ts";
+import { webhookSecretContext } from "#runs/settlement.ts";
 import { sealingKeyIds } from "#store/sealed-store.ts";
+import { insertRun } from "./support/run-rows.ts";
 import { startManagementApi } from "./support/management-api.ts";
 
 test("after a start with a new key everything opens with that key alone", async (t) => {
   const api = await startManagementApi(t);
   const project = `/v2/projects/${api.projectId}`;
+  const oldKeyId = api.sealer.keyIds()[0] ?? "";
   const body = { name: "my-app", gitRepo: "a/b", dockerAuth: '{"auths":{}}' };
   const created = await api.call("POST", `${project}/apps/git`, { body });
   assert.equal(created.status, 201);
@@ -20,13 +25,28 @@ test("after a start with a new key everything opens with that key alone", async 
   const credential = { kind: "token", secret: "three" };
   await api.call("PUT", `${project}/git-credentials/example.com`, { body: credential });
 
+  const place = { db: api.db, projectId: api.projectId, appId: created.body.appId as AppId };
+  const context = webhookSecretContext(place.appId);
+  const runs = [await insertRun(place), await insertRun(place, { state: "failure" })];
+  const sealedForRuns = api.sealer.seal("four", context);
+  await api.db.updateTable("runs").set({ webhook_secret_sealed: sealedForRuns }).where("id", "in", runs).execute();
+
+  assert.ok((await sealingKeyIds(api.db)).includes(oldKeyId));
+
   const newKey = randomBytes(32).toString("hex");
   const both = new Sealer([newKey, api.secretKey]);
   assert.equal(await resealOld(api.db, both), 4);
   assert.equal(await resealOld(api.db, both), 0);
+  assert.equal(await resealRuns(api.db, both), 2);
+  assert.equal(await resealRuns(api.db, both), 0);
   const only = new Sealer([newKey]);
   const sealedBy = await sealingKeyIds(api.db);
   assert.ok(sealedBy.includes(only.keyIds()[0] ?? ""), "the new key is in use");
+  const kept = await api.db.selectFrom("runs").select("webhook_secret_sealed as sealed").execute();
+  assert.deepEqual(
+    kept.map(({ sealed }) => only.open(sealed ?? "", context).reveal()),
+    ["four", "four"],
+  );
 
   const desk = { receiveBuild, rebuild, requestCancel };
   const cases = useCases({ db: api.db, sealer: only, desk, providers: [] });

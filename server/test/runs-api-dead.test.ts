@@ -59,6 +59,7 @@ test("a redriven run is a new one with the same request, and the old one names i
   const body = Buffer.from(Array.from({ length: 300_000 }, (_, index) => (index * 7919) % 256));
   const hook = "https://example.org/hook";
   const id = await insertRun(place, { state: "failure", attempt: 3, body, statusCode: 500, webhookEndpoint: hook });
+  await api.db.updateTable("runs").set({ webhook_secret_sealed: "v1.sealed" }).where("id", "=", id).execute();
   const answer = await api.call("POST", `${app}/runs/${id}/redrive`);
   assert.equal(answer.status, 201, JSON.stringify(answer.body));
   const { runId } = answers.redrivenRun.parse(answer.body);
@@ -69,6 +70,7 @@ test("a redriven run is a new one with the same request, and the old one names i
     .executeTakeFirstOrThrow();
   assert.deepEqual([row.state, row.attempt, row.retries_max, row.status_code], ["pending", 0, 2, null]);
   assert.deepEqual([row.method, row.path, row.webhook_endpoint], ["POST", "/predict", hook]);
+  assert.equal(row.webhook_secret_sealed, "v1.sealed", "its delivery is signed as the caller asked for");
   assert.deepEqual([row.project_id, row.app_id, row.lease_epoch], [place.projectId, place.appId, 0]);
   const request = await requestOf(here, runId);
   assert.equal(request?.target, "/predict?a=1");

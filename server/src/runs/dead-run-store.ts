@@ -32,13 +32,14 @@ export async function timeNow(db: Db): Promise<Date> {
 
 /** Makes a new run of one that is dead and locked, and gives it the request. False when the request is not there. */
 export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
-  const one = sql`select id, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
+  const one = sql`
+    select id, webhook_secret_sealed as sealed, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
   return (await redrive(tx, one)) === 1;
 }
 
 /** Makes new runs of dead ones, the oldest first; returns how many. Rows that others have locked are passed over. */
 export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
-  return await redrive(tx, sql`select id, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`);
+  return await redrive(tx, sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`);
 }
 
 /** Deletes the requests of dead runs, the oldest first; returns of how many. Rows that others have locked are passed over. */
@@ -54,7 +55,7 @@ export async function purgeSome(tx: Tx, wanted: DeadWanted): Promise<number> {
 function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unknown> {
   const ofStatus = status === null ? sql`true` : sql`state = ${sql.lit(status)}`;
   return sql`
-    select id from runs where app_id = ${appId} and ${isDead} and ${ofStatus} and ended_at <= ${before}
+    select id, webhook_secret_sealed as sealed from runs where app_id = ${appId} and ${isDead} and ${ofStatus} and ended_at <= ${before}
      order by accepted_at, id limit ${limit} for update skip locked`;
 }
 
@@ -63,16 +64,15 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with chosen as (${chosen}),
     marked as (
-      update runs set redriven_as = chosen.new_id from chosen, run_requests
+      update runs set redriven_as = chosen.new_id, webhook_secret_sealed = null from chosen, run_requests
        where runs.id = chosen.id and run_requests.run_id = runs.id
-      returning runs.*
+      returning runs.*, chosen.sealed
     ),
     made as (
       insert into runs (id, project_id, app_id, state, method, path, client_address, release_id, retries_max,
                         webhook_endpoint, webhook_secret_sealed)
       select redriven_as, project_id, app_id, 'pending', method, path, client_address,
-             (select live_release_id from apps where apps.id = marked.app_id), retries_max, webhook_endpoint,
-             webhook_secret_sealed
+             (select live_release_id from apps where apps.id = marked.app_id), retries_max, webhook_endpoint, sealed
         from marked
     ),
     moved as (update run_requests set run_id = marked.redriven_as from marked where run_requests.run_id = marked.id)

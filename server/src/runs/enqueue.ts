@@ -161,7 +161,7 @@ export class Enqueue implements AsyncAccept {
       target: path,
       retriesMax: call.retries ?? live.settings.retries ?? 0,
       webhookSecretSealed:
-        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(runId)),
+        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(route.appId)),
     };
   }
 }

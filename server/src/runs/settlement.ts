@@ -2,6 +2,7 @@
 // that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
@@ -29,9 +30,9 @@ const batchMax = 500;
 const batchBytesMax = 64 * 1_048_576;
 const retryBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
 
-/** What the caller's X-Webhook-Secret is sealed for. */
-export function webhookSecretContext(runId: string): string {
-  return `run-webhook-secret:${runId}`;
+/** What the caller's X-Webhook-Secret is sealed for: not the run, since a redriven one has another id. */
+export function webhookSecretContext(appId: AppId): string {
+  return `run-webhook-secret:${appId}`;
 }
 
 /** One for the platform. */
@@ -139,7 +140,7 @@ export class Settlement {
     const { runId, projectId, appId, webhookEndpoint, webhookSecretSealed } = work;
     if (webhookEndpoint === null) return null;
     const secret =
-      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, webhookSecretContext(runId));
+      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, webhookSecretContext(appId));
     const answer = { statusCode: status, contentType, body, bodyBytes };
     return { projectId, appId, runId, url: webhookEndpoint, secret, ...answer };
   }

@@ -292,6 +292,7 @@ CREATE INDEX runs_due ON public.runs USING btree (app_id, due_at, id) WHERE (sta
 CREATE INDEX runs_held ON public.runs USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX runs_live ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (ended_at IS NULL);
 CREATE INDEX runs_not_successful ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (state = ANY (ARRAY['failure'::text, 'cancelled'::text, 'timeout'::text]));
+CREATE INDEX runs_sealed ON public.runs USING btree (split_part(webhook_secret_sealed, '.'::text, 2)) WHERE (webhook_secret_sealed IS NOT NULL);
 
 create table secrets (
   project_id text not null,

@@ -13,6 +13,8 @@ export async function sealingKeyIds(db: Db): Promise<string[]> {
             union all select secret_sealed from webhook_secrets) as everything
     union
     select distinct split_part(secret_sealed, '.', 2) from webhook_deliveries where secret_sealed is not null
+    union
+    select distinct split_part(webhook_secret_sealed, '.', 2) from runs where webhook_secret_sealed is not null
      order by 1`.execute(db);
   return rows.map((row) => row.id);
 }

@@ -21,7 +21,7 @@ create table runs (
   -- Why it ended as it did, or why its latest attempt failed; a sentence for the app's owner.
   reason text,
   webhook_endpoint text,
-  -- The caller's X-Webhook-Secret, encrypted.
+  -- The caller's X-Webhook-Secret, encrypted; kept with failed runs as their request is.
   webhook_secret_sealed text,
   accepted_at timestamptz not null default clock_timestamp(),
   -- Before this time a pending run is not tried.
@@ -51,6 +51,8 @@ create index runs_dead on runs (app_id, accepted_at desc, id desc)
   where state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null;
 create index runs_dead_by_end on runs (ended_at)
   where state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null;
+-- Which keys sealed anything is asked at each start.
+create index runs_sealed on runs (split_part(webhook_secret_sealed, '.', 2)) where webhook_secret_sealed is not null;
 create index runs_by_end on runs using brin (ended_at);
 
 -- Deleted when the run has succeeded or was cancelled; kept with failed ones, so that they can be run again.
