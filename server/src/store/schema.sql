@@ -377,7 +377,9 @@ CREATE INDEX webhook_deliveries_by_endpoint ON public.webhook_deliveries USING b
 CREATE INDEX webhook_deliveries_by_project ON public.webhook_deliveries USING btree (project_id, number);
 CREATE INDEX webhook_deliveries_by_run ON public.webhook_deliveries USING btree (run_id);
 CREATE INDEX webhook_deliveries_by_time ON public.webhook_deliveries USING brin (created_at);
+CREATE INDEX webhook_deliveries_ended ON public.webhook_deliveries USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX webhook_deliveries_held ON public.webhook_deliveries USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX webhook_deliveries_kept ON public.webhook_deliveries USING btree (ended_at) WHERE ((ended_at IS NOT NULL) AND (body IS NOT NULL));
 CREATE INDEX webhook_deliveries_not_delivered ON public.webhook_deliveries USING btree (project_id, state, number) WHERE (state <> 'delivered'::text);
 CREATE INDEX webhook_deliveries_sealed ON public.webhook_deliveries USING btree (split_part(secret_sealed, '.'::text, 2)) WHERE (secret_sealed IS NOT NULL);
 CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (endpoint_id, due_at, id) WHERE ((state = 'pending'::text) AND (lease_holder IS NULL));

@@ -10,7 +10,7 @@ export type WebhookRetentionOptions = {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long deliveries are kept after they were made, and bodies of ended ones. */
+  /** How long ended deliveries are kept, and their bodies. */
   readonly days: number;
   readonly bodyDays: number;
 };
@@ -70,9 +70,8 @@ const dropBodies: Step = async (db, { days, limit }) => {
   const result = await sql`
     update webhook_deliveries set body = null, secret_sealed = null
      where id in (select id from webhook_deliveries
-                   where created_at < clock_timestamp() - ${days} * interval '1 day'
-                     and ended_at < clock_timestamp() - ${days} * interval '1 day' and body is not null
-                   limit ${limit} for update skip locked)`.execute(db);
+                   where ended_at < clock_timestamp() - ${days} * interval '1 day' and body is not null
+                   order by ended_at limit ${limit} for update skip locked)`.execute(db);
   return Number(result.numAffectedRows ?? 0n);
 };
 
@@ -80,9 +79,8 @@ const dropDeliveries: Step = async (db, { days, limit }) => {
   const result = await sql`
     delete from webhook_deliveries
      where id in (select id from webhook_deliveries
-                   where created_at < clock_timestamp() - ${days} * interval '1 day'
-                     and ended_at < clock_timestamp() - ${days} * interval '1 day'
-                   limit ${limit} for update skip locked)`.execute(db);
+                   where ended_at < clock_timestamp() - ${days} * interval '1 day'
+                   order by ended_at limit ${limit} for update skip locked)`.execute(db);
   return Number(result.numAffectedRows ?? 0n);
 };
 

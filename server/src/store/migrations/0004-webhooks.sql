@@ -60,6 +60,8 @@ create table webhook_deliveries (
 );
 -- Answers are mostly JSON or compressed already, and each is read once or twice.
 alter table webhook_deliveries alter column body set storage external;
+-- Each row changes twice at least: what is dead must not fill the index that waiting ones are found by.
+alter table webhook_deliveries set (autovacuum_vacuum_scale_factor = 0.02);
 create index webhook_deliveries_waiting on webhook_deliveries (endpoint_id, due_at, id)
   where state = 'pending' and lease_holder is null;
 create index webhook_deliveries_held on webhook_deliveries (lease_until) where lease_until is not null;
@@ -69,6 +71,9 @@ create index webhook_deliveries_not_delivered on webhook_deliveries (project_id,
 create index webhook_deliveries_by_endpoint on webhook_deliveries (endpoint_id, number);
 create index webhook_deliveries_by_run on webhook_deliveries (run_id);
 create index webhook_deliveries_by_time on webhook_deliveries using brin (created_at);
+-- What retention looks for: ended ones, and those of them that still have a body.
+create index webhook_deliveries_ended on webhook_deliveries (ended_at) where ended_at is not null;
+create index webhook_deliveries_kept on webhook_deliveries (ended_at) where ended_at is not null and body is not null;
 -- Which keys sealed anything is asked at each start.
 create index webhook_deliveries_sealed on webhook_deliveries (split_part(secret_sealed, '.', 2))
   where secret_sealed is not null;
