@@ -145,7 +145,10 @@ test("a default version that is not here is replaced with a warning", async (t) 
 
 test("a Dockerfile is refused, naming the driver that takes it", async (t) => {
   const { build } = openBuilder(t);
-  assert.match(await refusal(build({ Dockerfile: "" }, { dockerfilePath: "Dockerfile" })), /docker driver can/);
+  assert.match(
+    await refusal(build({ Dockerfile: "" }, { dockerfilePath: "Dockerfile" })),
+    /no driver that can\. Leave dockerfilePath out/,
+  );
 });
 
 test("commands run in order in the app's folder with its own environment first on the PATH", async (t) => {

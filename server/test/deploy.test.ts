@@ -106,7 +106,10 @@ test("what cannot be built ends as build_failure, with the reason and what to do
     [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
     [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],
     [{ gitRepo: "acme/cmd" }, /^Command 1 of shell_commands ended with exit code 7: exit 7\./],
-    [{ runtime: "custom", dockerfilePath: "README.md" }, /process driver cannot do; the docker driver can/],
+    [
+      { runtime: "custom", dockerfilePath: "README.md" },
+      /process driver cannot do, and this version has no driver that can/,
+    ],
   ];
   for (const [index, [request, expected]] of cases.entries()) {
     const app = await createApp(db, { name: `app-${index}`, request });

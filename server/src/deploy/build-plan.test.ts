@@ -104,15 +104,15 @@ test("there must be something to start", () => {
   assert.match(refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }), /there is no such file/);
 });
 
-test("what the driver cannot do is said with the driver that can; a Dockerfile ends the build", () => {
+test("what the driver cannot do is said with what to do instead; a Dockerfile ends the build", () => {
   const toml =
     '[cerebrium.deployment]\ndocker_base_image_url = "nvidia/cuda"\n[cerebrium.dependencies.apt]\nffmpeg = "latest"\n[cerebrium.dependencies.conda]\ncuda = "12"\n';
   const { warnings } = planned({ toml, body: { compute: ["HOPPER_H100"] }, capabilities: none });
   for (const expected of [
-    /nvidia\/cuda.*docker driver/,
-    /ffmpeg.*docker driver/,
-    /cuda==12.*docker driver/,
-    /cpu and memory.*docker driver/,
+    /nvidia\/cuda.*no driver that uses images.*installed on the machine/,
+    /ffmpeg.*no driver that does.*install them there/,
+    /cuda==12.*no driver that does.*dependencies\.pip/,
+    /cpu and memory.*no driver that does/,
     /HOPPER_H100, but this machine has CPU/,
   ]) {
     assert.ok(
@@ -125,6 +125,6 @@ test("what the driver cannot do is said with the driver that can; a Dockerfile e
   const body = { runtime: "custom", dockerfilePath: "Dockerfile" };
   assert.match(
     refusal({ files, body, capabilities: none }),
-    /process driver cannot do; the docker driver can \(SLIPWAY_DRIVER=docker\)/,
+    /process driver cannot do, and this version has no driver that can\. Leave dockerfilePath out/,
   );
 });

@@ -1,5 +1,5 @@
-// What an app asks for and the driver in use cannot give: said in the build log before work begins, each with the driver
-// that can. Pure.
+// What an app asks for and the driver in use cannot give: said in the build log before work begins, each with what
+// to do instead. Pure.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 
@@ -25,28 +25,28 @@ export function checkCapabilities(given: {
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,
-      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver cannot do; the docker driver can (SLIPWAY_DRIVER=docker). Or leave dockerfilePath out and name the app's packages and entrypoint instead.`,
+      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver cannot do, and this version has no driver that can. Leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
     };
   }
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
-      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself; the docker driver uses images.`,
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself, and this version has no driver that uses images. What the app needs of its image must be installed on the machine.`,
     );
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
     warnings.push(
-      `the ${driver} driver installs no system packages (${shortList(aptPackages)}); what the machine has is used. The docker driver installs them.`,
+      `the ${driver} driver installs no system packages (${shortList(aptPackages)}), and this version has no driver that does. What the machine has is used: install them there.`,
     );
   }
   if (condaPackages.length > 0 && !capabilities.condaPackages) {
     warnings.push(
-      `the ${driver} driver installs no conda packages (${shortList(condaPackages)}); the docker driver does. Name them under dependencies.pip where pip has them.`,
+      `the ${driver} driver installs no conda packages (${shortList(condaPackages)}), and this version has no driver that does. Name them under dependencies.pip where pip has them.`,
     );
   }
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {
     const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
     warnings.push(
-      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here; the docker driver does.`,
+      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here, and this version has no driver that does: leave room for them on the machine.`,
     );
   }
   if (!settings.compute.some((type) => capabilities.compute.includes(type))) {

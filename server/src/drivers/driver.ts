@@ -87,7 +87,7 @@ export type OwnedReplica = {
   readonly reason: string | null;
 };
 
-/** What a driver can do, so that the platform can say clearly what is not to be had here and which driver has it. */
+/** What a driver can do, so that the platform can say clearly what is not to be had here. */
 export type Capabilities = {
   readonly dockerfile: boolean;
   readonly baseImage: boolean;

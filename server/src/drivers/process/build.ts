@@ -52,7 +52,7 @@ export class ProcessBuilder implements Builder {
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
     if (plan.dockerfilePath !== null) {
       throw new BuildFailed(
-        "The process driver cannot build from a Dockerfile; the docker driver can (SLIPWAY_DRIVER=docker).",
+        "The process driver cannot build from a Dockerfile, and this version has no driver that can. Leave dockerfilePath out, and name the app's packages and entrypoint instead.",
       );
     }
     const buildDir = join(this.#options.buildsDir, plan.buildId);
