@@ -20,6 +20,8 @@ export type ExecutionParts = {
   /** True when replicas of the app keep the answers of runs until they are acknowledged. */
   readonly keepsAnswers: (appId: RunWork["appId"]) => boolean;
   readonly answerBytesMax: number;
+  /** How long after it was asked for the writing of a start still allows sending: less than a lease lasts. */
+  readonly startMostMs: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly onLetGo: OnLetGo;
@@ -78,14 +80,17 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   async mayStart(replica: ReadyReplica): Promise<boolean> {
-    const { settlement, clock, log } = this.#parts;
+    const { settlement, clock, log, startMostMs } = this.#parts;
     const { runId, epoch } = this.work;
     for (let attempt = 1; attempt <= startTriesMax; attempt++) {
       if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
+      const askedMs = clock.monotonicMs();
       try {
         const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
         // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
         if (!isStarted) this.#isCancelled = true;
+        // This process stood still for so long that another may have taken the run over and sent it.
+        else if (clock.monotonicMs() - askedMs > startMostMs) return false;
         else this.#replica = replica;
         return isStarted && !this.#isCancelled && !this.#isAbandoned;
       } catch (error) {

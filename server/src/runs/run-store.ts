@@ -123,32 +123,34 @@ export class RunStore {
   }
 
   /**
-   * Writes down that attempts are about to be sent. False for a run that is not this platform's any more or is to be
-   * cancelled: it must not be sent. The same run may come again with another replica, when the first had seen nothing.
+   * Writes down that attempts are about to be sent, and extends their leases. False for a run that is not this platform's
+   * any more or is to be cancelled: it must not be sent. The same run may come again with another replica, when the first
+   * had seen nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
-    const { rows } = await sql<{ id: RunId }>`
+    const { rows } = await sql<Written>`
       update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
-             attempt = attempt + (state = 'queued')::int
+             attempt = attempt + (state = 'queued')::int, lease_until = ${this.#until()}
         from unnest(${starts.map((one) => one.runId)}::uuid[], ${starts.map((one) => one.epoch)}::bigint[],
                     ${starts.map((one) => one.replicaId)}::text[]) as given (id, epoch, replica_id)
        where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
          and cancel_requested_at is null
-      returning runs.id`.execute(this.#db);
+      returning runs.id, lease_epoch as epoch`.execute(this.#db);
     return answersFor(starts, rows);
   }
 
   /** Ends runs, within `tx`. False for a run that is not this platform's any more: nothing of it was written. */
   async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
-    const { rows } = await sql<{ id: RunId }>`
+    const { rows } = await sql<Written>`
       update runs set state = given.state, status_code = given.status_code, reason = given.reason,
-             ended_at = clock_timestamp(), lease_holder = null, lease_until = null, webhook_secret_sealed = null
+             ended_at = clock_timestamp(), lease_holder = null, lease_until = null,
+             webhook_secret_sealed = case when given.state in ('failure', 'timeout') then webhook_secret_sealed end
         from unnest(${ends.map((one) => one.runId)}::uuid[], ${ends.map((one) => one.epoch)}::bigint[],
                     ${ends.map((one) => one.state)}::text[], ${ends.map((one) => one.statusCode)}::smallint[],
                     ${ends.map((one) => one.reason)}::text[])
              as given (id, epoch, state, status_code, reason)
        where runs.id = given.id and ${this.#isHeld()} and ${mayBecomeGiven}
-      returning runs.id`.execute(tx);
+      returning runs.id, lease_epoch as epoch`.execute(tx);
     const answers = answersFor(ends, rows);
     const ended = ends.filter((_, index) => answers[index]);
     await this.#keepResults(ended, tx);
@@ -159,7 +161,7 @@ export class RunStore {
 
   /** Gives runs back, to be tried again later. False as with `finish`. One that is to be cancelled is cancelled. */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
-    const { rows } = await sql<{ id: RunId; app_id: AppId }>`
+    const { rows } = await sql<Written>`
       update runs set state = case when cancel_requested_at is null then 'pending' else 'cancelled' end,
              ended_at = case when cancel_requested_at is null then null else clock_timestamp() end,
              due_at = clock_timestamp() + given.delay_ms * interval '1 millisecond',
@@ -172,7 +174,7 @@ export class RunStore {
                     ${returns.map((one) => one.reason)}::text[], ${returns.map((one) => one.attempt)}::smallint[])
              as given (id, epoch, delay_ms, status_code, reason, attempt)
        where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
-      returning runs.id, runs.app_id`.execute(this.#db);
+      returning runs.id, lease_epoch as epoch`.execute(this.#db);
     return answersFor(returns, rows);
   }
 
@@ -324,7 +326,10 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
   sql` or `,
 )})`;
 
-function answersFor(given: readonly HeldRun[], rows: readonly { readonly id: RunId }[]): boolean[] {
-  const written = new Set(rows.map((row) => row.id));
-  return given.map(({ runId }) => written.has(runId));
+type Written = { readonly id: RunId; readonly epoch: number };
+
+/** One group may name a run twice: for whoever lost it and for whoever took it over, both in this process. */
+function answersFor(given: readonly HeldRun[], rows: readonly Written[]): boolean[] {
+  const written = new Set(rows.map(({ id, epoch }) => `${id} ${epoch}`));
+  return given.map(({ runId, epoch }) => written.has(`${runId} ${epoch}`));
 }

@@ -27,6 +27,8 @@ export type RunnerOptions = {
   readonly onStep: OnRunStep;
   /** Told when a run is in hand that another process had sent to the replica; what it returns is called when that is over. */
   readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
+  /** Told when lost runs were looked for. */
+  readonly onLooked: () => Promise<void>;
 };
 
 const bytesMax = 512 * 1_048_576;
@@ -36,7 +38,7 @@ const reapEveryMs = 5_000;
 const takenOverMax = 500;
 const leaveWaitMs = 100;
 
-type Entry = { readonly run: ActiveRun; readonly bytes: number; readonly lease: Lease<"runs"> };
+type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 
 /** One for the platform. */
 export class Runner {
@@ -92,8 +94,7 @@ export class Runner {
 
   /** Begins to work on a run that this platform holds and has reserved room for. */
   take(work: RunWork): void {
-    const parts = { ...this.#options.execution, onLetGo: (runId: RunId) => this.#letGo(runId) };
-    const run = new Execution(work, parts);
+    const run: Execution = new Execution(work, { ...this.#options.execution, onLetGo: () => this.#letGo(run) });
     this.#enter(run);
     run.begin();
     if (this.#isQuiet) run.leave();
@@ -125,16 +126,16 @@ export class Runner {
   }
 
   #enter(run: ActiveRun): void {
-    const { runId, epoch, body } = run.work;
-    this.#active.set(runId, { run, bytes: body.length, lease: { id: runId, epoch, isTakenOver: false } });
+    const { runId, epoch } = run.work;
+    // A process that stood still may take over from itself: what it had begun before is somebody else's run by then.
+    this.#active.get(runId)?.run.abandon();
+    this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
 
-  #letGo(runId: RunId): void {
-    const entry = this.#active.get(runId);
-    if (entry === undefined) return;
-    this.#active.delete(runId);
-    const { appId } = entry.run.work;
-    this.#room.giveBack(appId, entry.bytes);
+  #letGo(run: ActiveRun): void {
+    const { runId, appId, body } = run.work;
+    if (this.#active.get(runId)?.run === run) this.#active.delete(runId);
+    this.#room.giveBack(appId, body.length);
     if (this.#backlog.has(appId)) this.#lookWhenHalfFree(appId);
   }
 
@@ -212,22 +213,22 @@ export class Runner {
 
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, leases, onStep, onTakenOver, recovery } = this.#options;
+    const { store, leases, onStep, onTakenOver, onLooked, recovery } = this.#options;
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({
       where: sql`state = 'running'`,
       order: sql`lease_until`,
       limit: takenOverMax,
     });
-    if (claimed.length === 0) return;
+    if (claimed.length === 0) return await onLooked();
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
       const release = onTakenOver(orphan.runId, orphan.replicaId === null ? null : [orphan.appId, orphan.replicaId]);
-      const onLetGo = (runId: RunId): void => {
+      const onLetGo = (): void => {
         release();
-        this.#letGo(runId);
+        this.#letGo(run);
       };
-      const run = new Recovery(orphan, { ...recovery, onLetGo });
+      const run: Recovery = new Recovery(orphan, { ...recovery, onLetGo });
       this.#room.take(orphan.appId, orphan.body.length);
       this.#enter(run);
       run.begin();

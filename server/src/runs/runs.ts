@@ -29,6 +29,8 @@ export type RunsOptions = {
   readonly answerBytesMax: number;
   readonly runsAtOnce: number;
   readonly leaseMs?: number;
+  /** Speaks with replicas that keep answers; made here unless given. */
+  readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep?: OnRunStep;
@@ -41,7 +43,7 @@ export class Runs implements AsyncAccept {
   readonly #options: RunsOptions;
   readonly #store: RunStore;
   readonly #leases: Leases<"runs">;
-  readonly #heldRuns: HeldRuns;
+  readonly #heldRuns: NonNullable<RunsOptions["heldRuns"]>;
   readonly #settlement: Settlement;
   readonly #runner: Runner;
   readonly #enqueue: Enqueue;
@@ -56,7 +58,7 @@ export class Runs implements AsyncAccept {
     const store = new RunStore({ db, holder: instanceId, leaseMs });
     this.#store = store;
     this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
-    this.#heldRuns = new HeldRuns({ clock, log });
+    this.#heldRuns = options.heldRuns ?? new HeldRuns({ clock, log });
     this.#settlement = new Settlement({ db, store, outbox, sealer, clock, log, onStep });
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
@@ -66,11 +68,13 @@ export class Runs implements AsyncAccept {
     };
     this.#runner = new Runner({
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
-      execution: { ...common, proxy },
+      // A quarter of a lease is left for the way to the replica.
+      execution: { ...common, proxy, startMostMs: (leaseMs * 3) / 4 },
       recovery: { ...common, callMostMs: (appId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000 },
       placesOf: (appId) => this.#placesOf(appId),
       runsMax: options.runsAtOnce,
       onTakenOver: (runId, place) => this.#holdFor(runId, place),
+      onLooked: () => this.#releaseOthers(),
     });
     this.#enqueue = new Enqueue({
       ...{ db, store, sealer, clock, log, onStep },
@@ -129,6 +133,17 @@ export class Runs implements AsyncAccept {
   #placesOf(appId: AppId): number | undefined {
     const live = this.#live(appId);
     return live === undefined ? undefined : live.maxReplicaCount * live.replicaConcurrency;
+  }
+
+  /** Runs that an earlier process had sent, and that another platform took over or ended. */
+  async #releaseOthers(): Promise<void> {
+    if (this.#holds.size === 0) return;
+    const left = new Set((await this.#store.leftRunning()).map(({ runId }) => runId));
+    for (const [runId, release] of this.#holds) {
+      if (left.has(runId)) continue;
+      this.#holds.delete(runId);
+      release();
+    }
   }
 
   #holdFor(runId: RunId, place: Parameters<Proxy["hold"]> | null): () => void {
