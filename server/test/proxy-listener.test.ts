@@ -40,6 +40,12 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
     ["not http at all\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
     [`GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(40_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
+    [
+      "get / HTTP/1.1\r\nHost: x\r\n\r\n",
+      /^HTTP\/1\.1 501 .*"message":"The method get is not known\. .*capitals: GET/s,
+    ],
+    [`FETCH ${helloPath}/run HTTP/1.1\r\nHost: x\r\n\r\n`, /^HTTP\/1\.1 501 .*The method FETCH is not known/s],
     ["GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n\r\n", /^HTTP\/1\.1 400 /],
   ];
   for (const [bytes, answer] of asked) {

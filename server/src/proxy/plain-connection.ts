@@ -30,6 +30,8 @@ export type PlainParts = {
 const noBody = "";
 /** Many clients send head and body one right after the other. */
 const bodyMs = 20;
+/** Each further piece has all that came before read again. */
+const bodyPiecesMax = 4;
 
 /** One connection. `isClosing` makes the answer under way, or the next one, its last. */
 export class PlainConnection extends Timed implements Client {
@@ -51,6 +53,7 @@ export class PlainConnection extends Timed implements Client {
   #callsBefore = 0;
   /** A call whose body is not whole yet. */
   #begun: Buffer | null = null;
+  #begunPieces = 0;
   /** What came while a call was under way. */
   #early: Buffer | null = null;
   #isLeft = false;
@@ -160,11 +163,13 @@ export class PlainConnection extends Timed implements Client {
       return;
     }
     if (request === "unfinished") {
+      if (++this.#begunPieces === bodyPiecesMax) return this.#handOver(bytes);
       this.#begun = bytes;
       this.#setDeadline(this.#parts.monotonicMs() + bodyMs);
       return;
     }
     this.#isBusy = true;
+    this.#begunPieces = 0;
     this.#calls++;
     this.method = request.method;
     this.body = request.body;
@@ -209,6 +214,9 @@ export class PlainConnection extends Timed implements Client {
     this.#isBusy = false;
     this.body = noBody;
     if (this.isClosing) {
+      // Whatever comes now is not read as a call: nobody would get its answer.
+      this.#socket.off("data", this.#onData);
+      this.#socket.resume();
       this.#socket.end(() => this.#socket.destroy());
     } else if (this.#early !== null) {
       process.nextTick(() => this.#handOverEarly());
@@ -226,8 +234,12 @@ export class PlainConnection extends Timed implements Client {
     this.#parts.handOver(this, this.#socket, bytes);
   }
 
-  /** The client sends nothing more, which is taken for its end, as node's server does. */
+  /** The client sends nothing more, which is taken for its end, as node's server does; what it was answered still leaves. */
   #ended(): void {
+    if (!this.#isBusy) {
+      this.#socket.end(() => this.#socket.destroy());
+      return;
+    }
     this.#user?.onClientGone();
     this.#user = null;
     this.#socket.destroy();

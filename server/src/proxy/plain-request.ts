@@ -1,6 +1,7 @@
 // Recognises a plain call: a request whose head comes in one piece, is nothing but strict HTTP/1.1, asks nothing of the
 // connection, is for an app, and has a small body or none. Whatever is different in any way is left to node's HTTP
 // server, so nothing is lost by being strict here.
+import { METHODS } from "node:http";
 import { fieldLinesForm, tokenForm } from "./fields.ts";
 import { RequestFields } from "./request-fields.ts";
 
@@ -20,12 +21,18 @@ const linesForm = new RegExp(`^${fieldLinesForm}$`);
 /** Larger ones are passed on while they come. */
 const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
+/** Lines of longer requests are not remembered: each connection would hold on to the text that they are a part of. */
+const rememberedBytesMax = 8_192;
 /** Calls that are accepted now and run later are for whoever keeps them, with their unread body. */
 const hasOwnParameter = /[?&](?:async|webhookEndpoint)=/;
+/** Those that node's server knows, but for the one whose answer never has a body. */
+const methods: ReadonlySet<string> = new Set(METHODS.filter((method) => method !== "CONNECT"));
 const version = " HTTP/1.1";
 
 /** Reads the calls of one connection; most clients send the same field lines each time, which are read once then. */
 export class PlainReader {
+  /** The last one that was known. */
+  #method = "";
   #lines = "";
   #fields: RequestFields | null = null;
 
@@ -38,28 +45,30 @@ export class PlainReader {
     const lineEnd = text.indexOf("\r\n");
     const line = text.slice(0, lineEnd);
     if (!lineForm.test(line)) return null;
-    const fields = this.#read(text.slice(lineEnd + 2, headEnd + 2));
+    const fields = this.#read(text.slice(lineEnd + 2, headEnd + 2), text.length);
     if (fields === null) return null;
     const bodyBytes = text.length - headEnd - 4;
     const bytesLeft = Math.max(0, fields.contentLength) - bodyBytes;
     if (bytesLeft < 0 || chunk.length + bytesLeft > plainBytesMax) return null;
     const methodEnd = line.indexOf(" ");
     const method = line.slice(0, methodEnd);
-    // Its answer has no body in any case, which node's server knows best.
-    if (method === "CONNECT") return null;
+    if (method !== this.#method && !methods.has(method)) return null;
+    this.#method = method;
     const url = line.slice(methodEnd + 1, line.length - version.length);
     if (hasOwnParameter.test(url)) return null;
     if (bytesLeft > 0) return "unfinished";
     return { method, url, fields, body: bodyBytes === 0 ? "" : text.slice(headEnd + 4) };
   }
 
-  #read(lines: string): RequestFields | null {
+  #read(lines: string, requestBytes: number): RequestFields | null {
     if (this.#fields !== null && lines === this.#lines) return this.#fields;
     if (!linesForm.test(lines)) return null;
     const fields = new RequestFields(lines);
     if (fields.isSpecial || fields.refused !== null || fields.host === undefined) return null;
-    this.#lines = lines;
-    this.#fields = fields;
+    if (requestBytes <= rememberedBytesMax) {
+      this.#lines = lines;
+      this.#fields = fields;
+    }
     return fields;
   }
 }

@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
 import { Deadlines } from "./deadlines.ts";
+import { tokenForm } from "./fields.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { isCallPath, originForm } from "./target.ts";
@@ -151,25 +152,41 @@ function isUpgradeTaken(request: IncomingMessage, parts: ListenerParts): boolean
 }
 
 /** Answers what node's parser refuses. The socket may be in any state. */
-function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+function refuseMalformed(error: ParseError, socket: Duplex): void {
   if (!socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
     return;
   }
-  const [status, message] = malformedAnswer(error.code);
+  const [status, message] = malformedAnswer(error);
   const body = JSON.stringify({ message });
   const fields = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
   socket.once("finish", () => socket.destroy());
   socket.end(`HTTP/1.1 ${status}\r\n${fields}\r\n\r\n${body}`);
 }
 
-function malformedAnswer(code: string | undefined): [string, string] {
+function malformedAnswer({ code, rawPacket }: ParseError): [string, string] {
   if (code === "HPE_HEADER_OVERFLOW") {
     return ["431 Request Header Fields Too Large", `The head of the request is longer than ${headBytesMax} bytes.`];
   }
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return ["408 Request Timeout", "The head of the request took too long."];
+  const method =
+    code === "HPE_INVALID_METHOD"
+      ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
+      : undefined;
+  if (method !== undefined) {
+    const message = `The method ${method} is not known. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
+    return ["501 Not Implemented", message];
+  }
   return ["400 Bad Request", "The request is not HTTP/1.1."];
 }
+
+/** What node's parser refuses, with the bytes at which it did. */
+type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
+/** Enough for a look at what the client meant. */
+const firstLineBytesMax = 512;
+/** A request's first line whose method is well formed, though nobody may know it. */
+const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
