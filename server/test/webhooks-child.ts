@@ -1,5 +1,5 @@
 // A platform's webhooks in a process of its own, which kills itself right after a given step. Arguments: the database's URL,
-// the step, and what to do first as JSON (see `ChildTask`). Prints "ready" once it works.
+// the step and how often it comes before, as in `written:3`, and what to do first as JSON (see `ChildTask`).
 import { systemClock } from "#lib/clock.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -21,7 +21,9 @@ export type ChildTask = {
   readonly resume?: EndpointId;
 };
 
-const [databaseUrl = "", step = "", taskText = ""] = process.argv.slice(2);
+const [databaseUrl = "", stepText = "", taskText = ""] = process.argv.slice(2);
+const [step = "", timesText = "0"] = stepText.split(":");
+let timesLeft = Number(timesText);
 const task = JSON.parse(taskText) as ChildTask;
 const url = new Secret(databaseUrl);
 const db = await openDatabase({ url, connections: 4, log: silentLog });
@@ -34,11 +36,10 @@ const webhooks = new Webhooks({
   client: new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" }),
   ...{ atOnce: 16, retentionDays: 30, bodyRetentionDays: 7, leaseMs: 1500, surveyMs: 200 },
   onStep: (name) => {
-    if (name === step) process.kill(process.pid, "SIGKILL");
+    if (name === step && timesLeft-- === 0) process.kill(process.pid, "SIGKILL");
   },
 });
 await webhooks.start();
-process.stdout.write("ready\n");
 const added = (task.add ?? []).map((delivery) => ({ ...delivery, body: Buffer.from("{}"), secret: new Secret("s") }));
 if (added.length > 0) {
   webhooks.outbox.committed(await db.transaction().execute((tx) => webhooks.outbox.add(tx, added)));

@@ -17,9 +17,16 @@ import {
 const backlogCount = 10_000;
 
 /** Rows as an earlier platform left them, all due. */
-async function addBacklog(stage: Stage, webhooks: Awaited<ReturnType<Stage["open"]>>, url: string): Promise<void> {
-  const deliveries = Array.from({ length: 1000 }, () => stage.delivery(url));
-  for (let count = 0; count < backlogCount; count += deliveries.length) await addAll(stage.db, webhooks, deliveries);
+async function addBacklog(
+  stage: Stage,
+  webhooks: Awaited<ReturnType<Stage["open"]>>,
+  urlOf: (index: number) => string,
+): Promise<void> {
+  const batch = 1000;
+  for (let from = 0; from < backlogCount; from += batch) {
+    const deliveries = Array.from({ length: batch }, (_, index) => stage.delivery(urlOf(from + index)));
+    await addAll(stage.db, webhooks, deliveries);
+  }
 }
 
 /** How long each of `count` deliveries took from its commit until the receiver had it, in the order of their commits. */
@@ -38,13 +45,16 @@ async function timeDeliveries(
   return times;
 }
 
-for (const kind of ["dead", "silent"] as const) {
-  test(`a ${kind} receiver with 10,000 deliveries waiting does not slow others`, async (t) => {
+const kinds = ["dead", "silent", "silent, with as many paths,"] as const;
+
+for (const kind of kinds) {
+  test(`a receiver that is ${kind} with 10,000 deliveries waiting does not slow others`, async (t) => {
     const stage = await webhookStage(t);
     const [bad, good] = [await startReceiver(t), await startReceiver(t)];
     const webhooks = await stage.open({ timeoutMs: 2000 });
     bad.answer = kind === "dead" ? answerWith(503) : () => undefined;
-    await addBacklog(stage, webhooks, `${bad.url}/bad`);
+    const isScattered = kind === "silent, with as many paths,";
+    await addBacklog(stage, webhooks, (index) => `${bad.url}/bad${isScattered ? index : ""}`);
     await until("the bad one was tried", async () => {
       const tried = stage.db.selectFrom("webhook_attempts").select("number").limit(1);
       return (await tried.executeTakeFirst()) !== undefined;

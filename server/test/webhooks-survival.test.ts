@@ -28,10 +28,9 @@ async function crashAfter(t: TestContext, stage: Stage, step: string, task: Chil
   const child = spawn(
     process.execPath,
     [join(import.meta.dirname, "webhooks-child.ts"), stage.url.reveal(), step, JSON.stringify(task)],
-    { stdio: ["ignore", "pipe", "inherit"] },
+    { stdio: ["ignore", "inherit", "inherit"] },
   );
   t.after(() => child.kill("SIGKILL"));
-  child.stdout.resume();
   const [, signal] = (await once(child, "exit", { signal: AbortSignal.timeout(30_000) })) as [unknown, unknown];
   assert.equal(signal, "SIGKILL", `it should have been killed after ${step}`);
 }
@@ -88,6 +87,32 @@ for (const step of ["added", "claimed", "sent", "written"] as const) {
     });
   }
 }
+
+test("a platform that is killed again and again in the midst of its work loses nothing and ends each delivery once", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const { db, projectId } = stage;
+  // Every third attempt fails, so that there are retries between the kills.
+  receiver.answer = (response) => {
+    response.writeHead(receiver.received.length % 3 === 0 ? 503 : 200).end();
+  };
+  for (const step of ["sent:7", "claimed:1", "written:2", "sent:21", "claimed:4", "written:0"]) {
+    await stage.makeDue();
+    const add = Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`));
+    await crashAfter(t, stage, step, { projectId, add });
+  }
+  const ids = await allIds(db);
+  assert.equal(ids.length, 6 * count);
+  receiver.answer = answerWith(200);
+  await stage.open({ instanceId: "crashing" });
+  await until("nothing is left to another process", async () => {
+    await stage.makeDue();
+    return (await countStates(db))["delivered"] === ids.length;
+  });
+  await assertAllDelivered(db, receiver, ids);
+  const twice = receiver.received.length - new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size;
+  t.diagnostic(`${receiver.received.length} arrived for ${ids.length} deliveries; ${twice} more than once`);
+});
 
 test("a platform killed right after a replay, or after an endpoint was resumed, has it done", async (t) => {
   const stage = await webhookStage(t);

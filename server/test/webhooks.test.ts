@@ -45,6 +45,33 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   assert.equal(headers["x-cerebrium-webhook-signature"], callerSignature("the caller's", message, seconds));
 });
 
+test("what had to wait in the database arrives as it was", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open({ atOnce: 1 });
+  const bodies = [Buffer.alloc(0), randomBytes(1000), Buffer.from('{"a":"\\\\ \\" \'\\u0000"}'), randomBytes(200_000)];
+  const types = ['multipart/mixed; boundary="a\\b{},"', "NULL", "text/plain; x='\u00fc'", null];
+  const secret = new Secret("two words, 'quoted' \\ {}");
+  const deliveries = bodies.map((body, index) =>
+    stage.delivery(`${receiver.url}/%7B'${index}?a=b%5C,{}&c=%22`, { body, secret, contentType: types[index] ?? null }),
+  );
+  const added = await addAll(stage.db, webhooks, deliveries);
+  assert.deepEqual(
+    added.map(({ kind }) => kind),
+    ["sent", "waiting", "waiting", "waiting"],
+  );
+  await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === bodies.length);
+  for (const [index, delivery] of deliveries.entries()) {
+    const received = receiver.received.find(({ headers }) => headers["x-request-id"] === delivery.runId);
+    assert.ok(received !== undefined && received.body.equals(delivery.body ?? Buffer.alloc(1)), `body ${index}`);
+    assert.equal(received.headers["content-type"], types[index] ?? "application/json");
+    assert.equal(received.path, new URL(delivery.url).pathname + new URL(delivery.url).search);
+    const seconds = Number(received.headers["x-cerebrium-webhook-timestamp"]);
+    const message = { runId: delivery.runId, body: received.body };
+    assert.equal(received.headers["x-cerebrium-webhook-signature"], callerSignature(secret.reveal(), message, seconds));
+  }
+});
+
 test("a plain call's answer is posted in a transaction of its own", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
