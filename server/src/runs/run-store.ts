@@ -162,19 +162,17 @@ export class RunStore {
   /** Gives runs back, to be tried again later. False as with `finish`. One that is to be cancelled is cancelled. */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
-      update runs set state = case when cancel_requested_at is null then 'pending' else 'cancelled' end,
-             ended_at = case when cancel_requested_at is null then null else clock_timestamp() end,
-             due_at = clock_timestamp() + given.delay_ms * interval '1 millisecond',
-             status_code = coalesce(given.status_code, runs.status_code),
-             reason = coalesce(given.reason, runs.reason),
-             attempt = given.attempt,
-             lease_holder = null, lease_until = null
+      with given_back as (
+      update runs set ${pendingOrCancelled({ statusCode: sql`given.status_code`, reason: sql`given.reason` })},
+             due_at = clock_timestamp() + given.delay_ms * interval '1 millisecond', attempt = given.attempt
         from unnest(${returns.map((one) => one.runId)}::uuid[], ${returns.map((one) => one.epoch)}::bigint[],
                     ${returns.map((one) => one.delayMs)}::float8[], ${returns.map((one) => one.statusCode)}::smallint[],
                     ${returns.map((one) => one.reason)}::text[], ${returns.map((one) => one.attempt)}::smallint[])
              as given (id, epoch, delay_ms, status_code, reason, attempt)
        where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
-      returning runs.id, lease_epoch as epoch`.execute(this.#db);
+      returning runs.id, lease_epoch as epoch, state
+      ), ${deletedOf(sql`given_back`)}
+      select id, epoch from given_back`.execute(this.#db);
     return answersFor(returns, rows);
   }
 
@@ -259,11 +257,11 @@ export class RunStore {
       with lost as (
         select id from runs where lease_until < clock_timestamp() and state = 'queued'
          order by lease_until limit ${limit} for update skip locked
-      )
-      update runs set state = case when cancel_requested_at is null then 'pending' else 'cancelled' end,
-             ended_at = case when cancel_requested_at is null then null else clock_timestamp() end,
-             lease_holder = null, lease_until = null, lease_epoch = lease_epoch + 1
-        from lost where runs.id = lost.id returning runs.app_id`.execute(this.#db);
+      ), reaped as (
+      update runs set ${pendingOrCancelled({ statusCode: sql`null`, reason: sql`null` })}, lease_epoch = lease_epoch + 1
+        from lost where runs.id = lost.id returning runs.id, app_id, state
+      ), ${deletedOf(sql`reaped`)}
+      select app_id from reaped`.execute(this.#db);
     return rows.length;
   }
 
@@ -325,6 +323,25 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
   ),
   sql` or `,
 )})`;
+
+/** What a run that nobody holds any more is from now on, and why its latest attempt failed if that is known. */
+function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>): RawBuilder<unknown> {
+  const unlessCancelled = (value: RawBuilder<unknown>, cancelled: RawBuilder<unknown>): RawBuilder<unknown> =>
+    sql`case when cancel_requested_at is null then ${value} else ${cancelled} end`;
+  return sql`
+    state = ${unlessCancelled(sql`'pending'`, sql`'cancelled'`)},
+    ended_at = ${unlessCancelled(sql`null`, sql`clock_timestamp()`)},
+    status_code = ${unlessCancelled(sql`coalesce(${why.statusCode}, runs.status_code)`, sql`null`)},
+    reason = ${unlessCancelled(sql`coalesce(${why.reason}, runs.reason)`, sql`'It was cancelled.'`)},
+    webhook_secret_sealed = ${unlessCancelled(sql`webhook_secret_sealed`, sql`null`)},
+    lease_holder = null, lease_until = null`;
+}
+
+/** Deletes the requests of those that were cancelled. */
+function deletedOf(changed: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;
+}
 
 type Written = { readonly id: RunId; readonly epoch: number };
 
