@@ -10,6 +10,7 @@ import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders } from "./build-packages.ts";
 import { endText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
+import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
 import { removeFolder } from "./replica-files.ts";
@@ -34,6 +35,8 @@ export type ProcessBuilderOptions = {
 type Context = { readonly sourceDir: string; readonly log: BuildLog; readonly signal: AbortSignal };
 
 const compileTimeoutMs = 120_000;
+/** The variable by which the programs of a build are known. */
+const markerName = "SLIPWAY_BUILD_ID";
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
 export class ProcessBuilder implements Builder {
@@ -57,9 +60,10 @@ export class ProcessBuilder implements Builder {
     }
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     // What a killed try has left.
+    await this.#endPrograms(plan, context);
     await removeFolder(buildDir);
     try {
-      return await this.#build(plan, context, buildDir);
+      return await this.#buildAlone(plan, context, buildDir);
     } catch (error) {
       await removeFolder(buildDir);
       throw error;
@@ -105,6 +109,21 @@ export class ProcessBuilder implements Builder {
     return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: python.version };
   }
 
+  async #buildAlone(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {
+    try {
+      return await this.#build(plan, context, buildDir);
+    } finally {
+      await this.#endPrograms(plan, context);
+    }
+  }
+
+  /** Those that commands have left running; with a sandbox there are none. */
+  async #endPrograms({ buildId }: BuildPlan, { log }: Context): Promise<void> {
+    const { sandbox, clock } = this.#options;
+    if (sandbox.kind !== "none" || (await endMarked(`${markerName}=${buildId}`, clock))) return;
+    log("commands", "platform", "Warning: programs that the build has started could not be ended and go on running.");
+  }
+
   async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
     const { toolEnvironment, commandTimeoutMs, sandbox, hidden } = this.#options;
     const homeDir = join(buildDir, "home");
@@ -116,7 +135,7 @@ export class ProcessBuilder implements Builder {
     ) as ProjectId;
     const tools: BuildTools = {
       ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
-      environment: { ...toolEnvironment, ...home },
+      environment: { ...toolEnvironment, ...home, [markerName]: plan.buildId },
       timeoutMs: commandTimeoutMs,
     };
     await mkdir(stagingDir, { recursive: true });

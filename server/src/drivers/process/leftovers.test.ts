@@ -17,10 +17,11 @@ type Table = Readonly<Record<number, ProcessFacts | null>>;
 /** One sweep after the other, each over its table. */
 function sweeps(
   tables: readonly Table[],
-  options: Partial<LeftoversOptions> = {},
+  { everyMs = 5, ...options }: Partial<LeftoversOptions> & { everyMs?: number } = {},
 ): { results: SweepResult[]; killed: number[][] } {
   let table: Table = {};
   let killed: number[] = [];
+  let nowMs = 1_000_000;
   const leftovers = new Leftovers(
     { marker, group: null, sinceTicks: null, ...options },
     {
@@ -32,7 +33,7 @@ function sweeps(
   const rounds = tables.map((next) => {
     table = next;
     killed = [];
-    return { result: leftovers.sweep(), killed };
+    return { result: leftovers.sweep((nowMs += everyMs)), killed };
   });
   return { results: rounds.map(({ result }) => result), killed: rounds.map((round) => round.killed) };
 }
@@ -40,27 +41,27 @@ function sweeps(
 test("what carries the marker is killed until it is not there any more, and nothing else is", () => {
   const other = { ...plain, environment: [`${marker}2`, `X=${marker}`] };
   const { results, killed } = sweeps([{ 20: marked, 21: other }, { 20: marked, 21: other }, { 21: other }]);
-  assert.deepEqual(results, ["left", "left", "none"]);
+  assert.deepEqual(results, ["again", "again", "gone"]);
   assert.deepEqual(killed, [[20], [20], []]);
 });
 
 test("a process between two programs, which shows no environment, is looked at again and killed when it shows one", () => {
   const { results, killed } = sweeps([{ 20: changing }, { 20: marked }, {}]);
-  assert.deepEqual(results, ["unclear", "left", "none"]);
+  assert.deepEqual(results, ["again", "again", "gone"]);
   assert.deepEqual(killed, [[], [20], []]);
 });
 
 test("a process that ends while it is looked at may have had a child, which is found by the next look", () => {
   for (const ended of [gone, dead]) {
     const { results, killed } = sweeps([{ 20: ended }, { 21: marked }, {}]);
-    assert.deepEqual(results, ["unclear", "left", "none"]);
+    assert.deepEqual(results, ["again", "again", "gone"]);
     assert.deepEqual(killed, [[], [21], []]);
   }
 });
 
 test("a killed process counts until it has ended, also when it shows no environment any more", () => {
   const { results } = sweeps([{ 20: marked }, { 20: changing }, { 20: dead }, { 20: dead }]);
-  assert.deepEqual(results, ["left", "left", "unclear", "none"]);
+  assert.deepEqual(results, ["again", "again", "again", "gone"]);
 });
 
 test("what was there before the replica, the kernel's and other users' processes hold nothing up", () => {
@@ -72,15 +73,26 @@ test("what was there before the replica, the kernel's and other users' processes
     5: { ...older, isDead: true },
     6: { ...marked, startTicks: "99" },
   };
-  assert.deepEqual(sweeps([others], { sinceTicks: "100" }), { results: ["none"], killed: [[]] });
+  assert.deepEqual(sweeps([others], { sinceTicks: "100" }), { results: ["gone"], killed: [[]] });
   // Those that were seen to be somebody else's may end whenever they like.
-  assert.deepEqual(sweeps([{ 3: plain }, { 3: gone }]).results, ["none", "none"]);
-  assert.deepEqual(sweeps([{ 3: plain }, { 3: changing }]).results, ["none", "none"]);
+  assert.deepEqual(sweeps([{ 3: plain }, { 3: gone }]).results, ["gone", "gone"]);
+  assert.deepEqual(sweeps([{ 3: plain }, { 3: changing }]).results, ["gone", "gone"]);
 });
 
 test("the replica's own group is killed once, and its members are waited for even without the marker", () => {
   const member = { ...plain, group: 20 };
   const { results, killed } = sweeps([{ 21: member }, { 21: member, 22: member }, { 22: member }], { group: 20 });
-  assert.deepEqual(results, ["left", "left", "none"]);
+  assert.deepEqual(results, ["again", "again", "gone"]);
   assert.deepEqual(killed, [[-20, 21], [21], []]);
+});
+
+test("what cannot be killed is given up on in the end, and sooner what was never seen to be left", () => {
+  const rounds = Array.from({ length: 13 }, (_, round) => ({ [round + 10]: marked }));
+  const { results } = sweeps(rounds, { everyMs: 1000 });
+  assert.deepEqual([results.indexOf("lost"), results.lastIndexOf("again")], [10, 9]);
+  assert.deepEqual(sweeps([{ 1: gone }, { 2: gone }, { 3: gone }], { everyMs: 1000 }).results, [
+    "again",
+    "again",
+    "gone",
+  ]);
 });

@@ -1,14 +1,15 @@
-// What an app without a sandbox leaves running when its first process has ended: processes that went to groups and
-// sessions of their own, known by the marker in their environment. Called by a replica's turns until it says `none`:
-// a process that is being replaced by its next program shows no environment, so one look that finds nothing proves nothing.
+// What programs without a sandbox leave running when the first of them has ended: processes that went to groups and
+// sessions of their own, known by a marker in their environment. Used for replicas and builds, look by look: a process
+// that is being replaced by its next program shows no environment, so one look that finds nothing proves nothing.
+import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
 export type LeftoversOptions = {
-  /** `NAME=value` in the environment of all that belongs to the replica. */
+  /** `NAME=value` in the environment of all that belongs together. */
   readonly marker: string;
-  /** The process group that the replica began in; null when that number may mean another group by now. */
+  /** The process group that it began in; null when that number may mean another group by now. */
   readonly group: number | null;
-  /** When the replica's first process began: what is older is not its. Null when not known. */
+  /** When its first process began: what is older does not belong to it. Null when not known. */
   readonly sinceTicks: string | null;
 };
 
@@ -21,8 +22,15 @@ export type ProcessTable = {
   kill(pid: number): void;
 };
 
-/** `unclear`: something may be left, look again soon. `left`: something was, and was killed; look again soon too. */
-export type SweepResult = "none" | "unclear" | "left";
+/** `gone`: nothing is left. `again`: something was and was killed, or it is not sure yet; look again soon. `lost`: time is up. */
+export type SweepResult = "gone" | "again" | "lost";
+
+/** What starts processes faster than they are killed is given up on after this; only a sandbox stops that. */
+const sweepMsMax = 10_000;
+/** On a machine where processes come and go all the time no look may ever be sure; what was not seen to be left in this time is not. */
+const unclearMsMax = 2000;
+/** Between two looks; a program takes its place in far less. */
+const againMs = 5;
 
 const thisMachine: ProcessTable = {
   list: listProcesses,
@@ -30,34 +38,49 @@ const thisMachine: ProcessTable = {
   kill: (pid) => void signal(pid, "SIGKILL"),
 };
 
-/** The sweeps after one replica. */
+/** Ends all that carries the marker. Resolves when it is gone, or with false when that could not be done in time. */
+export async function endMarked(marker: string, clock: Clock): Promise<boolean> {
+  const leftovers = new Leftovers({ marker, group: null, sinceTicks: null });
+  for (;;) {
+    const result = leftovers.sweep(clock.monotonicMs());
+    if (result !== "again") return result === "gone";
+    await clock.sleep(againMs);
+  }
+}
+
+/** The sweeps after one replica or build. */
 export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
   readonly #known: Known = { ours: new Set(), others: new Set(), dead: new Set() };
-  #isGroupKilled = false;
+  #sinceMs: number | null = null;
 
   constructor(options: LeftoversOptions, table: ProcessTable = thisMachine) {
     this.#options = options;
     this.#table = table;
   }
 
-  /** Looks once at every process, and kills what is left. */
-  sweep(): SweepResult {
+  /** Looks once at every process, and kills what is left. `nowMs` counts from any fixed point. */
+  sweep(nowMs: number): SweepResult {
     const { group, ...options } = this.#options;
     // Only the first time: the number of an empty group may be given to somebody else.
-    const isFirst = !this.#isGroupKilled;
-    this.#isGroupKilled = true;
+    const isFirst = this.#sinceMs === null;
     if (isFirst && group !== null) this.#table.kill(-group);
-    const given = { ...options, group: isFirst ? group : null, known: this.#known };
-    let result: SweepResult = "none";
+    this.#sinceMs ??= nowMs;
+    const owners = this.#owners({ ...options, group: isFirst ? group : null, known: this.#known });
+    const sweptMs = nowMs - this.#sinceMs;
+    if (owners.has("ours")) return sweptMs >= sweepMsMax ? "lost" : "again";
+    return owners.has("unclear") && sweptMs < unclearMsMax ? "again" : "gone";
+  }
+
+  #owners(given: Given): ReadonlySet<Owner> {
+    const owners = new Set<Owner>();
     for (const pid of this.#table.list()) {
       const owner = ownerOf(pid, this.#table.read(pid), given);
       if (owner === "ours") this.#table.kill(pid);
-      if (owner === "ours") result = "left";
-      if (owner === "unclear" && result === "none") result = "unclear";
+      owners.add(owner);
     }
-    return result;
+    return owners;
   }
 }
 

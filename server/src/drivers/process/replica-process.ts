@@ -38,10 +38,6 @@ export type ReplicaProcessOptions = {
 export const lookEveryMs = 1000;
 /** While something is known to be about to happen. */
 const lookSoonMs = 5;
-/** What an app leaves is looked for and killed for so long: one that starts processes faster than that is stopped by a sandbox only. */
-const sweepMsMax = 10_000;
-/** On a machine where processes come and go all the time no look may ever be sure; then what is not known to be left is given up after this. */
-const unclearMsMax = 2000;
 /** Between two looks because of changes in the folder. */
 const nudgeMs = 10;
 const closeWaitMs = 10_000;
@@ -73,7 +69,6 @@ export class ReplicaProcess {
   #isTerminated = false;
   #isKilled = false;
   #leftovers: Leftovers | null = null;
-  #sweepingSinceMs = 0;
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
 
@@ -300,22 +295,16 @@ export class ReplicaProcess {
     // It has ended in time, whatever it left.
     this.#cancelKill?.();
     if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
-    if (this.#leftovers === null) this.#sweepingSinceMs = clock.monotonicMs();
     this.#leftovers ??= new Leftovers({
       marker: `SLIPWAY_REPLICA_ID=${record.replicaId}`,
       group: child?.pid ?? null,
       sinceTicks: this.#identity?.startTicks ?? null,
     });
-    const found = this.#leftovers.sweep();
-    if (found === "none") return true;
-    const sweptMs = clock.monotonicMs() - this.#sweepingSinceMs;
-    if (found === "unclear" && sweptMs > unclearMsMax) return true;
-    if (sweptMs > sweepMsMax) {
-      onFault(new Error("processes of the replica start faster than they can be killed; some are left"));
-      return true;
-    }
-    this.#lookSoon();
-    return false;
+    const found = this.#leftovers.sweep(clock.monotonicMs());
+    if (found === "again") this.#lookSoon();
+    if (found === "lost")
+      onFault(new Error("the replica starts processes faster than they can be killed; some are left"));
+    return found !== "again";
   }
 
   #lookSoon(): void {

@@ -1,0 +1,70 @@
+// Without a sandbox, what commands of a build leave running is ended with the build.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { ProcessBuilder } from "#drivers/process/build.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
+import { systemClock } from "#lib/clock.ts";
+import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+
+const environment = { PATH: process.env["PATH"] ?? "/usr/bin:/bin", PYENV_ROOT: process.env["PYENV_ROOT"] ?? "" };
+const pythons = new PythonFinder({ environment });
+
+test("a program that a command leaves in a session of its own has ended when the build fails", async (t) => {
+  const folder = temporaryFolder(t, "build");
+  const builder = new ProcessBuilder({
+    buildsDir: join(folder, "builds"),
+    pythons,
+    toolEnvironment: environment,
+    commandTimeoutMs: 120_000,
+    runtimeDir: null,
+    sandbox: { kind: "none", reason: "a sandbox leaves nothing anyway" },
+    hidden: [folder],
+    clock: systemClock,
+  });
+  const sourceDir = join(folder, "source");
+  mkdirSync(sourceDir);
+  writeFileSync(join(sourceDir, "main.py"), "");
+  const file = join(folder, "pid");
+  // It has left the command's group before the command goes on.
+  const command = `setsid sh -c 'echo $$ >${file}; exec sleep 1000' & while ! test -s ${file}; do sleep 0.01; done; false`;
+  const plan = await planOf(command);
+  const signal = new AbortController().signal;
+  await assert.rejects(builder.build(plan, { sourceDir, log: () => undefined, signal }), BuildFailed);
+  assert.match(stateOf(readFileSync(file, "utf8").trim()), /^(gone|[ZX] )/);
+});
+
+async function planOf(command: string): Promise<BuildPlan> {
+  const python = (await pythons.all()).find(({ hasPip }) => hasPip);
+  assert.ok(python, "a Python with venv and pip is installed");
+  return {
+    buildId: newBuildId(),
+    appId: appIdOf(newProjectId(), "app"),
+    runtime: "cortex",
+    pythonVersion: python.version,
+    isPythonVersionGiven: true,
+    useUv: false,
+    requirements: [],
+    aptPackages: [],
+    condaPackages: [],
+    preBuildCommands: [command],
+    shellCommands: [],
+    baseImage: "debian:bookworm-slim",
+    dockerfilePath: null,
+    entrypoint: [],
+    environment: {},
+  };
+}
+
+/** As /proc says it: a letter and a word. */
+function stateOf(pid: string): string {
+  try {
+    return /^State:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "unknown";
+  } catch {
+    return "gone";
+  }
+}
