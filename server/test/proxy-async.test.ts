@@ -72,17 +72,20 @@ test("a call may be answered with the id of an earlier run", async (t) => {
 });
 
 test("only the first answer counts", async (t) => {
+  let isThrough = false;
   const { bed } = await openAccepting(
     (options) => openProxyBed(t, options),
     (call) => {
       call.refuse(new Fault("unavailable", "not now", { retryAfterSeconds: 5 }));
       call.accepted(call.runId);
       call.refuse(new Fault("internal", "once more"));
+      isThrough = true;
     },
   );
   const response = await bed.call("/run?async=true");
   assert.equal(response.status, 503);
   assert.deepEqual(await response.json(), { message: "not now" });
+  assert.ok(isThrough, "and the others are no mistake");
 });
 
 test(

@@ -219,7 +219,7 @@ test("nothing is kept of replicas that are gone", () => {
 
 type Step =
   | { readonly kind: "enter" }
-  | { readonly kind: "leave" | "retire" | "remove"; readonly which: number }
+  | { readonly kind: "leave" | "retire" | "remove" | "hold" | "let go"; readonly which: number }
   | { readonly kind: "add"; readonly concurrency: number };
 
 const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
@@ -230,25 +230,39 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant("add" as const), concurrency: fc.integer({ min: 1, max: 3 }) }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("retire" as const, "remove" as const), which: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("hold" as const, "let go" as const), which: fc.nat() }) },
 );
 
+/** A call that an earlier process sent to the replica of the name. */
+type Held = { readonly name: string; readonly letGo: () => void };
+
+type Story = {
+  readonly stage: Stage;
+  readonly calls: readonly StoryCall[];
+  readonly held: readonly Held[];
+  readonly open: ReadonlySet<string>;
+  readonly isCapped: boolean;
+};
+
 /** What must hold between any two steps. */
-function checkPromises(stage: Stage, calls: readonly StoryCall[], open: ReadonlySet<string>, isCapped: boolean): void {
+function checkPromises({ stage, calls, held, open, isCapped }: Story): void {
   const slots = [...stage.slots.values()];
   const hasRoom = slots.some((slot) => open.has(slot.replica.replicaId) && slot.running < slot.concurrency);
   const waiting = calls.filter((call) => call.isInLine);
   assert.ok(!(hasRoom && waiting.length > 0), "a call waits although a replica has room");
   for (const slot of slots) {
     const holders = calls.filter((call) => call.slot === slot).length;
-    assert.equal(slot.running, holders, "each place is held by one call");
-    if (isCapped) assert.ok(slot.running <= slot.concurrency, "a replica has more calls than it may");
+    const heldCount = held.filter(({ name }) => name === slot.replica.replicaId).length;
+    assert.equal(slot.running, holders + heldCount, "each place is held by one call");
+    if (isCapped && heldCount === 0)
+      assert.ok(slot.running <= slot.concurrency, "a replica has more calls than it may");
   }
   assert.equal(stage.meter.waiting, waiting.length);
-  assert.equal(stage.meter.running, calls.filter((call) => call.slot !== null).length);
+  assert.equal(stage.meter.running, calls.filter((call) => call.slot !== null).length + held.length);
   const firstWaiting = calls.findIndex((call) => call.isInLine);
   const overtakers = firstWaiting === -1 ? [] : calls.slice(firstWaiting).filter((call) => call.began.length > 0);
   assert.equal(overtakers.length, 0, "a call overtook one that came before");
-  assert.equal(stage.deadlines.size, stage.meter.waiting + stage.meter.running);
+  assert.equal(stage.deadlines.size, stage.meter.waiting + stage.meter.running - held.length);
 }
 
 test("in every story: no call waits while a replica has room, none is lost, every place is given back once", () => {
@@ -259,6 +273,7 @@ test("in every story: no call waits while a replica has room, none is lost, ever
       (algorithm, steps) => {
         const stage = openStage({ algorithm, lineLengthMax: 4 });
         const calls: StoryCall[] = [];
+        const held: Held[] = [];
         const open = new Set<string>();
         const present: string[] = [];
         for (const step of steps) {
@@ -270,6 +285,12 @@ test("in every story: no call waits while a replica has room, none is lost, ever
           } else if (step.kind === "leave") {
             const call = living[step.which % Math.max(1, living.length)];
             if (call !== undefined) stage.app.leave(call, stage.clock.monotonicMs());
+          } else if (step.kind === "hold") {
+            // One of those that are or were there, or the one that comes next.
+            const heldOn = `replica-${step.which % (present.length + 1)}`;
+            held.push({ name: heldOn, letGo: stage.app.hold(heldOn as ReplicaId) });
+          } else if (step.kind === "let go") {
+            held.splice(step.which % Math.max(1, held.length), 1)[0]?.letGo();
           } else if (step.kind === "add") {
             const added = `replica-${present.length}`;
             present.push(added);
@@ -280,8 +301,9 @@ test("in every story: no call waits while a replica has room, none is lost, ever
             if (step.kind === "retire") stage.retire(name);
             else stage.remove(name);
           }
-          checkPromises(stage, calls, open, algorithm !== "random-choice-2");
+          checkPromises({ stage, calls, held, open, isCapped: algorithm !== "random-choice-2" });
         }
+        for (const { letGo } of held) letGo();
         for (const call of calls)
           if (call.slot !== null || call.isInLine) stage.app.leave(call, stage.clock.monotonicMs());
         assert.equal(stage.meter.running + stage.meter.waiting + stage.deadlines.size, 0);
