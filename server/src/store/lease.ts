@@ -93,16 +93,24 @@ export class Leases<Name extends LeasedTable> {
     return result.numAffectedRows === 1n;
   }
 
-  /** Extends many at once; returns those that are still this holder's. */
+  /**
+   * Extends many at once; returns those that are still this holder's. Rows that a transaction has locked are not waited for,
+   * which could end in a deadlock with one that ends several of them: they are extended the next time.
+   */
   async renewAll(leases: readonly Lease<Name>[]): Promise<Set<IdOf<Name>>> {
     const { db, table, holder, leaseMs } = this.#options;
     const ids = leases.map((lease) => String(lease.id));
     const epochs = leases.map((lease) => lease.epoch);
+    const isHeld = sql`known.id = given.id and known.lease_epoch = given.epoch and known.lease_holder = ${holder}`;
     const { rows } = await sql<{ id: IdOf<Name> }>`
-      update ${sql.table(table)} as renewed set lease_until = ${untilTime(leaseMs)}
-        from unnest(${ids}::uuid[], ${epochs}::bigint[]) as held (id, epoch)
-       where renewed.id = held.id and renewed.lease_epoch = held.epoch and renewed.lease_holder = ${holder}
-      returning renewed.id as id`.execute(db);
+      with given as (
+        select id, epoch from unnest(${ids}::uuid[], ${epochs}::bigint[]) as given (id, epoch)
+      ), free as (
+        select known.id from ${sql.table(table)} as known, given where ${isHeld} for no key update of known skip locked
+      ), renewed as (
+        update ${sql.table(table)} as extended set lease_until = ${untilTime(leaseMs)} from free where extended.id = free.id
+      )
+      select known.id from ${sql.table(table)} as known, given where ${isHeld}`.execute(db);
     return new Set(rows.map((row) => row.id));
   }
 
