@@ -259,6 +259,7 @@ describe("the result of a run", () => {
       ["text/plain; charset=latin1", "text/plain; charset=latin1"],
       [null, "application/octet-stream"],
       ["bad\u00e9\r\nX: y", "application/octet-stream"],
+      ["text/plain; x=\u0001y", "application/octet-stream"],
     ] as const) {
       const id = await insertRun(here.place, { state: "failure", statusCode: 418, result: { body, contentType } });
       const { response, bytes } = await fetchRaw(here, id);

@@ -65,7 +65,7 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
     with chosen as (${chosen}),
     marked as (
       update runs set redriven_as = chosen.new_id, webhook_secret_sealed = null from chosen, run_requests
-       where runs.id = chosen.id and run_requests.run_id = runs.id
+       where runs.id = chosen.id and run_requests.run_id = runs.id and runs.redriven_as is null
       returning runs.*, chosen.sealed
     ),
     made as (

@@ -54,7 +54,7 @@ export async function listRuns(db: Db, appId: AppId, wanted: RunsWanted): Promis
 /** The statement of `listRuns`, whose plan a test looks at. Read by `runs_by_app`, `runs_live`, `runs_not_successful` and their like of calls. */
 export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: RunsWanted): RawBuilder<RunRow> {
   const ofRuns = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
-  const ofCalls = sql`app_id = ${appId} and ${callStateIs(status)} and ${isBefore("received_at", from)}`;
+  const ofCalls = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
   const runs = sql`(select ${runColumns} from runs where ${ofRuns} order by accepted_at desc, id desc limit ${limit})`;
   const calls = sql`(select ${callColumns} from calls where ${ofCalls} order by received_at desc, id desc limit ${limit})`;
   const hasCalls = !asyncOnly && (status === null || isFinal(status));
@@ -139,11 +139,6 @@ function stateIs(state: RunState | null): RawBuilder<boolean> {
 function runStateIs(state: RunState | null): RawBuilder<boolean> {
   if (state === null || isFinal(state)) return stateIs(state);
   return sql`${stateIs(state)} and ended_at is null`;
-}
-
-function callStateIs(state: RunState | null): RawBuilder<boolean> {
-  if (state === null || state === "success") return stateIs(state);
-  return sql`${stateIs(state)} and state <> 'success'`;
 }
 
 function isBefore(column: "accepted_at" | "received_at", from: RunPlaceInTime | null): RawBuilder<boolean> {
