@@ -9,13 +9,23 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Address } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";
-import { newRunId, type RunId } from "#lib/ids.ts";
+import { newRunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import { heldLine, HeldRuns } from "#runs/held-runs.ts";
+import { heldIdOf, heldLineOf, type HeldId } from "#runs/held-id.ts";
+import { HeldRuns } from "#runs/held-runs.ts";
 import { cleanLast } from "./support/clean-last.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { cortexRuntimeDir, python } from "./support/process-ground.ts";
 import { until } from "./support/until.ts";
+
+/** Of the first attempt of a new run. */
+function newHeldId(): HeldId {
+  return heldIdOf(newRunId(), 1);
+}
+
+function runOf(heldId: HeldId): string {
+  return heldId.slice(0, heldId.indexOf("."));
+}
 
 const app = `
 import asyncio, os, time
@@ -82,25 +92,25 @@ class Cortex {
   }
 
   /** Sends a held call on a connection of its own, as the platform does. */
-  async send(functionName: string, runId: RunId, body: object = {}): Promise<Socket> {
+  async send(functionName: string, heldId: HeldId, body: object = {}): Promise<Socket> {
     const socket = connect(this.address.port, this.address.host);
     await once(socket, "connect");
     const text = JSON.stringify(body);
-    const head = `POST /${functionName} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${runId}\r\n`;
-    socket.write(`${head}${heldLine}Content-Length: ${text.length}\r\n\r\n${text}`);
+    const head = `POST /${functionName} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${runOf(heldId)}\r\n`;
+    socket.write(`${head}${heldLineOf(1)}Content-Length: ${text.length}\r\n\r\n${text}`);
     return socket;
   }
 
   /** The same, and the platform is lost once the answer begins. */
-  async call(functionName: string, runId: RunId, body?: object): Promise<void> {
-    const socket = await this.send(functionName, runId, body);
+  async call(functionName: string, heldId: HeldId, body?: object): Promise<void> {
+    const socket = await this.send(functionName, heldId, body);
     await once(socket, "data");
     socket.destroy();
   }
 
   /** The same, and the platform is lost once the function runs. */
-  async leave(functionName: string, runId: RunId): Promise<void> {
-    const socket = await this.send(functionName, runId);
+  async leave(functionName: string, heldId: HeldId): Promise<void> {
+    const socket = await this.send(functionName, heldId);
     await until("the function runs", () => existsSync(join(this.#folder, "began")));
     socket.destroy();
   }
@@ -139,16 +149,16 @@ void test("A run whose platform is lost goes on, and its answer is fetched by th
   const heldRuns = makeHeldRuns(t);
   for (const name of ["wait", "wait_later"]) {
     const cortex = await Cortex.start(t);
-    const runId = newRunId();
-    await cortex.leave(name, runId);
-    const attached = [0, 1].map(() => heldRuns.attach(cortex.address, runId, options()));
+    const heldId = newHeldId();
+    await cortex.leave(name, heldId);
+    const attached = [0, 1].map(() => heldRuns.attach(cortex.address, heldId, options()));
     cortex.finish();
     for (const answer of await Promise.all(attached)) {
       assert(answer.kind === "answered" && answer.body !== null);
       assert.deepEqual([answer.status, answer.contentType], [200, "application/json"]);
       assert.equal(answer.bodyBytes, answer.body.length);
       const { run_id: id, result } = JSON.parse(answer.body.toString()) as { run_id: string; result: string };
-      assert.deepEqual([id, result], [runId, "waited"]);
+      assert.deepEqual([id, result], [runOf(heldId), "waited"]);
     }
   }
 });
@@ -157,9 +167,9 @@ void test("Answers come as the app gave them: statuses, streams, no body, and th
   const cortex = await Cortex.start(t);
   const heldRuns = makeHeldRuns(t);
   const fetched = async (name: string, body: object, bytesMax?: number) => {
-    const runId = newRunId();
-    await cortex.call(name, runId, body);
-    return await heldRuns.attach(cortex.address, runId, options(bytesMax === undefined ? {} : { bytesMax }));
+    const heldId = newHeldId();
+    await cortex.call(name, heldId, body);
+    return await heldRuns.attach(cortex.address, heldId, options(bytesMax === undefined ? {} : { bytesMax }));
   };
   const teapot = await fetched("status", { status_code: 418 });
   assert(teapot.kind === "answered" && teapot.status === 418);
@@ -187,25 +197,25 @@ void test("Answers come as the app gave them: statuses, streams, no body, and th
 void test("What is acknowledged is forgotten, many runs at a time", async (t) => {
   const cortex = await Cortex.start(t);
   const heldRuns = makeHeldRuns(t);
-  const runIds = Array.from({ length: 120 }, () => newRunId());
-  for (const runId of runIds) await cortex.call("echo", runId, { value: 1 });
+  const heldIds = Array.from({ length: 120 }, () => newHeldId());
+  for (const heldId of heldIds) await cortex.call("echo", heldId, { value: 1 });
   const kinds = () =>
-    Promise.all(runIds.map(async (runId) => (await heldRuns.attach(cortex.address, runId, options())).kind));
+    Promise.all(heldIds.map(async (heldId) => (await heldRuns.attach(cortex.address, heldId, options())).kind));
   assert.deepEqual(new Set(await kinds()), new Set(["answered"]));
-  for (const runId of runIds) heldRuns.acknowledge(cortex.address, runId);
+  for (const heldId of heldIds) heldRuns.acknowledge(cortex.address, heldId);
   await until("all are forgotten", async () => (await kinds()).every((kind) => kind === "unknown"));
-  const unknown = await heldRuns.attach(cortex.address, newRunId(), options());
+  const unknown = await heldRuns.attach(cortex.address, newHeldId(), options());
   assert.deepEqual(unknown, { kind: "unknown", hasForgotten: false });
 });
 
 void test("What is left to acknowledge is said at the end", async (t) => {
   const cortex = await Cortex.start(t);
   const heldRuns = new HeldRuns({ clock: systemClock, log: silentLog });
-  const runId = newRunId();
-  await cortex.call("echo", runId, { value: 1 });
-  heldRuns.acknowledge(cortex.address, runId);
+  const heldId = newHeldId();
+  await cortex.call("echo", heldId, { value: 1 });
+  heldRuns.acknowledge(cortex.address, heldId);
   await heldRuns.close();
-  const attached = await makeHeldRuns(t).attach(cortex.address, runId, options());
+  const attached = await makeHeldRuns(t).attach(cortex.address, heldId, options());
   assert.deepEqual(attached, { kind: "unknown", hasForgotten: false });
 });
 
@@ -213,12 +223,12 @@ void test("A cancel stops plain and async functions, and says when one does not 
   for (const name of ["wait", "wait_later", "swallows"]) {
     const cortex = await Cortex.start(t);
     const heldRuns = makeHeldRuns(t);
-    const runId = newRunId();
-    await cortex.leave(name, runId);
-    assert.equal(await heldRuns.cancel(cortex.address, runId), name === "swallows" ? "running" : "stopped", name);
-    assert.equal(await heldRuns.cancel(cortex.address, newRunId()), "unknown");
+    const heldId = newHeldId();
+    await cortex.leave(name, heldId);
+    assert.equal(await heldRuns.cancel(cortex.address, heldId), name === "swallows" ? "running" : "stopped", name);
+    assert.equal(await heldRuns.cancel(cortex.address, newHeldId()), "unknown");
     cortex.finish();
-    const attached = await heldRuns.attach(cortex.address, runId, options());
+    const attached = await heldRuns.attach(cortex.address, heldId, options());
     assert(attached.kind === "answered" && attached.status === (name === "swallows" ? 200 : 500));
   }
 });
@@ -226,16 +236,16 @@ void test("A cancel stops plain and async functions, and says when one does not 
 void test("A wait ends at its deadline, when it is aborted, and when the platform stops", async (t) => {
   const address = await serve(t, () => undefined);
   const heldRuns = makeHeldRuns(t);
-  const runId = newRunId();
-  const late = await heldRuns.attach(address, runId, options({ waitMs: 20 }));
+  const heldId = newHeldId();
+  const late = await heldRuns.attach(address, heldId, options({ waitMs: 20 }));
   assert.deepEqual(late, { kind: "lost", reason: "the replica did not answer in time" });
   const abort = new AbortController();
-  const aborted = heldRuns.attach(address, runId, options({ signal: abort.signal }));
+  const aborted = heldRuns.attach(address, heldId, options({ signal: abort.signal }));
   abort.abort();
   assert.equal((await aborted).kind, "lost");
-  assert.equal((await heldRuns.attach(address, runId, options({ signal: abort.signal }))).kind, "lost");
-  const last = heldRuns.attach(address, runId, options());
-  const cancel = heldRuns.cancel(address, runId);
+  assert.equal((await heldRuns.attach(address, heldId, options({ signal: abort.signal }))).kind, "lost");
+  const last = heldRuns.attach(address, heldId, options());
+  const cancel = heldRuns.cancel(address, heldId);
   await heldRuns.close();
   assert.equal((await last).kind, "lost");
   assert.equal(await cancel, "unknown");
@@ -260,15 +270,15 @@ void test("A replica that is gone, closes or talks nonsense is lost, and harms n
   ];
   for (const [index, listener] of answers.entries()) {
     const address = await serve(t, listener);
-    const attached = await heldRuns.attach(address, newRunId(), options());
+    const attached = await heldRuns.attach(address, newHeldId(), options());
     assert.equal(attached.kind, index === 5 ? "answered" : "lost", `answer ${index}: ${JSON.stringify(attached)}`);
-    assert.equal(await heldRuns.cancel(address, newRunId()), "unknown");
-    heldRuns.acknowledge(address, newRunId());
+    assert.equal(await heldRuns.cancel(address, newHeldId()), "unknown");
+    heldRuns.acknowledge(address, newHeldId());
   }
   const closed = createServer();
   const nobody = await listen(t, closed);
   closed.close();
-  assert.deepEqual(await heldRuns.attach(nobody, newRunId(), options()), {
+  assert.deepEqual(await heldRuns.attach(nobody, newHeldId(), options()), {
     kind: "lost",
     reason: "the replica could not be asked (ECONNREFUSED)",
   });
@@ -276,7 +286,7 @@ void test("A replica that is gone, closes or talks nonsense is lost, and harms n
     t,
     createSocketServer((socket) => socket.on("error", () => undefined).end("HTTP/9.9 none of your business\r\n\r\n")),
   );
-  assert.equal((await heldRuns.attach(raw, newRunId(), options())).kind, "lost");
+  assert.equal((await heldRuns.attach(raw, newHeldId(), options())).kind, "lost");
 });
 
 void test("A kept connection that the replica has closed meanwhile is no failure", async (t) => {
@@ -295,7 +305,7 @@ void test("A kept connection that the replica has closed meanwhile is no failure
   t.after(() => sockets.forEach((socket) => socket.destroy()));
   const heldRuns = makeHeldRuns(t);
   for (let turn = 1; turn <= 3; turn++) {
-    const attached = await heldRuns.attach(address, newRunId(), options());
+    const attached = await heldRuns.attach(address, newHeldId(), options());
     assert.deepEqual(attached, { kind: "unknown", hasForgotten: false });
   }
   assert(sockets.length >= 2);

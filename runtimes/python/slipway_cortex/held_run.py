@@ -19,6 +19,7 @@ class HeldRun:
 
     __slots__ = (
         "run_id",
+        "held_id",
         "gone",
         "streaming",
         "on_gone",
@@ -38,8 +39,9 @@ class HeldRun:
         "_broken",
     )
 
-    def __init__(self, table, run_id: str, client) -> None:
-        self.run_id = run_id
+    def __init__(self, table, held_id: str, client) -> None:
+        self.run_id = client.run_id
+        self.held_id = held_id
         self.gone = False  # Ended, or wanted by nobody: what the call says from now on is dropped.
         self.streaming = False
         self.on_gone = None

@@ -1,6 +1,7 @@
 """The held runs of a replica, and the platform's requests about them: attach, acknowledge, cancel.
 
-Made by `service`, used on the event loop only. What is kept is bounded; when there is no room, the run that ended
+Made by `service`, used on the event loop only. Each is known by its run's id and the attempt, `<run id>.<attempt>`: a
+run that is tried again must not get the answer of the attempt before. What is kept is bounded; when there is no room, the run that ended
 first is forgotten first, and `forgotten` is True for ever.
 """
 
@@ -35,7 +36,7 @@ class HeldRuns:
     def __init__(self, service) -> None:
         self.forgotten = False  # An answer was dropped before it was acknowledged.
         self._service = service
-        self._runs: dict = {}  # run id to HeldRun: those that run and those that have ended
+        self._runs: dict = {}  # held id to HeldRun: those that run and those that have ended
         self._ended: OrderedDict = OrderedDict()  # The latter alone, in the order of their ends.
         self._kept_bytes = 0
         self._withdrawn: OrderedDict = OrderedDict()  # Ids that were cancelled while not known, to the time of it.
@@ -43,12 +44,12 @@ class HeldRuns:
 
     # Requests.
 
-    def knows(self, run_id: str) -> bool:
+    def knows(self, held_id: str) -> bool:
         """Whether the run is carried out or its answer kept."""
-        return run_id in self._runs
+        return held_id in self._runs
 
     def admit(self, head):
-        """The verdict on a request below RUNS_PATH."""
+        """The verdict on a request below RUNS_PATH, whose `run_id` is the id of a held run."""
         service = self._service
         name = head.path[len(RUNS_PATH) :]
         if name == "acknowledge" and head.method == "POST":
@@ -67,15 +68,15 @@ class HeldRuns:
 
     def begin(self, exchange, verdict, body) -> None:
         """Begins a held run; one that is known already is not begun again, but attached to."""
-        run_id = verdict.run_id
-        run = self._runs.get(run_id)
+        held_id = verdict.held_id
+        run = self._runs.get(held_id)
         if run is not None:
             run.attach(exchange)
             self._service.settle()
-        elif self._was_withdrawn(run_id):
-            exchange.answer(500, interrupted_body(run_id))
+        elif self._was_withdrawn(held_id):
+            exchange.answer(500, interrupted_body(verdict.run_id))
         else:
-            run = self._runs[run_id] = HeldRun(self, run_id, exchange)
+            run = self._runs[held_id] = HeldRun(self, held_id, exchange)
             self._service.call(run, verdict, body)
 
     def _attach(self, exchange, verdict, _body) -> None:
@@ -88,14 +89,14 @@ class HeldRuns:
 
     def _acknowledge(self, exchange, _verdict, body) -> None:
         try:
-            run_ids = json.loads(bytes(body))
+            held_ids = json.loads(bytes(body))
         except (ValueError, RecursionError):
-            run_ids = None
-        if not isinstance(run_ids, list) or not all(isinstance(run_id, str) for run_id in run_ids):
-            exchange.answer(400, message_body("the body must be a JSON list of run ids"))
+            held_ids = None
+        if not isinstance(held_ids, list) or not all(isinstance(held_id, str) for held_id in held_ids):
+            exchange.answer(400, message_body("the body must be a JSON list of ids of held runs"))
             return
-        for run_id in run_ids:
-            run = self._runs.get(run_id)
+        for held_id in held_ids:
+            run = self._runs.get(held_id)
             if run is not None and (run.ended_at is not None or not run.is_awaited()):
                 self.drop(run)
                 run.lose()
@@ -136,13 +137,13 @@ class HeldRuns:
         value = {"message": "the replica does not know this run", "has_forgotten": self.forgotten}
         exchange.answer(404, json.dumps(value).encode("ascii"))
 
-    def _withdraw(self, run_id: str) -> None:
-        self._withdrawn[run_id] = self._service.now()
+    def _withdraw(self, held_id: str) -> None:
+        self._withdrawn[held_id] = self._service.now()
         if len(self._withdrawn) > WITHDRAWN_MAX:
             self._withdrawn.popitem(last=False)
 
-    def _was_withdrawn(self, run_id: str) -> bool:
-        at = self._withdrawn.pop(run_id, None) if self._withdrawn else None
+    def _was_withdrawn(self, held_id: str) -> bool:
+        at = self._withdrawn.pop(held_id, None) if self._withdrawn else None
         return at is not None and self._service.now() - at <= WITHDRAWN_SECONDS
 
     # What the runs tell.
@@ -150,15 +151,15 @@ class HeldRuns:
     def ended(self, run: HeldRun) -> None:
         """The run's answer is there."""
         run.ended_at = self._service.now()
-        self._ended[run.run_id] = run
+        self._ended[run.held_id] = run
         while len(self._ended) > ENDED_RUNS_MAX:
             self._forget_first()
 
     def drop(self, run: HeldRun) -> None:
         """The run is not known any more."""
-        if self._runs.get(run.run_id) is run:
-            del self._runs[run.run_id]
-            self._ended.pop(run.run_id, None)
+        if self._runs.get(run.held_id) is run:
+            del self._runs[run.held_id]
+            self._ended.pop(run.held_id, None)
             self.give_room(run)
 
     def take_room(self, run: HeldRun, count: int) -> bool:

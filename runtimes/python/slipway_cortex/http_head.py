@@ -7,6 +7,7 @@ from __future__ import annotations
 
 HEAD_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 256  # Far above what any client or chain of proxies sends.
+ATTEMPT_DIGITS_MAX = 3  # Of the number in Slipway-Held.
 
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VISIBLE = bytes(range(0x21, 0x7F))
@@ -48,7 +49,7 @@ class Head:
     expects_continue: bool
     request_id: bytes | None
     content_type: bytes
-    held: bool  # `Slipway-Held: 1`: the answer is kept when the connection closes.
+    held: bytes  # `Slipway-Held: 1`: the answer of this attempt is kept when the connection closes; empty: it is not.
 
 
 def parse_head(data: bytes) -> Head:
@@ -147,7 +148,11 @@ def read_fields(head: Head, fields: dict) -> None:
     ids = fields.get(b"x-request-id")
     head.request_id = ids[0] if ids and len(ids) == 1 else None
     head.content_type = fields[b"content-type"][0] if b"content-type" in fields else b""
-    head.held = b"slipway-held" in fields and fields[b"slipway-held"] == [b"1"]
+    head.held = b""
+    if b"slipway-held" in fields:
+        attempts = fields[b"slipway-held"]
+        if len(attempts) == 1 and len(attempts[0]) <= ATTEMPT_DIGITS_MAX and attempts[0].isdigit():
+            head.held = attempts[0]
 
 
 def read_framing(head: Head, fields: dict) -> None:

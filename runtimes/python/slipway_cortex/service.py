@@ -32,7 +32,7 @@ class Verdict:
     Where `begin` is set, begin(exchange, verdict, body) takes the request once its body is there.
     """
 
-    __slots__ = ("status", "body", "fields", "run_id", "endpoint", "openai", "content_type", "begin")
+    __slots__ = ("status", "body", "fields", "run_id", "endpoint", "openai", "content_type", "begin", "held_id")
     endpoint: Endpoint
 
     def __init__(self, status=None, body=b"", fields=b"", run_id=None) -> None:
@@ -43,6 +43,7 @@ class Verdict:
         self.openai = False
         self.content_type = b""
         self.begin = None
+        self.held_id = ""
 
 
 class Service:
@@ -116,13 +117,15 @@ class Service:
         if head.method != "POST":
             text = "%s is not supported: call a function with POST" % head.method[:20]
             return self.refusal(405, text, run_id, b"allow: POST\r\n")
-        if self.draining and not (head.held and self.held.knows(run_id)):
+        held_id = "%s.%s" % (run_id, head.held.decode("ascii")) if head.held else ""
+        if self.draining and not (held_id and self.held.knows(held_id)):
             return self.refusal(503, "the replica is stopping and takes no new calls", run_id, b"retry-after: 1\r\n")
         verdict = Verdict(run_id=run_id)
         verdict.endpoint = endpoint
         verdict.openai = openai
         verdict.content_type = head.content_type
-        if head.held:
+        if held_id:
+            verdict.held_id = held_id
             verdict.begin = self.held.begin
         return verdict
 

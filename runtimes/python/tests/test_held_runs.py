@@ -146,8 +146,8 @@ class HeldReplica(Replica):
         open(self.path("go"), "w").close()
 
     def attach(self, run_id):
-        """The Answer to an attach."""
-        return self.get(RUNS + run_id)
+        """The Answer to an attach to the first attempt of a run."""
+        return self.get(RUNS + run_id + ".1")
 
     def ask(self, method, path, body=b""):
         """A request on a connection of its own: the Answer."""
@@ -157,11 +157,11 @@ class HeldReplica(Replica):
 
     def stop_run(self, run_id):
         """The Answer to a cancel."""
-        return self.ask("DELETE", RUNS + run_id)
+        return self.ask("DELETE", RUNS + run_id + ".1")
 
     def acknowledge(self, *run_ids):
         """Acknowledges runs."""
-        answer = self.ask("POST", RUNS + "acknowledge", json.dumps(run_ids).encode())
+        answer = self.ask("POST", RUNS + "acknowledge", json.dumps([run_id + ".1" for run_id in run_ids]).encode())
         assert answer.status == 200, answer.body
 
 
@@ -185,9 +185,18 @@ class HoldTest(unittest.TestCase):
             self.assertNotIn("cancelled", replica.stdout())
             self.assertEqual(replica.stderr(), "")
 
+    def test_another_attempt_of_a_run_is_another_held_run(self):
+        with HeldReplica(SOURCE) as replica, replica.client() as client:
+            for attempt, value in ((1, "first"), (2, "second"), (2, "not begun")):
+                fields = {"slipway_held": attempt, "x_request_id": "a"}
+                client.send(request("POST", "/echo", json.dumps({"value": value}).encode(), **fields))
+                client.answer()
+            kept = [replica.get(RUNS + "a.%d" % attempt).result for attempt in (1, 2)]
+            self.assertEqual(kept, ["first", "second"])
+
     def test_only_the_exact_header_holds(self):
         with HeldReplica(SOURCE) as replica:
-            for number, value in enumerate(("0", "true", "1, 1", "11", "")):
+            for number, value in enumerate(("true", "1, 1", "-1", "1.1", "1000", "")):
                 replica.call("echo", x_request_id="run-%d" % number, slipway_held=value)
                 self.unknown(replica.attach("run-%d" % number))
             with replica.client() as client:
@@ -231,7 +240,7 @@ class HoldTest(unittest.TestCase):
             second.send(held("wait", "a"))
             with replica.client() as third, replica.client() as gone:
                 for client in (gone, third):
-                    client.send(request("GET", RUNS + "a"))
+                    client.send(request("GET", RUNS + "a.1"))
                 gone.close()
                 replica.get("/_slipway/health")
                 replica.finish()
@@ -323,8 +332,8 @@ class HoldTest(unittest.TestCase):
             for body in (b"", b"{}", b"[1]", b"[", b'"a"', b"[" * 60000, b"\xff"):
                 self.assertEqual(replica.ask("POST", path, body).status, 400 if body else 411, body[:10])
             self.assertEqual(replica.ask("POST", path, b"x" * 65537).status, 413)
-            self.assertEqual(replica.ask("PUT", RUNS + "a").fields["allow"], "GET, DELETE")
-            self.assertEqual(replica.ask("GET", RUNS + "a", b"{}").status, 400)
+            self.assertEqual(replica.ask("PUT", RUNS + "a.1").fields["allow"], "GET, DELETE")
+            self.assertEqual(replica.ask("GET", RUNS + "a.1", b"{}").status, 400)
             self.assertEqual(replica.ask("GET", RUNS).status, 404)
             self.assertEqual(replica.ask("GET", RUNS + "a%0Ab").status, 404)
             self.assertEqual(replica.ask("GET", RUNS + "%C3%A9").status, 404)
@@ -404,7 +413,7 @@ class CancelTest(unittest.TestCase):
                     blocking.send(request("POST", "/blocks", json.dumps({"name": "unblock-%d" % turn}).encode()))
                     until(lambda: replica.stdout().count("blocked") == turn + 1)
                     calling.send(held(function, function))
-                    stopping.send(request("DELETE", RUNS + function))
+                    stopping.send(request("DELETE", RUNS + function + ".1"))
                     open(replica.path("unblock-%d" % turn), "w").close()
                     self.stopped(stopping.answer())
                     answer = calling.answer()
@@ -431,7 +440,7 @@ class CancelTest(unittest.TestCase):
         with HeldReplica(SOURCE) as replica, replica.client() as first, replica.client() as second:
             for client, function in ((first, "swallows"), (second, "swallows_later")):
                 replica.leave(function, function)
-                client.send(request("DELETE", RUNS + function))
+                client.send(request("DELETE", RUNS + function + ".1"))
             for client, function in ((first, "swallows"), (second, "swallows_later")):
                 self.stopped(client.answer(), False)
             until(lambda: replica.stdout().count("swallowed") >= 2)
@@ -450,7 +459,7 @@ class DrainTest(unittest.TestCase):
             replica.leave("wait_later", "a")
             self.drain(replica)
             with replica.client() as client, replica.client() as again, replica.client() as other:
-                client.send(request("GET", RUNS + "a"))
+                client.send(request("GET", RUNS + "a.1"))
                 again.send(held("wait_later", "a"))
                 other.send(held("wait_later", "b"))
                 self.assertEqual(other.answer().status, 503)
@@ -482,7 +491,7 @@ class DrainTest(unittest.TestCase):
     def test_a_run_that_is_given_up_has_no_answer(self):
         with HeldReplica(SOURCE, grace_seconds=0.5) as replica, replica.client() as client:
             replica.leave("wait_later", "a")
-            client.send(request("GET", RUNS + "a"))
+            client.send(request("GET", RUNS + "a.1"))
             replica.get("/_slipway/health")
             self.assertEqual(replica.stop(), 0)
             answer = client.answer()

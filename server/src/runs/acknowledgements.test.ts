@@ -2,30 +2,31 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Address } from "#drivers/driver.ts";
-import { newRunId, type RunId } from "#lib/ids.ts";
+import { newRunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { Acknowledgements, batchMax, gatherMs } from "./acknowledgements.ts";
+import { heldIdOf, type HeldId } from "./held-id.ts";
 
 const here: Address = { host: "127.0.0.1", port: 1 };
 const there: Address = { host: "127.0.0.1", port: 2 };
 
-type Sent = { readonly port: number; readonly runIds: readonly RunId[] };
+type Sent = { readonly port: number; readonly heldIds: readonly HeldId[] };
 
 function make(send: (sent: Sent) => Promise<void> = () => Promise.resolve()) {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
   const acknowledgements = new Acknowledgements({
-    send: ({ port }, runIds) => {
-      sent.push({ port, runIds });
-      return send({ port, runIds });
+    send: ({ port }, heldIds) => {
+      sent.push({ port, heldIds });
+      return send({ port, heldIds });
     },
     ...{ clock, log: silentLog },
   });
-  const add = (address: Address, count: number): readonly RunId[] => {
-    const runIds = Array.from({ length: count }, () => newRunId());
-    for (const runId of runIds) acknowledgements.add(address, runId);
-    return runIds;
+  const add = (address: Address, count: number): readonly HeldId[] => {
+    const heldIds = Array.from({ length: count }, () => heldIdOf(newRunId(), 1));
+    for (const heldId of heldIds) acknowledgements.add(address, heldId);
+    return heldIds;
   };
   return { acknowledgements, clock, sent, add };
 }
@@ -38,9 +39,9 @@ void test("What comes within the gathering time goes out together, one request p
   const others = add(there, 1);
   assert.deepEqual(sent, []);
   await clock.advance(1);
-  assert.deepEqual(sent, [{ port: 1, runIds: [...first, ...second] }]);
+  assert.deepEqual(sent, [{ port: 1, heldIds: [...first, ...second] }]);
   await clock.advance(gatherMs);
-  assert.deepEqual(sent.slice(1), [{ port: 2, runIds: others }]);
+  assert.deepEqual(sent.slice(1), [{ port: 2, heldIds: others }]);
 });
 
 void test("A full batch does not wait, and there is one request at a time per replica", async () => {
@@ -48,7 +49,7 @@ void test("A full batch does not wait, and there is one request at a time per re
   const { clock, sent, add } = make(() => new Promise((resolve) => (finish = resolve)));
   add(here, 2 * batchMax + 1);
   assert.deepEqual(
-    sent.map(({ runIds }) => runIds.length),
+    sent.map(({ heldIds }) => heldIds.length),
     [batchMax],
   );
   finish();
@@ -58,7 +59,7 @@ void test("A full batch does not wait, and there is one request at a time per re
   assert.equal(sent.length, 2);
   await clock.advance(1);
   assert.deepEqual(
-    sent.map(({ runIds }) => runIds.length),
+    sent.map(({ heldIds }) => heldIds.length),
     [batchMax, batchMax, 1],
   );
 });
@@ -68,18 +69,18 @@ void test("A replica that cannot be told is told again, and given up on after th
   const { clock, sent, add } = make(() =>
     answers.shift() === "works" ? Promise.resolve() : Promise.reject(new Error("it is away")),
   );
-  const [runId] = add(here, 1);
+  const [heldId] = add(here, 1);
   await clock.advance(10_000);
   assert.deepEqual(sent, [
-    { port: 1, runIds: [runId] },
-    { port: 1, runIds: [runId] },
+    { port: 1, heldIds: [heldId] },
+    { port: 1, heldIds: [heldId] },
   ]);
   add(here, 3);
   await clock.advance(100_000);
   assert.equal(sent.length, 5);
   const [later] = add(here, 1);
   await clock.advance(gatherMs);
-  assert.deepEqual(sent[5], { port: 1, runIds: [later] });
+  assert.deepEqual(sent[5], { port: 1, heldIds: [later] });
 });
 
 void test("What waits for a replica that is out of reach is bounded", async () => {
@@ -91,15 +92,15 @@ void test("What waits for a replica that is out of reach is bounded", async () =
   add(here, 20_000);
   assert.equal(sent.length, 1);
   await acknowledgements.close();
-  const told = sent.slice(1).reduce((sum, { runIds }) => sum + runIds.length, 0);
+  const told = sent.slice(1).reduce((sum, { heldIds }) => sum + heldIds.length, 0);
   assert.equal(told, 5_000);
 });
 
 void test("The end tells what is left, and nothing is taken after it", async () => {
   const { acknowledgements, clock, sent, add } = make();
-  const runIds = add(here, 3);
+  const heldIds = add(here, 3);
   await acknowledgements.close();
-  assert.deepEqual(sent, [{ port: 1, runIds }]);
+  assert.deepEqual(sent, [{ port: 1, heldIds }]);
   add(here, 1);
   await clock.advance(10_000);
   assert.equal(sent.length, 1);

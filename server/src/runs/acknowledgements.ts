@@ -2,12 +2,12 @@
 // effort and bounded, since a replica that is not told forgets by itself when it has no room. Used by `held-runs`.
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import type { HeldId } from "./held-id.ts";
 
 export type AcknowledgementsOptions = {
   /** Tells one replica; rejects when it could not be told. Has a deadline of its own. */
-  readonly send: (address: Address, runIds: readonly RunId[]) => Promise<void>;
+  readonly send: (address: Address, heldIds: readonly HeldId[]) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -24,7 +24,7 @@ const retryMs = 1_000;
 
 type Gathering = {
   readonly address: Address;
-  readonly runIds: Set<RunId>;
+  readonly heldIds: Set<HeldId>;
   cancelTimer: (() => void) | null;
   sending: Promise<void> | null;
   failures: number;
@@ -42,13 +42,13 @@ export class Acknowledgements {
   }
 
   /** Returns at once. */
-  add(address: Address, runId: RunId): void {
+  add(address: Address, heldId: HeldId): void {
     if (this.#isClosed) return;
     const gathering = this.#gatheringOf(address);
-    if (gathering.runIds.size >= waitingMax) gathering.dropped += 1;
-    else gathering.runIds.add(runId);
+    if (gathering.heldIds.size >= waitingMax) gathering.dropped += 1;
+    else gathering.heldIds.add(heldId);
     if (gathering.sending !== null) return;
-    if (gathering.runIds.size >= batchMax && gathering.failures === 0) this.#flush(gathering);
+    if (gathering.heldIds.size >= batchMax && gathering.failures === 0) this.#flush(gathering);
     else this.#later(gathering, gatherMs);
   }
 
@@ -59,7 +59,7 @@ export class Acknowledgements {
       gathering.cancelTimer?.();
       await gathering.sending;
       gathering.failures = 0;
-      while (gathering.runIds.size > 0 && gathering.failures === 0) await this.#sendBatch(gathering);
+      while (gathering.heldIds.size > 0 && gathering.failures === 0) await this.#sendBatch(gathering);
     });
     await Promise.all(rest);
     this.#gatherings.clear();
@@ -69,7 +69,7 @@ export class Acknowledgements {
     const key = `${address.host} ${address.port}`;
     const known = this.#gatherings.get(key);
     if (known !== undefined) return known;
-    const fresh = { address, runIds: new Set<RunId>(), cancelTimer: null, sending: null, failures: 0, dropped: 0 };
+    const fresh = { address, heldIds: new Set<HeldId>(), cancelTimer: null, sending: null, failures: 0, dropped: 0 };
     this.#gatherings.set(key, fresh);
     return fresh;
   }
@@ -84,9 +84,9 @@ export class Acknowledgements {
     gathering.sending = this.#sendBatch(gathering).then(() => {
       gathering.sending = null;
       if (this.#isClosed) return;
-      if (gathering.runIds.size === 0) this.#gatherings.delete(`${gathering.address.host} ${gathering.address.port}`);
+      if (gathering.heldIds.size === 0) this.#gatherings.delete(`${gathering.address.host} ${gathering.address.port}`);
       else if (gathering.failures > 0) this.#later(gathering, retryMs);
-      else if (gathering.runIds.size >= batchMax) this.#flush(gathering);
+      else if (gathering.heldIds.size >= batchMax) this.#flush(gathering);
       else this.#later(gathering, gatherMs);
     });
   }
@@ -94,18 +94,18 @@ export class Acknowledgements {
   /** Never rejects. */
   async #sendBatch(gathering: Gathering): Promise<void> {
     const { send, log } = this.#options;
-    const { address, runIds } = gathering;
-    const batch = [...runIds].slice(0, batchMax);
-    for (const runId of batch) runIds.delete(runId);
+    const { address, heldIds } = gathering;
+    const batch = [...heldIds].slice(0, batchMax);
+    for (const heldId of batch) heldIds.delete(heldId);
     try {
       await send(address, batch);
       gathering.failures = 0;
     } catch (error) {
       gathering.failures += 1;
-      for (const runId of batch) runIds.add(runId);
+      for (const heldId of batch) heldIds.add(heldId);
       if (gathering.failures < failuresMax) return;
-      gathering.dropped += runIds.size;
-      runIds.clear();
+      gathering.dropped += heldIds.size;
+      heldIds.clear();
       log.debug({ err: error, address }, "a replica could not be told which runs are settled");
     }
     if (gathering.dropped > 0)

@@ -2,13 +2,13 @@
 // anything is sent, and its end is written before it is out of hand. Once it holds a place, nothing is asked twice.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
-import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
-import { heldLine, type HeldRuns } from "./held-runs.ts";
+import { heldIdOf, heldLineOf, type HeldId } from "./held-id.ts";
+import type { HeldRuns } from "./held-runs.ts";
 import type { RunWork } from "./run-store.ts";
 import type { Settlement } from "./settlement.ts";
 
@@ -36,6 +36,7 @@ export class Execution implements ActiveRun, RunWatcher {
   readonly work: RunWork;
   readonly #parts: ExecutionParts;
   readonly #isKept: boolean;
+  readonly #heldId: HeldId;
   #handle: RunHandle | null = null;
   #replica: ReadyReplica | null = null;
   #isCancelled = false;
@@ -48,12 +49,14 @@ export class Execution implements ActiveRun, RunWatcher {
     this.work = work;
     this.#parts = parts;
     this.#isKept = parts.keepsAnswers(work.appId);
+    this.#heldId = heldIdOf(work.runId, work.attempt + 1);
   }
 
   begin(): void {
     const { proxy, answerBytesMax } = this.#parts;
-    const { runId, appId, method, target, lines, body } = this.work;
-    const request = { runId, appId, method, path: target, lines: this.#isKept ? lines + heldLine : lines, body };
+    const { runId, appId, method, target, attempt, body } = this.work;
+    const lines = this.#isKept ? this.work.lines + heldLineOf(attempt + 1) : this.work.lines;
+    const request = { runId, appId, method, path: target, lines, body };
     const handle = proxy.run({ ...request, answerBytesMax }, this);
     this.#handle = handle;
     if (this.#isCancelled || this.#isLeaving) handle.withdraw();
@@ -116,12 +119,16 @@ export class Execution implements ActiveRun, RunWatcher {
     try {
       if (this.#isAbandoned) return;
       // An answer that is there already is not taken back.
-      if (this.#isCancelled && replica !== null && this.#isKept && ending.kind !== "answered") {
-        await heldRuns.cancel(replica.address, runId);
+      if (
+        replica !== null &&
+        this.#isKept &&
+        (isTimeout(ending) || (this.#isCancelled && ending.kind !== "answered"))
+      ) {
+        await heldRuns.cancel(replica.address, this.#heldId);
       }
       const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);
       const isWritten = await settlement.end(this.work, ending, { attempt, isCancelled: this.#isCancelled });
-      if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, runId);
+      if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       onLetGo(runId);
     }
@@ -130,5 +137,10 @@ export class Execution implements ActiveRun, RunWatcher {
 
 /** It counts as an attempt although nothing was sent: else an app that does not start would be tried for ever. */
 function isStartFault(ending: RunEnding): boolean {
-  return ending.kind === "failed" && ending.fault instanceof Fault && ending.fault.code === "start_failed";
+  return ending.kind === "failed" && ending.fault.code === "start_failed";
+}
+
+/** A function whose time is over must not go on: closing its connection does not end a held run. */
+function isTimeout(ending: RunEnding): boolean {
+  return ending.kind === "failed" && ending.fault.code === "call_timeout";
 }

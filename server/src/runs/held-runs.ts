@@ -3,10 +3,10 @@
 import { Agent } from "node:http";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Acknowledgements } from "./acknowledgements.ts";
 import { askReplica, type ReplicaAnswer } from "./ask-replica.ts";
+import type { HeldId } from "./held-id.ts";
 
 /** What a replica says of a run. `lost`: it cannot be known what became of it; `reason` is a clause for the app's owner. */
 export type Attached =
@@ -21,9 +21,6 @@ export type Attached =
   /** `hasForgotten` false: the replica never began it, unless it has acknowledged it. */
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };
-
-/** Makes a call of the cortex runtime a held run; a header line for the replica. */
-export const heldLine = "Slipway-Held: 1\r\n";
 
 /** An attach keeps its connection until the run ends, so there are as many as runs at once on one replica, within reason. */
 const attachesAtOnceMax = 1_024;
@@ -50,19 +47,22 @@ export class HeldRuns {
   constructor(options: { readonly clock: Clock; readonly log: Log }) {
     this.#clock = options.clock;
     this.#log = options.log;
-    this.#acknowledgements = new Acknowledgements({ ...options, send: (to, runIds) => this.#acknowledge(to, runIds) });
+    this.#acknowledgements = new Acknowledgements({
+      ...options,
+      send: (to, heldIds) => this.#acknowledge(to, heldIds),
+    });
   }
 
   /** Waits for the end of the run, at most `waitMs`, and gives its answer. Never rejects; aborted or late is `lost`. */
   async attach(
     address: Address,
-    runId: RunId,
+    heldId: HeldId,
     options: { readonly signal: AbortSignal; readonly bytesMax: number; readonly waitMs: number },
   ): Promise<Attached> {
     const { waitMs, bytesMax } = options;
     try {
       const answer = await askReplica({
-        ...{ address, method: "GET", path: pathOf(runId), body: null, waitMs, clock: this.#clock },
+        ...{ address, method: "GET", path: pathOf(heldId), body: null, waitMs, clock: this.#clock },
         agent: this.#attachAgent,
         signal: AbortSignal.any([options.signal, this.#closing.signal]),
         bytesMax: (headers) => (headers["slipway-held"] === "1" ? bytesMax : messageBytesMax),
@@ -74,18 +74,18 @@ export class HeldRuns {
   }
 
   /** The replica may forget the run: what became of it is written down. Gathered, best effort, returns at once. */
-  acknowledge(address: Address, runId: RunId): void {
-    this.#acknowledgements.add(address, runId);
+  acknowledge(address: Address, heldId: HeldId): void {
+    this.#acknowledgements.add(address, heldId);
   }
 
   /**
    * Stops the run's function, or takes the call out of the replica's line. `running`: it has not ended after 5 s, though
    * it was told to. `unknown`: the replica has no such run, or cannot be asked. Never rejects.
    */
-  async cancel(address: Address, runId: RunId): Promise<"stopped" | "running" | "unknown"> {
+  async cancel(address: Address, heldId: HeldId): Promise<"stopped" | "running" | "unknown"> {
     try {
       const { status, body } = await askReplica({
-        ...{ address, method: "DELETE", path: pathOf(runId), body: null, waitMs: cancelWaitMs, clock: this.#clock },
+        ...{ address, method: "DELETE", path: pathOf(heldId), body: null, waitMs: cancelWaitMs, clock: this.#clock },
         agent: this.#questionAgent,
         signal: this.#closing.signal,
         bytesMax: () => messageBytesMax,
@@ -93,9 +93,9 @@ export class HeldRuns {
       const isStopped = status === 200 ? memberOf(body, "stopped") : undefined;
       if (isStopped === true) return "stopped";
       if (isStopped === false) return "running";
-      if (status !== 404) this.#log.warn({ runId, status }, "a replica gave an odd answer to the cancelling of a run");
+      if (status !== 404) this.#log.warn({ heldId, status }, "a replica gave an odd answer to the cancelling of a run");
     } catch (error) {
-      this.#log.debug({ err: error, runId }, "a replica could not be asked to stop a run");
+      this.#log.debug({ err: error, heldId }, "a replica could not be asked to stop a run");
     }
     return "unknown";
   }
@@ -108,9 +108,9 @@ export class HeldRuns {
     this.#questionAgent.destroy();
   }
 
-  async #acknowledge(address: Address, runIds: readonly RunId[]): Promise<void> {
+  async #acknowledge(address: Address, heldIds: readonly HeldId[]): Promise<void> {
     const { status } = await askReplica({
-      ...{ address, method: "POST", path: "/_slipway/runs/acknowledge", body: JSON.stringify(runIds) },
+      ...{ address, method: "POST", path: "/_slipway/runs/acknowledge", body: JSON.stringify(heldIds) },
       ...{ agent: this.#questionAgent, waitMs: acknowledgeWaitMs, clock: this.#clock },
       bytesMax: () => messageBytesMax,
     });
@@ -157,8 +157,8 @@ function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, " ").slice(0, reasonCharactersMax);
 }
 
-function pathOf(runId: RunId): string {
-  return `/_slipway/runs/${encodeURIComponent(runId)}`;
+function pathOf(heldId: HeldId): string {
+  return `/_slipway/runs/${encodeURIComponent(heldId)}`;
 }
 
 function agentOf(connectionsMax: number): Agent {

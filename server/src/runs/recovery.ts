@@ -4,6 +4,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
+import { heldIdOf } from "./held-id.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { Interrupted } from "./outcome.ts";
 import type { OrphanRun, RunStore } from "./run-store.ts";
@@ -63,16 +64,17 @@ export class Recovery implements ActiveRun {
   async #run(): Promise<void> {
     const { settlement, heldRuns, onLetGo, store } = this.#parts;
     const { runId, replicaId, attempt } = this.work;
+    const heldId = heldIdOf(runId, attempt);
     try {
       const isKept = this.#parts.keepsAnswers(this.work.appId);
       const address = isKept && replicaId !== null ? await store.addressOf(replicaId) : null;
       const ending = address === null ? interrupted(gone) : await this.#attach(address);
       if (this.#isAbandoned) return;
-      if (this.#isCancelled && address !== null && ending.kind !== "answered") await heldRuns.cancel(address, runId);
+      if (this.#isCancelled && address !== null && ending.kind !== "answered") await heldRuns.cancel(address, heldId);
       const isAgain = ending.kind === "withdrawn";
       const counted = isAgain ? { ...this.work, attempt: Math.max(0, attempt - 1) } : this.work;
       const isWritten = await settlement.end(counted, ending, { attempt, isCancelled: this.#isCancelled });
-      if (isWritten && address !== null) heldRuns.acknowledge(address, runId);
+      if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
       onLetGo(runId);
     }
@@ -83,7 +85,7 @@ export class Recovery implements ActiveRun {
     const { heldRuns, answerBytesMax, callMostMs } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
     const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMostMs(this.work.appId) };
-    const attached = await heldRuns.attach(address, this.work.runId, options);
+    const attached = await heldRuns.attach(address, heldIdOf(this.work.runId, this.work.attempt), options);
     switch (attached.kind) {
       case "answered":
         return attached;
