@@ -161,7 +161,7 @@ test("fields and parameters with wrong values are refused before anybody is aske
     ["an empty key", "", ["Idempotency-Key:"], /Idempotency-Key must have 1 to 255 visible ASCII characters; it has 0/],
     ["a long key", "", [`Idempotency-Key: ${"k".repeat(256)}`], /1 to 255 .* it has 256/],
     ["a key with a blank", "", ["Idempotency-Key: a b"], /visible ASCII/],
-    ["a key that is not ASCII", "", ["Idempotency-Key: é"], /visible ASCII/],
+    ["a key that is not ASCII", "", ["Idempotency-Key: k\xa0"], /visible ASCII/],
     ["two keys", "", ["Idempotency-Key: a", "idempotency-key: a"], /Idempotency-Key is given twice/],
     ["retries that are no number", "", ["Slipway-Retries: many"], /Slipway-Retries .* 0 to 10; given: \\"many\\"/],
     ["too many retries", "", ["Slipway-Retries: 11"], /0 to 10; given: \\"11\\"/],

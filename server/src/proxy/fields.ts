@@ -165,8 +165,8 @@ export function fieldList(lines: string): string[] {
   return list;
 }
 
-/** The value without the blanks around it. */
-function trimmed(text: string, from: number, to: number): string {
+/** The value without the blanks around it, which are spaces and tabs only (RFC 9110, 5.5). */
+export function trimmed(text: string, from: number, to: number): string {
   let start = from;
   let end = to;
   while (start < end && isBlank(text.charCodeAt(start))) start++;

@@ -1,6 +1,7 @@
 // Takes the fields out of a request's lines that the platform itself reads where a call is run later or its answer is
 // forwarded; in all other calls they are the app's. Pure.
 import { Fault } from "#lib/fault.ts";
+import { trimmed } from "./fields.ts";
 
 /** What the platform is asked for by fields. */
 export type OwnFields = {
@@ -38,7 +39,7 @@ export function readOwnFields(lines: string, { isAsync, isForwarded }: OwnUse): 
       continue;
     }
     if (values.has(name)) return invalid(`The field ${nameOf(names, name)} is given twice.`);
-    values.set(name, line.slice(colon + 1).trim());
+    values.set(name, trimmed(line, colon + 1, line.length));
   }
   const webhookSecret = values.get(secretName.toLowerCase()) ?? null;
   const idempotencyKey = values.get(keyName.toLowerCase()) ?? null;

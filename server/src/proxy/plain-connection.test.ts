@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { duplexPair, type Duplex } from "node:stream";
 import { test } from "node:test";
+import { until } from "#test/support/until.ts";
 import { systemClock } from "#lib/clock.ts";
 import { newRunId } from "#lib/ids.ts";
 import { AnswerParser } from "./answer-parser.ts";
@@ -11,6 +12,8 @@ import { PlainConnection } from "./plain-connection.ts";
 
 type Stage = {
   readonly client: Duplex;
+  /** The connection's own end. */
+  readonly socket: Duplex;
   readonly taken: string[];
   readonly handedOver: string[];
   readonly connection: PlainConnection;
@@ -38,7 +41,7 @@ function openStage(): Stage {
   const say = async (text: string): Promise<void> => {
     await new Promise((resolve) => client.write(text, "latin1", resolve));
   };
-  return { client, taken, handedOver, connection, say };
+  return { client, socket, taken, handedOver, connection, say };
 }
 
 function head(lines: string): string {
@@ -85,6 +88,22 @@ test("a client that has said its last word still gets the whole answer that was 
   for await (const chunk of client) bytes += (chunk as Buffer).length;
   assert.ok(bytes > 1_000_000);
   assert.equal(taken.length, 1);
+});
+
+test("a client that does not read its answers is not asked for more until it has", async (t) => {
+  const { client, socket, connection, taken, say } = openStage();
+  t.after(() => connection.destroy());
+  await say(head(""));
+  answer(connection, 10);
+  assert.equal(socket.isPaused(), false, "a small answer is no reason to wait");
+  await say(head(""));
+  answer(connection, 100_000);
+  assert.ok(socket.isPaused());
+  client.write(head(""));
+  assert.equal(taken.length, 2);
+  client.resume();
+  await until("the next call is taken", () => taken.length === 3);
+  assert.equal(socket.isPaused(), false);
 });
 
 test("a body that comes in many small pieces is left to node's server, with all of its bytes", async (t) => {

@@ -56,10 +56,12 @@ export class PlainConnection extends Timed implements Client {
   #begunPieces = 0;
   /** What came while a call was under way. */
   #early: Buffer | null = null;
+  /** Not read until the client has taken what it was answered. */
+  #isHeldUp = false;
   #isLeft = false;
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
-  readonly #onDrain = (): void => this.#user?.onClientDrain();
+  readonly #onDrain = (): void => this.#drained();
   readonly #onEnd = (): void => this.#ended();
   readonly #onClose = (): void => this.#closed();
   readonly #onError = (): void => undefined;
@@ -220,7 +222,18 @@ export class PlainConnection extends Timed implements Client {
       this.#socket.end(() => this.#socket.destroy());
     } else if (this.#early !== null) {
       process.nextTick(() => this.#handOverEarly());
+    } else if (this.#socket.writableNeedDrain) {
+      // Whoever asks and never reads the answers would fill the memory with them.
+      this.#isHeldUp = true;
+      this.#socket.pause();
     }
+  }
+
+  #drained(): void {
+    this.#user?.onClientDrain();
+    if (!this.#isHeldUp) return;
+    this.#isHeldUp = false;
+    this.#socket.resume();
   }
 
   #handOverEarly(): void {
