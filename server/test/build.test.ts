@@ -217,7 +217,8 @@ test("a cancelled build ends at once, with all that its command started, and lea
   const startMs = performance.now();
   cancel.abort(reason);
   await assert.rejects(building, reason);
-  assert.ok(performance.now() - startMs < 1000);
+  // The command takes 600 s; removing its environment's thousand files may take seconds on a busy machine.
+  assert.ok(performance.now() - startMs < 10_000);
   await until("the background process is gone", () => !isAlive(pid));
   assert.deepEqual(
     (await readdir(join(folder, "builds"))).filter((name) => name !== "cache"),

@@ -90,9 +90,13 @@ test("what cannot be killed is given up on in the end, and sooner what was never
   const rounds = Array.from({ length: 13 }, (_, round) => ({ [round + 10]: marked }));
   const { results } = sweeps(rounds, { everyMs: 1000 });
   assert.deepEqual([results.indexOf("lost"), results.lastIndexOf("again")], [10, 9]);
-  assert.deepEqual(sweeps([{ 1: gone }, { 2: gone }, { 3: gone }], { everyMs: 1000 }).results, [
-    "again",
-    "again",
-    "gone",
-  ]);
+  const changes = [0, 1, 2].map((round) => ({ [round]: changing }));
+  assert.deepEqual(sweeps(changes, { everyMs: 1000 }).results, ["again", "again", "gone"]);
+  for (const ended of [gone, dead]) {
+    const ends = [0, 1, 2].map((round) => ({ [round]: ended }));
+    assert.deepEqual(sweeps(ends, { everyMs: 150 }).results, ["again", "again", "gone"]);
+    // The time counts from where something was last seen.
+    const after = sweeps([{ 9: marked }, { 9: marked }, ...ends], { everyMs: 150 });
+    assert.deepEqual(after.results, ["again", "again", "again", "gone", "gone"]);
+  }
 });

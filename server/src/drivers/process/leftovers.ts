@@ -27,8 +27,10 @@ export type SweepResult = "gone" | "again" | "lost";
 
 /** What starts processes faster than they are killed is given up on after this; only a sandbox stops that. */
 const sweepMsMax = 10_000;
-/** On a machine where processes come and go all the time no look may ever be sure; what was not seen to be left in this time is not. */
-const unclearMsMax = 2000;
+/** On a machine where processes come and go all the time no look may ever be sure. Its next program a process has long before this. */
+const changingMsMax = 2000;
+/** What has a child and ends, again and again, between all looks of this time does so on purpose; only a sandbox stops that. */
+const endedMsMax = 300;
 /** Between two looks; a program takes its place in far less. */
 const againMs = 5;
 
@@ -54,6 +56,7 @@ export class Leftovers {
   readonly #table: ProcessTable;
   readonly #known: Known = { ours: new Set(), others: new Set(), dead: new Set() };
   #sinceMs: number | null = null;
+  #lastSeenMs = 0;
 
   constructor(options: LeftoversOptions, table: ProcessTable = thisMachine) {
     this.#options = options;
@@ -68,9 +71,11 @@ export class Leftovers {
     if (isFirst && group !== null) this.#table.kill(-group);
     this.#sinceMs ??= nowMs;
     const owners = this.#owners({ ...options, group: isFirst ? group : null, known: this.#known });
-    const sweptMs = nowMs - this.#sinceMs;
-    if (owners.has("ours")) return sweptMs >= sweepMsMax ? "lost" : "again";
-    return owners.has("unclear") && sweptMs < unclearMsMax ? "again" : "gone";
+    if (isFirst || owners.has("ours")) this.#lastSeenMs = nowMs;
+    if (owners.has("ours")) return nowMs - this.#sinceMs < sweepMsMax ? "again" : "lost";
+    const unseenMs = nowMs - this.#lastSeenMs;
+    if (owners.has("changing") && unseenMs < changingMsMax) return "again";
+    return owners.has("ended") && unseenMs < endedMsMax ? "again" : "gone";
   }
 
   #owners(given: Given): ReadonlySet<Owner> {
@@ -84,7 +89,8 @@ export class Leftovers {
   }
 }
 
-type Owner = "ours" | "other" | "unclear";
+/** `changing`: between two programs. `ended`: it may have had a child just before that this look does not know of. */
+type Owner = "ours" | "other" | "changing" | "ended";
 
 /** What earlier sweeps have found: process ids with their start, of others without it too. */
 type Known = { readonly ours: Set<string>; readonly others: Set<string>; readonly dead: Set<string> };
@@ -93,13 +99,12 @@ type Given = LeftoversOptions & { readonly known: Known };
 /** Whose a listed process is; adds it to what is known. */
 function ownerOf(pid: number, facts: ProcessFacts | null, given: Given): Owner {
   const { known } = given;
-  // What has ended may have had a child just before that the list does not hold, unless it was somebody else's.
-  if (facts === null) return known.others.has(String(pid)) ? "other" : "unclear";
+  if (facts === null) return known.others.has(String(pid)) ? "other" : "ended";
   const name = `${pid} ${facts.startTicks}`;
   if (known.others.has(name) || known.dead.has(name)) return "other";
   if (facts.isDead) {
     known.dead.add(name);
-    return isOlder(facts, given) ? "other" : "unclear";
+    return isOlder(facts, given) ? "other" : "ended";
   }
   const owner = known.ours.has(name) ? "ours" : ownerOfLiving(facts, given);
   if (owner === "ours") known.ours.add(name);
@@ -111,7 +116,7 @@ function ownerOfLiving(facts: ProcessFacts, given: Given): Owner {
   if (facts.isKernels || isOlder(facts, given)) return "other";
   if (facts.group === given.group) return "ours";
   const { environment } = facts;
-  if (environment === "unknown") return "unclear";
+  if (environment === "unknown") return "changing";
   // Somebody else's, which could not be killed either.
   if (environment === "refused") return "other";
   return environment.includes(given.marker) ? "ours" : "other";
