@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { pino } from "pino";
 import type { AppId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
 import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
-import { VirtualClock } from "../../test/support/virtual-clock.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { recordOf, stateOf, type CallRecord } from "./call-record.ts";
 import { CallRecords } from "./call-records.ts";
 
