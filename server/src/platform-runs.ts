@@ -41,7 +41,7 @@ export function openWebhooks(
 ): { readonly webhooks: Webhooks; readonly guard: OutwardGuard } {
   const { db, notifications, sealer, instanceId, log, lifecycle, onStep } = parts;
   const guard = openGuard(config);
-  const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
+  const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: config.webhooksAtOnce });
   lifecycle.onClose("calls to webhooks", () => client.close());
   const webhooks = new Webhooks({
     ...{ db, notifications, sealer, instanceId, client, clock, log, onStep },

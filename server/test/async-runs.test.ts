@@ -175,7 +175,9 @@ async function mark({ platform }: Ground, key: string): Promise<number> {
 async function delivered({ receiver }: Ground, runId: string): Promise<{ body: string; type: string; status: string }> {
   const find = () => receiver.received.find(({ headers }) => headers["x-request-id"] === runId);
   await until(`run ${runId} is delivered`, () => find() !== undefined);
-  const { headers, body } = find() ?? { headers: {}, body: "" };
+  const got = find();
+  assert.ok(got !== undefined);
+  const { headers, body } = got;
   return { body: String(body), type: String(headers["content-type"]), status: String(headers["slipway-status-code"]) };
 }
 

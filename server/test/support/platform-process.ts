@@ -83,11 +83,15 @@ export class PlatformProcess {
     this.#bootstrap = JSON.parse(file) as Bootstrap;
   }
 
+  /** True when its process is not there, whoever ended it. */
+  hasEnded(): boolean {
+    const child = this.#child;
+    return child === undefined || child.exitCode !== null || child.signalCode !== null;
+  }
+
   /** Resolves when it has ended by itself. */
   async ended(): Promise<void> {
-    const child = this.#child;
-    const isGone = (): boolean => child === undefined || child.exitCode !== null || child.signalCode !== null;
-    await until("the platform ends by itself", isGone, { deadlineMs: 60_000 });
+    await until("the platform ends by itself", () => this.hasEnded(), { deadlineMs: 60_000 });
   }
 
   /** Ends it with the signal and waits until it is gone; returns the exit code. */
