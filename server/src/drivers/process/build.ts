@@ -35,8 +35,6 @@ export type ProcessBuilderOptions = {
 type Context = { readonly sourceDir: string; readonly log: BuildLog; readonly signal: AbortSignal };
 
 const compileTimeoutMs = 120_000;
-/** The variable by which the programs of a build are known. */
-const markerName = "SLIPWAY_BUILD_ID";
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
 export class ProcessBuilder implements Builder {
@@ -60,7 +58,7 @@ export class ProcessBuilder implements Builder {
     }
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     // What a killed try has left.
-    await this.#endPrograms(plan, context);
+    await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
     try {
       return await this.#buildAlone(plan, context, buildDir);
@@ -113,20 +111,20 @@ export class ProcessBuilder implements Builder {
     try {
       return await this.#build(plan, context, buildDir);
     } finally {
-      await this.#endPrograms(plan, context);
+      await this.#endPrograms(buildDir, context);
     }
   }
 
-  /** Those that commands have left running; with a sandbox there are none. */
-  async #endPrograms({ buildId }: BuildPlan, { log }: Context): Promise<void> {
+  /** Those that commands have left running, known by the home that only they have; with a sandbox there are none. */
+  async #endPrograms(buildDir: string, { log }: Context): Promise<void> {
     const { sandbox, clock } = this.#options;
-    if (sandbox.kind !== "none" || (await endMarked(`${markerName}=${buildId}`, clock))) return;
+    if (sandbox.kind !== "none" || (await endMarked(`HOME=${homeOf(buildDir)}`, clock))) return;
     log("commands", "platform", "Warning: programs that the build has started could not be ended and go on running.");
   }
 
   async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
     const { toolEnvironment, commandTimeoutMs, sandbox, hidden } = this.#options;
-    const homeDir = join(buildDir, "home");
+    const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
     const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
     const projectId = must(
@@ -135,7 +133,7 @@ export class ProcessBuilder implements Builder {
     ) as ProjectId;
     const tools: BuildTools = {
       ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
-      environment: { ...toolEnvironment, ...home, [markerName]: plan.buildId },
+      environment: { ...toolEnvironment, ...home },
       timeoutMs: commandTimeoutMs,
     };
     await mkdir(stagingDir, { recursive: true });
@@ -177,6 +175,10 @@ export class ProcessBuilder implements Builder {
     await runTool(bounded, { command: command(runtimeDir), cwd: "/", stage: "code", isQuiet: true });
     this.#compiledFor.add(python.path);
   }
+}
+
+function homeOf(buildDir: string): string {
+  return join(buildDir, "home");
 }
 
 function hasCommands(plan: BuildPlan): boolean {
