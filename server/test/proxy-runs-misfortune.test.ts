@@ -21,6 +21,28 @@ test("a replica that cannot be reached is left for another one, for which the ke
   );
 });
 
+test("when no replica can be reached it is told so, without addresses and with nothing sent", async (t) => {
+  const bed = await openProxyBed(t);
+  const ports = [await closedPort(), await closedPort(), await closedPort()];
+  bed.setReplicas(...ports);
+  const run = new WatchedRun(bed);
+  await assertEnded(bed, run, "replica_failed not sent");
+  assert.equal(run.starts.length, 3);
+  bed.setReplicas();
+  bed.setReplicas(...ports);
+  const answer = await bed.call("/run");
+  const [ending] = run.endings;
+  assert.ok(ending?.kind === "failed");
+  for (const message of [ending.fault.message, await answer.text()]) {
+    assert.match(
+      message,
+      /it takes no connections \(ECONNREFUSED\)\. Look at the app's log for the run [0-9a-f-]{36};/,
+    );
+    assert.doesNotMatch(message, /127\.0\.0\.1/);
+    for (const port of ports) assert.ok(!message.includes(String(port)));
+  }
+});
+
 test("a run whose only replica cannot be reached waits in the line for its successor", async (t) => {
   const bed = await openProxyBed(t);
   bed.setReplicas(await closedPort());
