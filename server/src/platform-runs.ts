@@ -10,6 +10,7 @@ import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Forwarding } from "#proxy/forwarding.ts";
 import type { Proxy } from "#proxy/proxy.ts";
+import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import { Runs } from "#runs/runs.ts";
 import type { Db } from "#store/database.ts";
@@ -88,14 +89,21 @@ export function forwardingTo(webhooks: Webhooks, guard: OutwardGuard, bytesMax: 
 /** Async runs. */
 export function openRuns(
   config: Config,
-  parts: Parts & { readonly proxy: Proxy; readonly routes: Routes; readonly webhooks: Webhooks },
+  parts: Parts & {
+    readonly proxy: Proxy;
+    readonly routes: Routes;
+    readonly webhooks: Webhooks;
+    readonly scheduler: Pick<Scheduler, "endStuck">;
+  },
 ): Runs {
-  const { db, notifications, sealer, instanceId, log, proxy, routes, webhooks, onStep } = parts;
+  const { db, notifications, sealer, instanceId, log, proxy, routes, webhooks, scheduler, onStep } = parts;
   return new Runs({
     ...{ db, notifications, sealer, instanceId, proxy, routes, clock, log, onStep },
     outbox: webhooks.outbox,
     bodyBytesMax: config.asyncBodyBytesMax,
     answerBytesMax: config.resultBytesMax,
     runsAtOnce: config.runsAtOnce,
+    lineLength: config.lineLength,
+    endReplica: (replicaId) => scheduler.endStuck(replicaId),
   });
 }

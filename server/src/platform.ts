@@ -173,7 +173,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   const rows = new ReplicaStore(db);
   const load = { demand: proxy, occupancy: proxy };
   const scheduler = new Scheduler({ ...{ driver, routes, view, log, clock, rows, environmentOf, lines }, ...load });
-  const runs = openRuns(config, { ...parts, proxy, webhooks });
+  const runs = openRuns(config, { ...parts, proxy, webhooks, scheduler });
   const retention = runRetentionLoop({ ...{ db, clock, log }, ...config });
   retention.start();
   lifecycle.onClose("run retention", () => retention.stop());

@@ -166,6 +166,23 @@ async function cancelWorksAtEveryStage(ground: Ground): Promise<void> {
   await until("nothing goes on", async () => (await mark(ground, "many")) === (await mark(ground, "many-stopped")));
 }
 
+async function whatCannotBeStoppedEndsWithItsReplica(ground: Ground): Promise<void> {
+  const { platform } = ground;
+  const alone = { name: "alone", gitRepo: "acme/cortex", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
+  const { appId, status, log } = await deploy(platform, { ...alone, replicaConcurrency: 1, maxReplicaCount: 1 });
+  assert.equal(status, "success", log);
+  const containers = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`;
+  const replicas = async (): Promise<string[]> =>
+    ((await platform.api("GET", containers)).body as Json[]).map((one) => String(one.containerId));
+  const [before] = await replicas();
+  const runId = await begin(ground, "alone", "stubborn", { key: "stubborn" });
+  await until("it runs", async () => (await show(ground, "alone", runId)).status === "running");
+  await cancelling(ground, "alone", runId);
+  await until("its replica is gone", async () => !(await replicas()).includes(String(before)), { deadlineMs: 30_000 });
+  const next = await begin(ground, "alone", "run", { value: 1 });
+  assert.equal((await ended(ground, "alone", next)).status, "success", "another replica takes the next one");
+}
+
 async function aSleepingAppIsWoken(ground: Ground): Promise<void> {
   const { platform } = ground;
   const { projectId } = platform.bootstrap;
@@ -238,6 +255,7 @@ test("async runs do what their callers may expect", async (t) => {
     ["an Idempotency-Key gives one run, and is refused for another request", keysGiveOneRun],
     ["retries follow the header, and what is dead can be run again", retriesFollowTheWish],
     ["cancelling works at every stage, and nothing goes on", cancelWorksAtEveryStage],
+    ["a function that cannot be stopped ends with its replica", whatCannotBeStoppedEndsWithItsReplica],
     ["a sleeping app is woken, and cancelled while it wakes", aSleepingAppIsWoken],
     ["plain calls are forwarded too, streams whole, and listed", plainCallsAreForwardedAndListed],
     ["a restart goes on with what runs; what cannot go on says so", aRestartKeepsWhatIsThere],

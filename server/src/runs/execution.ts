@@ -14,14 +14,18 @@ import type { Settlement } from "./settlement.ts";
 
 /** What all executions have in common. */
 export type ExecutionParts = {
-  readonly proxy: Pick<Proxy, "run">;
-  readonly heldRuns: Pick<HeldRuns, "acknowledge" | "cancel">;
+  readonly proxy: Pick<Proxy, "run" | "hold">;
+  readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
   readonly settlement: Settlement;
   /** True when replicas of the app keep the answers of runs until they are acknowledged. */
   readonly keepsAnswers: (appId: RunWork["appId"]) => boolean;
+  /** How long a call of the app may take. */
+  readonly callMostMs: (appId: RunWork["appId"]) => number;
   readonly answerBytesMax: number;
   /** How long after it was asked for the writing of a start still allows sending: less than a lease lasts. */
   readonly startMostMs: number;
+  /** Ends a replica that has this run only, and cannot be made to stop working on it. */
+  readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly onLetGo: OnLetGo;
@@ -44,6 +48,8 @@ export class Execution implements ActiveRun, RunWatcher {
   #isAbandoned = false;
   #isLeaving = false;
   #isOver = false;
+  /** The connection broke, and the replica is asked for the answer that it keeps. */
+  #asking: AbortController | null = null;
 
   constructor(work: RunWork, parts: ExecutionParts) {
     this.work = work;
@@ -63,18 +69,21 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   cancel(): void {
-    if (this.#isCancelled || this.#isOver) return;
+    if (this.#isCancelled || (this.#isOver && this.#asking === null)) return;
     this.#isCancelled = true;
-    this.#handle?.withdraw();
+    if (this.#replica === null || !this.#isKept) this.#handle?.withdraw();
+    else void this.#stopAtReplica(this.#replica);
   }
 
   abandon(): void {
     this.#isAbandoned = true;
+    this.#asking?.abort(new Error("the run is let go"));
     this.#handle?.withdraw();
   }
 
   leave(): boolean {
     this.#isLeaving = true;
+    if (this.#asking !== null) this.abandon();
     if (this.#isOver) return true;
     if (this.#replica !== null && !this.#isKept) return true;
     if (this.#replica !== null) this.#isAbandoned = true;
@@ -112,20 +121,40 @@ export class Execution implements ActiveRun, RunWatcher {
     );
   }
 
-  async #end(ending: RunEnding): Promise<void> {
+  /** The place at the replica is kept meanwhile: the next call must not wait behind a function that goes on. */
+  async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
+    const { heldRuns, endStuck } = this.#parts;
+    const said = await heldRuns.cancel(address, this.#heldId);
+    if (this.#isOver && this.#asking === null) return;
+    if (said === "running") endStuck(this.work.appId, replicaId);
+    this.#asking?.abort(new Error("the run is cancelled"));
+    this.#handle?.withdraw();
+  }
+
+  /** A connection that breaks is no end of a run whose answer the replica keeps. */
+  async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
+    const { proxy, heldRuns, answerBytesMax, callMostMs } = this.#parts;
+    const { appId } = this.work;
+    this.#asking = new AbortController();
+    const release = proxy.hold(appId, replicaId);
+    const options = { signal: this.#asking.signal, bytesMax: answerBytesMax, waitMs: callMostMs(appId) };
+    const attached = await heldRuns.attach(address, this.#heldId, options);
+    this.#asking = null;
+    release();
+    if (attached.kind === "answered") return attached;
+    return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
+  }
+
+  async #end(told: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
     const { runId } = this.work;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
-      // An answer that is there already is not taken back.
-      if (
-        replica !== null &&
-        this.#isKept &&
-        (isTimeout(ending) || (this.#isCancelled && ending.kind !== "answered"))
-      ) {
-        await heldRuns.cancel(replica.address, this.#heldId);
-      }
+      const isBroken = replica !== null && this.#isKept && !this.#isCancelled && isBreak(told);
+      const ending = isBroken ? await this.#askAgain(told, replica) : told;
+      if (this.#isAbandoned) return;
+      if (replica !== null && this.#isKept && isTimeout(ending)) await heldRuns.cancel(replica.address, this.#heldId);
       const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);
       const isWritten = await settlement.end(this.work, ending, { attempt, isCancelled: this.#isCancelled });
       if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
@@ -138,6 +167,11 @@ export class Execution implements ActiveRun, RunWatcher {
 /** It counts as an attempt although nothing was sent: else an app that does not start would be tried for ever. */
 function isStartFault(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.fault.code === "start_failed";
+}
+
+/** The connection broke after the replica may have begun. */
+function isBreak(ending: RunEnding): boolean {
+  return ending.kind === "failed" && ending.wasSent && ending.fault.code === "replica_failed";
 }
 
 /** A function whose time is over must not go on: closing its connection does not end a held run. */

@@ -85,7 +85,8 @@ test("a cancelled one is cancelled unless it was answered by then, and forwards 
     assert.equal(become(ending, cancelled), "cancelled, , no result, not forwarded");
   }
   assert.equal(become(answered(200), cancelled), "success, 200, result, 200");
-  assert.equal(become(answered(500), cancelled), "failure, 500, result, 500");
+  assert.equal(become(answered(404), cancelled), "failure, 404, result, 404");
+  assert.equal(become(answered(500), cancelled), "cancelled, , no result, not forwarded", "it was interrupted");
 });
 
 test("one that was withdrawn without being cancelled goes back at once", () => {

@@ -63,7 +63,8 @@ export function outcomeOf(
 ): Outcome {
   switch (ending.kind) {
     case "answered":
-      return ofAnswer(ending, run, at.random);
+      // What a function that was interrupted makes of that is no answer of its own.
+      return run.isCancelled && ending.status >= 500 ? cancelled : ofAnswer(ending, run, at.random);
     case "withdrawn":
       return run.isCancelled ? cancelled : givenBack(0, null);
     case "interrupted":

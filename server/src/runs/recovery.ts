@@ -1,6 +1,7 @@
 // A run that was running when its platform was lost. Where the replica keeps the answer it is fetched from there, however
 // long the function still takes; where the replica never got the call it is sent again; else the app's policy decides.
 import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
@@ -19,6 +20,8 @@ export type RecoveryParts = {
   /** How long a call of the app may take. */
   readonly callMostMs: (appId: OrphanRun["appId"]) => number;
   readonly answerBytesMax: number;
+  /** Ends a replica that has this run only, and cannot be made to stop working on it. */
+  readonly endStuck: (appId: OrphanRun["appId"], replicaId: ReplicaId) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly onLetGo: OnLetGo;
@@ -70,7 +73,10 @@ export class Recovery implements ActiveRun {
       const address = isKept && replicaId !== null ? await store.addressOf(replicaId) : null;
       const ending = address === null ? interrupted(gone) : await this.#attach(address);
       if (this.#isAbandoned) return;
-      if (this.#isCancelled && address !== null && ending.kind !== "answered") await heldRuns.cancel(address, heldId);
+      if (this.#isCancelled && address !== null && replicaId !== null && ending.kind !== "answered") {
+        const said = await heldRuns.cancel(address, heldId);
+        if (said === "running") this.#parts.endStuck(this.work.appId, replicaId);
+      }
       const isAgain = ending.kind === "withdrawn";
       const counted = isAgain ? { ...this.work, attempt: Math.max(0, attempt - 1) } : this.work;
       const isWritten = await settlement.end(counted, ending, { attempt, isCancelled: this.#isCancelled });

@@ -13,13 +13,14 @@ function fill(room: Room, appId: AppId, places: number): number {
 }
 
 test("an app has twice as many as its replicas can work on, within bounds", () => {
-  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6 }), app("a"), 1), 8);
-  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6 }), app("a"), 50), 100);
-  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6 }), app("a"), 5000), 256);
+  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 1), 8);
+  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 50), 100);
+  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 5000), 256);
+  assert.equal(fill(new Room({ runsMax: 1000, bytesMax: 1e6, appMax: 5 }), app("a"), 5000), 5);
 });
 
 test("when others have taken all there is, an app still gets a few", () => {
-  const room = new Room({ runsMax: 300, bytesMax: 1e6 });
+  const room = new Room({ runsMax: 300, bytesMax: 1e6, appMax: 256 });
   assert.equal(fill(room, app("a"), 5000), 256);
   assert.equal(fill(room, app("b"), 5000), 44);
   assert.equal(fill(room, app("c"), 5000), 4);
@@ -30,7 +31,7 @@ test("when others have taken all there is, an app still gets a few", () => {
 });
 
 test("bodies share a bounded memory, but an app without any may always have one", () => {
-  const room = new Room({ runsMax: 1000, bytesMax: 100 });
+  const room = new Room({ runsMax: 1000, bytesMax: 100, appMax: 256 });
   room.take(app("a"), 90);
   assert.equal(room.hasBytes(app("a"), 10), true);
   assert.equal(room.hasBytes(app("a"), 11), false);

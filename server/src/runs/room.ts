@@ -7,12 +7,13 @@ export type RoomLimits = {
   /** All apps together, but each app may always have `alwaysMin`. */
   readonly runsMax: number;
   readonly bytesMax: number;
+  /** Of one app. */
+  readonly appMax: number;
 };
 
 /** Each app may have so many whatever the others have. */
 const alwaysMin = 4;
 const appMin = 8;
-const appMax = 256;
 
 type Taken = { runs: number; bytes: number };
 
@@ -30,14 +31,14 @@ export class Room {
   /** How many more runs of the app may be taken; `places`: calls that its replicas can work on when there are as many as may be. */
   free(appId: AppId, places: number): number {
     const taken = this.#apps.get(appId)?.runs ?? 0;
-    const ofApp = mostOf(places) - taken;
+    const ofApp = this.#mostOf(places) - taken;
     const ofAll = this.#limits.runsMax - this.#runs;
     return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
   }
 
   /** True when it is worth looking for more runs of the app: taking them one by one would cost a look for each. */
   isHalfFree(appId: AppId, places: number): boolean {
-    return (this.#apps.get(appId)?.runs ?? 0) <= mostOf(places) / 2;
+    return (this.#apps.get(appId)?.runs ?? 0) <= this.#mostOf(places) / 2;
   }
 
   /** True when bodies of so many bytes more may be held; an app without any may always have one run. */
@@ -63,8 +64,9 @@ export class Room {
     this.#runs--;
     this.#bytes -= bytes;
   }
-}
 
-function mostOf(places: number): number {
-  return Math.min(appMax, Math.max(appMin, 2 * places));
+  #mostOf(places: number): number {
+    const { appMax } = this.#limits;
+    return Math.min(appMax, Math.max(Math.min(appMin, appMax), 2 * places));
+  }
 }

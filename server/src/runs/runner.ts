@@ -22,6 +22,8 @@ export type RunnerOptions = {
   /** How many calls the replicas of an app can work on when there are as many as may be; undefined: the app is gone. */
   readonly placesOf: (appId: AppId) => number | undefined;
   readonly runsMax: number;
+  /** Of an app's line, of which plain calls must have their part. */
+  readonly lineLengthMax: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep: OnRunStep;
@@ -31,6 +33,8 @@ export type RunnerOptions = {
   readonly onLooked: () => Promise<void>;
 };
 
+/** Of one app, however many places its replicas have. */
+const appMax = 256;
 const bytesMax = 512 * 1_048_576;
 /** Word of new work comes by itself; this is for words that got lost. */
 const lookEveryMs = 1_000;
@@ -55,7 +59,11 @@ export class Runner {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    this.#room = new Room({ runsMax: options.runsMax, bytesMax });
+    this.#room = new Room({
+      runsMax: options.runsMax,
+      bytesMax,
+      appMax: Math.max(1, Math.min(appMax, options.lineLengthMax / 2)),
+    });
     const { log, clock, leaseMs } = options;
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });

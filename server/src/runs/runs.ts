@@ -1,7 +1,7 @@
 // Async runs, put together: accepting, working off, settling, taking over. One for the platform.
 import type { Routes } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, RunId } from "#lib/ids.ts";
+import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
@@ -28,7 +28,10 @@ export type RunsOptions = {
   readonly bodyBytesMax: number;
   readonly answerBytesMax: number;
   readonly runsAtOnce: number;
+  readonly lineLength: number;
   readonly leaseMs?: number;
+  /** Ends a replica at once. */
+  readonly endReplica: (replicaId: ReplicaId) => void;
   /** Speaks with replicas that keep answers; made here unless given. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly clock: Clock;
@@ -63,16 +66,22 @@ export class Runs implements AsyncAccept {
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       ...{ store, clock, log, answerBytesMax, keepsAnswers },
+      // Where a replica works on several calls, the others must not suffer.
+      endStuck: (appId: AppId, replicaId: ReplicaId) => {
+        if (this.#live(appId)?.replicaConcurrency === 1) options.endReplica(replicaId);
+      },
       heldRuns: this.#heldRuns,
       settlement: this.#settlement,
+      callMostMs: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
     };
     this.#runner = new Runner({
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
       // A quarter of a lease is left for the way to the replica.
       execution: { ...common, proxy, startMostMs: (leaseMs * 3) / 4 },
-      recovery: { ...common, callMostMs: (appId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000 },
+      recovery: common,
       placesOf: (appId) => this.#placesOf(appId),
       runsMax: options.runsAtOnce,
+      lineLengthMax: options.lineLength,
       onTakenOver: (runId, place) => this.#holdFor(runId, place),
       onLooked: () => this.#releaseOthers(),
     });

@@ -104,10 +104,11 @@ export class ReplicaRunner {
     const { clock, occupancy, writer } = this.#parts;
     const nowMs = clock.monotonicMs();
     const wasReady = replica.state === "ready";
-    const graceMs = wasReady ? replica.release.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
+    const mayFinish = wasReady && order.kind !== "stuck";
+    const graceMs = mayFinish ? replica.release.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
     replica.endOrder = order;
     replica.graceEndsAtMs = nowMs + graceMs;
-    replica.terminateAtMs = wasReady ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
+    replica.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
     replica.move("draining");
     replica.abort.abort(new Error(order.reason));
     occupancy.retire(replica.replicaId);

@@ -10,8 +10,11 @@ import type { ReadyReplica } from "./replica-view.ts";
 /** What a replica is made from, as far as it is known before its artifact was read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
-/** Why the platform ends a replica. `timeout`: it took too long to become ready, which counts as a failed start. */
-export type EndOrder = { readonly reason: string; readonly kind: "wanted" | "timeout" | "unhealthy" };
+/**
+ * Why the platform ends a replica. `timeout`: it took too long to become ready, which counts as a failed start. `stuck`: it
+ * works on something that nobody wants any more, so it gets no time to finish that.
+ */
+export type EndOrder = { readonly reason: string; readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" };
 
 /** How a replica came to its end. */
 export type ReplicaEnd = { readonly reason: string; readonly exitCode: number | null; readonly at: number };

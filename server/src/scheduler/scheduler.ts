@@ -4,7 +4,7 @@
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
@@ -49,6 +49,8 @@ const lookIntervalMs = 1000;
 const compareIntervalMs = 30_000;
 /** How long starts and writes that are under way are waited for when the platform stops. */
 const stopWaitMs = 5000;
+
+const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
 /** One for the platform. `start()` before the first call is taken; `stop()` leaves replicas running. */
 export class Scheduler implements TrialStarter {
@@ -155,6 +157,12 @@ export class Scheduler implements TrialStarter {
    */
   tryRelease(release: CandidateRelease, options: TrialOptions): Promise<TrialOutcome> {
     return this.#trials.run(release, options);
+  }
+
+  /** Ends a replica at once that works on a run which nobody wants any more and which cannot be stopped otherwise. */
+  endStuck(replicaId: ReplicaId): void {
+    const replica = this.#fleet.get(replicaId);
+    if (replica !== undefined) this.#runner.end(replica, { reason: stuckReason, kind: "stuck" });
   }
 
   /** What keeps the calls of an app waiting, in a sentence for its owner; undefined when nothing does. */
