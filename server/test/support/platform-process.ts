@@ -98,9 +98,13 @@ export class PlatformProcess {
   async end(signal: "SIGTERM" | "SIGKILL" | "SIGINT"): Promise<number | null> {
     const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
-    const gone = once(child, "exit");
     child.kill(signal);
-    await gone;
+    try {
+      await until(`the platform ends after ${signal}`, () => this.hasEnded(), { deadlineMs: 90_000 });
+    } catch (error) {
+      child.kill("SIGKILL");
+      throw error;
+    }
     return child.exitCode;
   }
 
