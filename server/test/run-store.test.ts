@@ -85,6 +85,21 @@ test("a run is stored with its request byte for byte, in hand or waiting for any
   assert.equal(row.path, "/run", "the query is not listed");
 });
 
+test("long bodies are stored beside short ones, each with its own run", async (t) => {
+  const { db, ours } = await stage(t);
+  const bodies = [Buffer.alloc(40_000, 7), Buffer.alloc(0), Buffer.alloc(100_000, 255), Buffer.from("short")];
+  const runs = bodies.map((body) => newRun({ body }));
+  await ours.insert(runs);
+  for (const { runId, body } of runs) {
+    const row = await db
+      .selectFrom("run_requests")
+      .select("body")
+      .where("run_id", "=", runId)
+      .executeTakeFirstOrThrow();
+    assert.ok(row.body.equals(body), `${body.length} bytes`);
+  }
+});
+
 test("a run starts, ends with its result, and its request goes with it", async (t) => {
   const { db, ours } = await stage(t);
   const { runId } = newRun();

@@ -80,6 +80,8 @@ export type RunStoreOptions = {
 };
 
 const appsMost = 1_000;
+/** Elements of arrays are sent as text of twice their length, which holds up everything else; parameters as they are. */
+const largeBytes = 32 * 1_024;
 
 /** The rows, as one platform writes them. */
 export class RunStore {
@@ -96,13 +98,17 @@ export class RunStore {
   /** Stores new runs, in `tx` when given; once it resolves (and `tx` is committed) they are accepted. */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
+    const large = runs.filter(hasLargeBody).map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
     await sql`
-      with given as (
+      with large (id, body) as (
+        values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
+      ), given as (
         select * from unnest(
           ${column((run) => run.runId)}::uuid[], ${column((run) => run.projectId)}::text[],
           ${column((run) => run.appId)}::text[], ${column((run) => run.releaseId)}::uuid[],
           ${column((run) => run.method)}::text[], ${column((run) => run.target)}::text[],
-          ${column((run) => run.lines)}::text[], ${column((run) => run.body)}::bytea[],
+          ${column((run) => run.lines)}::text[],
+          ${column((run) => (hasLargeBody(run) ? null : run.body))}::bytea[],
           ${column((run) => run.clientAddress)}::text[], ${column((run) => run.retriesMax)}::smallint[],
           ${column((run) => run.webhookEndpoint)}::text[], ${column((run) => run.webhookSecretSealed)}::text[],
           ${column((run) => run.isHeld)}::boolean[]
@@ -117,7 +123,10 @@ export class RunStore {
                is_held::int, case when is_held then ${this.#until()} end
           from given
       )
-      insert into run_requests (run_id, target, lines, body) select id, target, lines, body from given`.execute(tx);
+      insert into run_requests (run_id, target, lines, body) 
+      select id, target, lines, coalesce(body, (select body from large where large.id = given.id)) from given`.execute(
+      tx,
+    );
     const waiting = new Set(runs.filter((run) => !run.isHeld).map((run) => run.appId));
     for (const appId of waiting) await notify(tx, "runs", appId);
   }
@@ -341,6 +350,10 @@ function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBui
 function deletedOf(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;
+}
+
+function hasLargeBody({ body }: NewRun): boolean {
+  return body.length > largeBytes;
 }
 
 type Written = { readonly id: RunId; readonly epoch: number };
