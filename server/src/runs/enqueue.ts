@@ -10,7 +10,7 @@ import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Db } from "#store/database.ts";
-import { GroupCommit } from "#store/group-commit.ts";
+import { GroupCommit, GroupCommitFull } from "#store/group-commit.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
@@ -34,12 +34,15 @@ const batchMax = 500;
 const batchBytesMax = 16 * 1_048_576;
 /** Bodies up to this size are read whatever else is being read. */
 const smallBodyBytes = 65_536;
-/** Larger ones are read so many at a time. */
+/** Larger ones are in memory so many at a time, from their first byte until they are stored. */
 const largeBodiesAtOnce = 16;
-const largeBodyWaitMs = 30_000;
+/** Each takes a connection to the database for a transaction of its own; the others are for everything else. */
+const keyedAtOnce = 6;
+const waitMs = 30_000;
 const keyHours = 24;
 const retryAfterSeconds = 5;
 
+const tooMany = "Too many async calls are being accepted at the moment; try again.";
 /** What the store answered is not known to the caller: a repeat with an Idempotency-Key is safe. */
 const notStored =
   "The run could not be stored, as the database does not answer; try again (an Idempotency-Key makes sure that it runs once).";
@@ -49,11 +52,13 @@ export class Enqueue implements AsyncAccept {
   readonly #options: EnqueueOptions;
   readonly #inserts: GroupCommit<NewRun, true>;
   readonly #largeBodies: Turnstile;
+  readonly #keyed: Turnstile;
 
   constructor(options: EnqueueOptions) {
     this.#options = options;
     const { clock, onStep, store } = options;
-    this.#largeBodies = new Turnstile({ atOnce: largeBodiesAtOnce, waitMs: largeBodyWaitMs, clock });
+    this.#largeBodies = new Turnstile({ atOnce: largeBodiesAtOnce, waitMs, clock });
+    this.#keyed = new Turnstile({ atOnce: keyedAtOnce, waitMs, clock });
     this.#inserts = new GroupCommit({
       flush: async (runs: readonly NewRun[]) => {
         await store.insert(runs);
@@ -66,12 +71,12 @@ export class Enqueue implements AsyncAccept {
   }
 
   accept(call: AsyncCall): void {
-    this.#accept(call).catch((error: unknown) => {
-      const { log } = this.#options;
-      if (!(error instanceof Fault)) log.error({ err: error, runId: call.runId }, "a run could not be accepted");
-      call.refuse(
-        error instanceof Fault ? error : new Fault("unavailable", notStored, { cause: error, retryAfterSeconds }),
-      );
+    const { log } = this.#options;
+    this.#inTurn(call).catch((error: unknown) => {
+      if (error instanceof Fault) return call.refuse(error);
+      if (error instanceof GroupCommitFull) return call.refuse(busy());
+      log.error({ err: error, runId: call.runId }, "a run could not be accepted");
+      call.refuse(new Fault("unavailable", notStored, { cause: error, retryAfterSeconds }));
     });
   }
 
@@ -80,8 +85,20 @@ export class Enqueue implements AsyncAccept {
     await this.#inserts.stop();
   }
 
+  async #inTurn(call: AsyncCall): Promise<void> {
+    const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
+    if (isSmall) return await this.#accept(call);
+    const leave = await this.#largeBodies.enter(call.route.projectId);
+    if (leave === null) throw busy();
+    try {
+      await this.#accept(call);
+    } finally {
+      leave();
+    }
+  }
+
   async #accept(call: AsyncCall): Promise<void> {
-    const body = await this.#readBody(call);
+    const body = await call.readBody(this.#options.bodyBytesMax);
     if (body instanceof Fault) throw body;
     const { runner, clock } = this.#options;
     const isHeld = runner.reserve(call.route.appId, body.length);
@@ -101,28 +118,23 @@ export class Enqueue implements AsyncAccept {
     else runner.nudge(run.appId);
   }
 
-  async #readBody(call: AsyncCall): Promise<Buffer | Fault> {
-    const { bodyBytesMax } = this.#options;
-    if (call.contentLength >= 0 && call.contentLength <= smallBodyBytes) return await call.readBody(bodyBytesMax);
-    const leave = await this.#largeBodies.enter();
-    if (leave === null) {
-      const message = "Too many large requests are being accepted at the moment; try again.";
-      return new Fault("unavailable", message, { retryAfterSeconds });
-    }
-    try {
-      return await call.readBody(bodyBytesMax);
-    } finally {
-      leave();
-    }
-  }
-
   async #insert(run: NewRun): Promise<RunId> {
     await this.#inserts.add(run);
     return run.runId;
   }
 
-  /** The id of the run that the key stands for: this one, or an earlier one of the same request. */
   async #insertOnce(run: NewRun, key: string): Promise<RunId> {
+    const leave = await this.#keyed.enter(run.projectId);
+    if (leave === null) throw busy();
+    try {
+      return await this.#insertKeyed(run, key);
+    } finally {
+      leave();
+    }
+  }
+
+  /** The id of the run that the key stands for: this one, or an earlier one of the same request. */
+  async #insertKeyed(run: NewRun, key: string): Promise<RunId> {
     const { db, store, onStep } = this.#options;
     const hash = hashOf(run);
     const runId = await db.transaction().execute(async (tx) => {
@@ -164,6 +176,10 @@ export class Enqueue implements AsyncAccept {
         webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(route.appId)),
     };
   }
+}
+
+function busy(): Fault {
+  return new Fault("unavailable", tooMany, { retryAfterSeconds });
 }
 
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
