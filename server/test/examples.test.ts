@@ -54,6 +54,27 @@ async function tryStream(platform: PlatformProcess): Promise<void> {
   assert.match(letters, /^data: \{"letter": ?"a"\}\n\ndata: \{"letter": ?"b"\}\n\n$/);
 }
 
+async function tryReport(platform: PlatformProcess): Promise<void> {
+  const { projectId } = platform.bootstrap;
+  const { appId, status, log } = await deploy(platform, { name: "report", gitPath: "report" });
+  assert.equal(status, "success", log);
+  const plain = await platform.call("report", "run", { pages: 1, seconds_per_page: 0.1 });
+  assert.deepEqual(((await plain.json()) as { result: unknown }).result, { pages: 1 });
+  assert.equal((await platform.call("report", "run", { pages: 0 })).status, 422);
+  const accepted = await platform.call("report", "publish?async=true", { shelf: "closed" });
+  assert.equal(accepted.status, 202);
+  const { run_id: runId } = (await accepted.json()) as { run_id: string };
+  const run = await until(
+    "the run has used up its retries",
+    async () => {
+      const { item } = (await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`)).body;
+      return item.completedAt !== null && item;
+    },
+    { deadlineMs: 30_000 },
+  );
+  assert.deepEqual([run.status, run.statusCode, run.attempts], ["failure", 503, 3]);
+}
+
 async function trySecretsAsync(platform: PlatformProcess): Promise<void> {
   const { projectId } = platform.bootstrap;
   const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { SIGNING_KEY: "k1" });
@@ -118,6 +139,11 @@ const scenarios: readonly Scenario[] = [
     run: tryHello,
   },
   { promise: "stream: generators arrive piece by piece as server-sent events", needsPackages: false, run: tryStream },
+  {
+    promise: "report: a run is worked off later, and tried again as often as its TOML says",
+    needsPackages: false,
+    run: tryReport,
+  },
   {
     promise: "secrets-async: async calls run side by side in one replica and see the project's secret",
     needsPackages: false,
