@@ -29,6 +29,8 @@ export type AsyncResult = AcceptAndFinish & {
 /** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or did not end well. */
 export async function benchAsync(options: AsyncBenchOptions, print: (line: string) => void): Promise<AsyncResult> {
   const stage = new Stage();
+  const interrupted = (): void => void stage.close().finally(() => process.exit(1));
+  process.once("SIGINT", interrupted).once("SIGTERM", interrupted);
   try {
     const server = await openServer(stage);
     const ours = await openPlatform(stage, server, "slipway");
@@ -51,6 +53,7 @@ export async function benchAsync(options: AsyncBenchOptions, print: (line: strin
     const delivered = await deliver(custom, await openScript(stage, "receiver"), scene);
     return { ...rounds, started, delivered, backlog: await backlog(stage, scene), syncMs };
   } finally {
+    process.off("SIGINT", interrupted).off("SIGTERM", interrupted);
     await stage.close();
   }
 }
