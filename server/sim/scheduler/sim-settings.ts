@@ -1,7 +1,7 @@
 // Settings of simulated apps: what scaling depends on is drawn, the rest is as the defaults have it.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
-import type { Seeded } from "./seeded.ts";
+import type { Seeded } from "#test/support/seeded.ts";
 
 /** Random settings within what the interface allows. */
 export function appSettings(seeded: Seeded): AppSettings {

@@ -6,7 +6,7 @@ import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
-import { Seeded } from "./seeded.ts";
+import { Seeded } from "#test/support/seeded.ts";
 import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
 import { appSettings } from "./sim-settings.ts";
