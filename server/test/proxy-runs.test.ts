@@ -82,6 +82,41 @@ test("of an answer that is longer than the limit only its length is told, of one
   assert.equal(inShort(await new WatchedRun(bed, { path: "/", answerBytesMax: 2 }).ended()), "200 3 bytes");
 });
 
+test("nothing more of an answer is read until its keeper has room, and then all of it comes", async (t) => {
+  const bed = await openProxyBed(t);
+  let sentBytes = 0;
+  const whole = 20_000_000;
+  bed.setReplicas(
+    await httpReplica(t, (request, response) => {
+      response.writeHead(200, { "Content-Length": whole });
+      const piece = Buffer.alloc(100_000, 120);
+      const send = (): void => {
+        while (sentBytes < whole && (sentBytes += piece.length) > 0 && response.write(piece));
+        if (sentBytes < whole) response.once("drain", send);
+        else response.end();
+      };
+      send();
+      request.resume();
+    }),
+  );
+  const room = Promise.withResolvers<void>();
+  const toldBytes: number[] = [];
+  const run = new WatchedRun(bed, { answerBytesMax: whole });
+  run.mayGrow = (bytes) => (toldBytes.push(bytes) === 1 ? room.promise : null);
+  let before = -1;
+  await until("the replica can send no more", () => {
+    const isStill = sentBytes === before && toldBytes.length > 0;
+    before = sentBytes;
+    return isStill;
+  });
+  assert.equal(toldBytes.length, 1);
+  assert.ok(sentBytes < whole, `${sentBytes} bytes are on their way`);
+  room.resolve();
+  const ending = await run.ended();
+  assert.deepEqual([ending.kind, ending.kind === "answered" && ending.body?.length], ["answered", whole]);
+  assert.equal(toldBytes.at(-1), whole);
+});
+
 test("an answer in a hundred thousand pieces is the same as in one", async (t) => {
   const bed = await openProxyBed(t);
   const count = 100_000;

@@ -12,7 +12,7 @@ import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { Call, type CallParts } from "./call.ts";
 import { internal } from "./call-faults.ts";
-import type { Client } from "./client.ts";
+import type { Client, ClientUser } from "./client.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
@@ -47,6 +47,11 @@ export interface RunWatcher {
    * fault `internal`. The call may end while this is still being decided; the decision is of no meaning then.
    */
   mayStart(replica: ReadyReplica): Promise<boolean>;
+  /**
+   * Told after each piece how long the answer is by now. Null: go on; else nothing more is read until it resolves, which
+   * may be after the end. Must not throw or reject.
+   */
+  mayGrow?(answerBytes: number): Promise<void> | null;
   /** Exactly once, and not before `Proxy.run` has returned. Must not throw. */
   onEnd(ending: RunEnding): void;
 }
@@ -84,9 +89,9 @@ export class RunCall extends Call implements RunHandle {
   #wasSent = false;
 
   constructor(options: RunCallOptions) {
-    const { request, projectId, app, live, arrivedAtMs, parts } = options;
-    const { runId, method, path, lines, answerBytesMax } = request;
-    const client = new RunClient(method, answerBytesMax);
+    const { request, watcher, projectId, app, live, arrivedAtMs, parts } = options;
+    const { runId, path, lines } = request;
+    const client = new RunClient(request, watcher);
     super({ client, runId, projectId, path, fields: noFields, lines }, app, live, arrivedAtMs, parts);
     this.#options = options;
     this.#client = client;
@@ -192,16 +197,20 @@ class RunClient implements Client {
   readonly address = "";
   readonly method: string;
   readonly collector: AnswerCollector;
+  readonly #watcher: RunWatcher;
+  #user: ClientUser | null = null;
+  #answerBytes = 0;
   /** Why there is no complete answer; null: nothing is known against it. */
   fault: Fault | null = null;
 
-  constructor(method: string, answerBytesMax: number) {
+  constructor({ method, answerBytesMax }: RunRequest, watcher: RunWatcher) {
     this.method = method;
     this.collector = new AnswerCollector(answerBytesMax);
+    this.#watcher = watcher;
   }
 
-  use(): void {
-    // It does not go away by itself.
+  use(user: ClientUser): void {
+    this.#user = user;
   }
 
   information(): void {
@@ -216,9 +225,13 @@ class RunClient implements Client {
     this.collector.head(head);
   }
 
-  piece(piece: Piece): boolean {
+  piece(piece: Piece, isLast: boolean): boolean {
     this.collector.add(piece);
-    return true;
+    this.#answerBytes += piece.length;
+    const wait = this.#watcher.mayGrow?.(this.#answerBytes) ?? null;
+    if (wait === null || isLast) return true;
+    void wait.then(() => this.#user?.onClientDrain());
+    return false;
   }
 
   flush(): void {

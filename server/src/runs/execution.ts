@@ -8,6 +8,7 @@ import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
 import { heldIdOf, heldLineOf, type HeldId } from "./held-id.ts";
+import type { AnswerPlace, AnswerRoom } from "./answer-room.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { RunWork } from "./run-store.ts";
 import type { Settlement } from "./settlement.ts";
@@ -22,6 +23,7 @@ export type ExecutionParts = {
   /** How long a call of the app may take. */
   readonly callMostMs: (appId: RunWork["appId"]) => number;
   readonly answerBytesMax: number;
+  readonly answerRoom: AnswerRoom;
   /** How long after it was asked for the writing of a start still allows sending: less than a lease lasts. */
   readonly startMostMs: number;
   /** Ends a replica that has this run only, and cannot be made to stop working on it. */
@@ -41,6 +43,7 @@ export class Execution implements ActiveRun, RunWatcher {
   readonly #parts: ExecutionParts;
   readonly #isKept: boolean;
   readonly #heldId: HeldId;
+  readonly #answer: AnswerPlace;
   #handle: RunHandle | null = null;
   #replica: ReadyReplica | null = null;
   #isCancelled = false;
@@ -56,6 +59,7 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#parts = parts;
     this.#isKept = parts.keepsAnswers(work.appId);
     this.#heldId = heldIdOf(work.runId, work.attempt + 1);
+    this.#answer = parts.answerRoom.of(work.projectId);
   }
 
   begin(): void {
@@ -114,6 +118,10 @@ export class Execution implements ActiveRun, RunWatcher {
     return false;
   }
 
+  mayGrow(answerBytes: number): Promise<void> | null {
+    return this.#answer.grow(answerBytes);
+  }
+
   onEnd(ending: RunEnding): void {
     this.#isOver = true;
     this.#end(ending).catch((error: unknown) =>
@@ -159,6 +167,7 @@ export class Execution implements ActiveRun, RunWatcher {
       const isWritten = await settlement.end(this.work, ending, { attempt, isCancelled: this.#isCancelled });
       if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
+      this.#answer.leave();
       onLetGo(runId);
     }
   }

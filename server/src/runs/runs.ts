@@ -10,6 +10,7 @@ import type { Db } from "#store/database.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
+import { AnswerRoom } from "./answer-room.ts";
 import { Enqueue } from "./enqueue.ts";
 import { HeldRuns } from "./held-runs.ts";
 import type { OnRunStep } from "./run-steps.ts";
@@ -77,7 +78,12 @@ export class Runs implements AsyncAccept {
     this.#runner = new Runner({
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
       // A quarter of a lease is left for the way to the replica.
-      execution: { ...common, proxy, startMostMs: (leaseMs * 3) / 4 },
+      execution: {
+        ...common,
+        proxy,
+        answerRoom: new AnswerRoom({ answerBytesMax, clock }),
+        startMostMs: (leaseMs * 3) / 4,
+      },
       recovery: common,
       placesOf: (appId) => this.#placesOf(appId),
       runsMax: options.runsAtOnce,
