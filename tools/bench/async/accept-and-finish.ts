@@ -40,8 +40,8 @@ const fillCount = 5_000;
 const fillMs = 12_000;
 const warmSeconds = 2;
 
-/** Who takes part, and whether accepting is measured too. */
-export type Part = { readonly contender: Contender; readonly accepts: boolean };
+/** Who takes part, and whether accepting is measured too; `calmly`: also with half the callers, who wait less for each other. */
+export type Part = { readonly contender: Contender; readonly accepts: boolean; readonly calmly?: boolean };
 
 /** Runs all rounds. Rejects when a call was not accepted or a run failed. */
 export async function acceptAndFinish(parts: readonly Part[], scene: Scene): Promise<AcceptAndFinish> {
@@ -65,7 +65,7 @@ export async function acceptAndFinish(parts: readonly Part[], scene: Scene): Pro
 
 type OneRound = { readonly accepted: [string, Accepted][]; readonly finished: [string, Finished][] };
 
-async function onePart({ contender, accepts }: Part, scene: Scene): Promise<OneRound> {
+async function onePart({ contender, accepts, calmly = false }: Part, scene: Scene): Promise<OneRound> {
   const { name, modes, bare } = contender;
   const [first = "", ...others] = modes;
   const accepted: [string, Accepted][] = [];
@@ -79,6 +79,12 @@ async function onePart({ contender, accepts }: Part, scene: Scene): Promise<OneR
   for (const mode of others) {
     await contender.fill(fillCount, 0);
     await drain(mode);
+  }
+  if (calmly) {
+    const connections = Math.ceil(scene.options.connections / 2);
+    const calm = { ...scene, options: { ...scene.options, connections } };
+    accepted.push([`${name}, ${connections} callers`, await measureAccept(contender, calm)]);
+    await contender.drain(first);
   }
   if (bare !== null) {
     const measured = await withCpu(

@@ -44,7 +44,7 @@ export async function benchAsync(options: AsyncBenchOptions, print: (line: strin
     const syncMs = measureSync(stage.folder);
     const scene: Scene = { server, folder: stage.folder, options, print };
     const parts = [
-      { contender: custom, accepts: true },
+      { contender: custom, accepts: true, calmly: true },
       { contender: cortex, accepts: false },
       ...peers.map((contender) => ({ contender, accepts: true })),
     ];

@@ -24,8 +24,12 @@ export function asyncSection(result: AsyncResult, { rounds, seconds, connections
 }
 
 function aims({ accepted, started, finished, delivered, backlog }: AsyncResult): string[] {
-  const accepts = of(accepted, "slipway", (round) => round.callsPerSecond);
-  const p99 = of(accepted, "slipway", (round) => round.p99Ms);
+  const accepts = [...accepted.keys()]
+    .filter((name) => name.startsWith("slipway"))
+    .map((name) => {
+      const p99 = of(accepted, name, (round) => round.p99Ms);
+      return `${name}: ${thousands(of(accepted, name, (round) => round.callsPerSecond))}, p99 ${p99.toFixed(1)} ms`;
+    });
   const start = of(started, "slipway", (round) => round.startedP50Ms);
   const runs = ratio(finished, "slipway: the app answers at once", "graphile-worker: unbatched");
   const deliveries = of(delivered, deliveryKinds.waiting, (round) => round.perSecond);
@@ -33,7 +37,7 @@ function aims({ accepted, started, finished, delivered, backlog }: AsyncResult):
   return [
     "| aim | measured (median) |",
     "|---|---|",
-    `| ≥ 3,000 durable single accepts/s at p99 ≤ 20 ms | ${thousands(accepts)}, p99 ${p99.toFixed(1)} ms |`,
+    `| ≥ 3,000 durable single accepts/s at p99 ≤ 20 ms | ${accepts.join("; ")} |`,
     `| accept → start p50 ≤ 5 ms on a warm app | ${start.toFixed(2)} ms |`,
     `| runs/s ≥ 0.5 × unbatched jobs/s of graphile-worker | ${runs.toFixed(2)} × |`,
     `| ≥ 1,500 signed deliveries/s | ${thousands(deliveries)} |`,
