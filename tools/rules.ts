@@ -16,7 +16,8 @@ export const importTable = {
   scheduler: ["contract", "lib", "store", "logs", "drivers", "apps", "deploy"],
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
   runs: ["contract", "lib", "store", "drivers", "audit", "webhooks", "apps", "scheduler", "proxy"],
-  api: ["contract", "lib", "logs", "audit", "accounts", "webhooks", "apps", "deploy", "scheduler", "runs"],
+  billing: ["lib", "store", "audit"],
+  api: ["contract", "lib", "logs", "audit", "accounts", "webhooks", "apps", "deploy", "scheduler", "runs", "billing"],
 } as const satisfies Record<string, readonly string[]>;
 
 /** An area of the server, or the contract. */

@@ -22,7 +22,7 @@ export function openApiDocument(serverUrl = "/"): Json {
       title: "Slipway management API",
       version: "1.0.0",
       description:
-        "Apps, builds, logs, runs, webhooks, secrets and credentials of projects. Every refusal is a JSON object with a message.",
+        "Apps, builds, logs, runs, webhooks, secrets, credentials and coupons of projects. Every refusal is a JSON object with a message.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: serverUrl }],

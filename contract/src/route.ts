@@ -39,7 +39,9 @@ export type Permission =
   | "secrets.read"
   | "secrets.write"
   | "credentials.read"
-  | "credentials.write";
+  | "credentials.write"
+  | "billing.write"
+  | "platform.manage";
 
 export type AuditAction =
   | "app.create"
@@ -58,7 +60,10 @@ export type AuditAction =
   | "secrets.update"
   | "git_credentials.read"
   | "git_credentials.update"
-  | "git_credentials.delete";
+  | "git_credentials.delete"
+  | "coupon.apply"
+  | "coupon.create"
+  | "coupon.end";
 
 /** Beginnings of paths. */
 export const paths = {

@@ -2,6 +2,7 @@
 // server registers exactly these; OpenAPI is made from them.
 import * as answers from "./answers.ts";
 import { appFields } from "./app-fields.ts";
+import { billingRoutes } from "./billing-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
@@ -120,6 +121,7 @@ export const routes = {
   },
   ...runRoutes,
   ...webhookRoutes,
+  ...billingRoutes,
   getProjectSecrets: {
     method: "GET",
     path: `${project}/secrets`,

@@ -10,6 +10,7 @@ import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
+import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
@@ -110,7 +111,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
-  const apiParts = { useCases: cases, runs: runDesk, webhooks: webhooks.desk, tokens, keys, ...logs, log };
+  const coupons = new CouponDesk({ db, clock });
+  const apiParts = { useCases: cases, runs: runDesk, webhooks: webhooks.desk, coupons, tokens, keys, ...logs, log };
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
   guard.addOwnPlace({ host: config.host, port });
   lifecycle.onClose("waiting runs", () => runs.quiesce());

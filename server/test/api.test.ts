@@ -29,7 +29,8 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly i
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
     .replace(/\{(?:run|delivery|endpoint|secret)_id\}/, created.id ?? "")
-    .replace("{host}", "github.com");
+    .replace("{host}", "github.com")
+    .replace("{code}", "WELCOME");
 }
 
 test("health is told only while the platform serves", async (t) => {
@@ -62,6 +63,8 @@ describe("the table of routes", () => {
       setAppSecrets: { KEY: "value" },
       setCredential: { kind: "token", secret: "x" },
       setWebhookSchedule: { schedule: "short" },
+      createCoupon: { code: "WELCOME", name: "Welcome", coupon_type: "percentage", percentage_rate: 10 },
+      applyCoupon: { coupon_code: "WELCOME" },
       replayWebhookDeliveries: { from: "2026-01-01T00:00:00Z", to: "2026-01-02T00:00:00Z" },
     };
     const place = { db: api.db, projectId: api.projectId, appId: created.appId };
@@ -88,6 +91,7 @@ describe("the table of routes", () => {
       "cancelBuild",
     ] as const;
     const inference = await api.issue({ kind: "inference" });
+    const operator = await api.issue({ kind: "operator" });
     for (const id of order) {
       const route: Route = routes[id];
       const path = pathOf(route, api, { ...created, id: ids[id] });
@@ -100,7 +104,8 @@ describe("the table of routes", () => {
         assert.equal(weak.status, 403, id);
         answers.faultAnswer.parse(weak.body);
       }
-      const answer = await api.call(route.method, path, { body, token: route.access === "public" ? null : api.token });
+      const token = route.access === "public" ? null : route.access === "platform.manage" ? operator : api.token;
+      const answer = await api.call(route.method, path, { body, token });
       assert.equal(answer.status, route.status, `${id}: ${JSON.stringify(answer.body)}`);
       route.answer.parse(answer.body);
       assert.match(answer.headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/, id);

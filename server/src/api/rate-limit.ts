@@ -6,15 +6,24 @@ const windowMs = 60_000;
 /** Keys that are looked through when they have become so many; those without a recent use are forgotten. */
 const keysMost = 10_000;
 
+/** The sentence for whoever has used up what there is. */
+type Refusal = (used: number, retryAfterSeconds: number) => string;
+
+function tooManyDeployments(used: number, seconds: number): string {
+  return `The project has started ${used} deployments within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
 /** A sliding window: at most `most` uses of a key within any minute. */
 export class RateLimit {
   readonly #most: number;
   readonly #clock: Clock;
+  readonly #refusal: Refusal;
   readonly #uses = new Map<string, number[]>();
 
-  constructor(options: { readonly most: number; readonly clock: Clock }) {
+  constructor(options: { readonly most: number; readonly clock: Clock; readonly refusal?: Refusal }) {
     this.#most = options.most;
     this.#clock = options.clock;
+    this.#refusal = options.refusal ?? tooManyDeployments;
   }
 
   /** Counts one use. Throws `Fault("rate_limited")`, which counts nothing, with the seconds until there is room again. */
@@ -24,11 +33,7 @@ export class RateLimit {
     const [oldest] = recent;
     if (recent.length >= this.#most && oldest !== undefined) {
       const retryAfterSeconds = Math.max(1, Math.ceil((oldest + windowMs - now) / 1000));
-      throw new Fault(
-        "rate_limited",
-        `The project has started ${recent.length} deployments within a minute, which is the limit; try again in ${retryAfterSeconds} s.`,
-        { retryAfterSeconds },
-      );
+      throw new Fault("rate_limited", this.#refusal(recent.length, retryAfterSeconds), { retryAfterSeconds });
     }
     recent.push(now);
     this.#uses.set(key, recent);

@@ -115,6 +115,7 @@ const resourceParts = [
   ["webhook_delivery", "delivery_id"],
   ["webhook_endpoint", "endpoint_id"],
   ["webhook_secret", "secret_id"],
+  ["coupon", "code"],
   ["app", "app_id"],
   ["git_credential", "host"],
   ["project", "project_id"],

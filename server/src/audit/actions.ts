@@ -34,6 +34,9 @@ export const actionTable = {
   "run.cancel": "A run was asked to end.",
   "runs.redrive": "Runs that had failed were run again.",
   "runs.purge": "Kept requests of runs that had failed were deleted.",
+  "coupon.create": "A coupon was made.",
+  "coupon.end": "A coupon was ended: it can be applied no more.",
+  "coupon.apply": "A coupon was applied to a project.",
   "audit_log.read": "The audit log was read.",
 } as const;
 

@@ -13,6 +13,7 @@ export const faultTable = {
   too_large: { status: 413, meaning: "The body is larger than the limit." },
   unsupported_media_type: { status: 415, meaning: "The body is not declared as application/json." },
   key_reused: { status: 422, meaning: "The Idempotency-Key was used for another request within 24 hours." },
+  not_usable: { status: 422, meaning: "What was asked for is there, but cannot be used (any more), or not here." },
   rate_limited: { status: 429, meaning: "Too many requests; try again after the time in Retry-After." },
   internal: { status: 500, meaning: "A fault of the platform; the message holds the id to look for in its log." },
   replica_failed: { status: 502, meaning: "The replica broke the connection or sent an answer that is not HTTP." },

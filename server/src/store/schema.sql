@@ -57,6 +57,15 @@ create table audit_log (
 );
 CREATE INDEX audit_log_by_project ON public.audit_log USING btree (project_id, id DESC);
 
+create table billing_accounts (
+  project_id text not null,
+  currency text not null default 'USD'::text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint billing_accounts_pkey PRIMARY KEY (project_id),
+  constraint billing_accounts_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  constraint billing_accounts_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+
 create table build_logs (
   build_id uuid not null,
   line_number integer not null,
@@ -125,6 +134,56 @@ CREATE INDEX calls_by_app ON public.calls USING btree (app_id, received_at DESC,
 CREATE INDEX calls_by_time ON public.calls USING brin (ended_at);
 CREATE INDEX calls_not_successful ON public.calls USING btree (app_id, state, received_at DESC, id DESC) WHERE (state <> 'success'::text);
 
+create table coupon_applications (
+  id uuid not null,
+  number bigint not null generated always as identity,
+  project_id text not null,
+  coupon_id uuid not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  balance_micros numeric(30,0) not null default 0,
+  constraint coupon_applications_pkey PRIMARY KEY (id),
+  constraint coupon_applications_balance_micros_check CHECK ((balance_micros >= (0)::numeric)),
+  constraint coupon_applications_coupon_id_fkey FOREIGN KEY (coupon_id) REFERENCES coupons(id),
+  constraint coupon_applications_number_key UNIQUE (number),
+  constraint coupon_applications_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+CREATE INDEX coupon_applications_by_project ON public.coupon_applications USING btree (project_id, coupon_id);
+
+create table coupons (
+  id uuid not null,
+  number bigint not null generated always as identity,
+  code text not null,
+  name text not null,
+  coupon_type text not null,
+  amount_micros numeric(30,0),
+  currency text,
+  rate integer,
+  frequency text not null,
+  periods integer,
+  expires_at timestamp with time zone,
+  is_reusable boolean not null,
+  uses_max integer,
+  uses integer not null default 0,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  ended_at timestamp with time zone,
+  constraint coupons_pkey PRIMARY KEY (id),
+  constraint coupons_amount_micros_check CHECK ((amount_micros > (0)::numeric)),
+  constraint coupons_check CHECK (((coupon_type = 'fixed_amount'::text) = (amount_micros IS NOT NULL))),
+  constraint coupons_check1 CHECK (((coupon_type = 'fixed_amount'::text) = (currency IS NOT NULL))),
+  constraint coupons_check2 CHECK (((coupon_type = 'percentage'::text) = (rate IS NOT NULL))),
+  constraint coupons_check3 CHECK (((frequency = 'recurring'::text) = (periods IS NOT NULL))),
+  constraint coupons_check4 CHECK (((uses_max IS NULL) OR (uses <= uses_max))),
+  constraint coupons_coupon_type_check CHECK ((coupon_type = ANY (ARRAY['fixed_amount'::text, 'percentage'::text]))),
+  constraint coupons_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  constraint coupons_frequency_check CHECK ((frequency = ANY (ARRAY['once'::text, 'recurring'::text, 'forever'::text]))),
+  constraint coupons_periods_check CHECK ((periods > 0)),
+  constraint coupons_rate_check CHECK (((rate >= 1) AND (rate <= 10000000))),
+  constraint coupons_uses_check CHECK ((uses >= 0)),
+  constraint coupons_uses_max_check CHECK ((uses_max > 0))
+);
+CREATE INDEX coupons_by_number ON public.coupons USING btree (number DESC);
+CREATE UNIQUE INDEX coupons_in_use ON public.coupons USING btree (code) WHERE (ended_at IS NULL);
+
 create table git_credentials (
   project_id text not null,
   host text not null,
@@ -137,6 +196,37 @@ create table git_credentials (
   constraint git_credentials_kind_check CHECK ((kind = ANY (ARRAY['token'::text, 'ssh_key'::text]))),
   constraint git_credentials_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
+
+create table ledger_entries (
+  transaction_id uuid not null,
+  number smallint not null,
+  account text not null,
+  application_id uuid not null,
+  coupon_code text not null,
+  amount_micros numeric(30,0) not null,
+  constraint ledger_entries_pkey PRIMARY KEY (transaction_id, number),
+  constraint ledger_entries_account_check CHECK ((account = ANY (ARRAY['promotions'::text, 'coupon_credit'::text, 'receivable'::text]))),
+  constraint ledger_entries_amount_micros_check CHECK ((amount_micros <> (0)::numeric)),
+  constraint ledger_entries_application_id_fkey FOREIGN KEY (application_id) REFERENCES coupon_applications(id),
+  constraint ledger_entries_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES ledger_transactions(id)
+);
+CREATE INDEX ledger_entries_by_application ON public.ledger_entries USING btree (application_id);
+
+create table ledger_transactions (
+  id uuid not null,
+  reference text not null,
+  kind text not null,
+  project_id text not null,
+  currency text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint ledger_transactions_pkey PRIMARY KEY (id),
+  constraint ledger_transactions_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
+  constraint ledger_transactions_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  constraint ledger_transactions_kind_check CHECK ((kind = ANY (ARRAY['coupon.grant'::text, 'coupon.draw'::text]))),
+  constraint ledger_transactions_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id),
+  constraint ledger_transactions_reference_key UNIQUE (reference)
+);
+CREATE INDEX ledger_transactions_by_project ON public.ledger_transactions USING btree (project_id, created_at DESC);
 
 create table members (
   project_id text not null,
@@ -418,3 +508,45 @@ create table webhook_secrets (
 );
 CREATE INDEX webhook_secrets_by_project ON public.webhook_secrets USING btree (project_id, created_at DESC);
 CREATE UNIQUE INDEX webhook_secrets_newest ON public.webhook_secrets USING btree (project_id) WHERE (expires_at IS NULL);
+
+CREATE OR REPLACE FUNCTION public.enter_in_ledger()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not exists (select from ledger_transactions
+                  where id = new.transaction_id and xmin = pg_current_xact_id()::xid) then
+    raise exception 'the ledger transaction % is complete already', new.transaction_id
+      using errcode = 'integrity_constraint_violation';
+  end if;
+  if new.account = 'coupon_credit' then
+    update coupon_applications set balance_micros = balance_micros - new.amount_micros where id = new.application_id;
+  end if;
+  return new;
+end $function$;
+CREATE OR REPLACE FUNCTION public.refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'rows of % are never changed or removed', tg_table_name using errcode = 'integrity_constraint_violation';
+end $function$;
+CREATE OR REPLACE FUNCTION public.require_balance()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  entries bigint;
+  total numeric;
+begin
+  select count(*), sum(amount_micros) into entries, total from ledger_entries where transaction_id = new.id;
+  if entries < 2 or total <> 0 then
+    raise exception 'the ledger transaction % does not balance: % entries, sum %', new.id, entries, total
+      using errcode = 'integrity_constraint_violation';
+  end if;
+  return null;
+end $function$;
+CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR EACH ROW EXECUTE FUNCTION enter_in_ledger();
+CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
+CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -50,6 +50,12 @@ export type AuditLogTable = {
   reason: string | null;
 };
 
+export type BillingAccountsTable = {
+  project_id: ProjectId;
+  currency: Generated<string>;
+  created_at: Generated<Date>;
+};
+
 export type BuildLogsTable = {
   build_id: BuildId;
   line_number: number;
@@ -101,6 +107,34 @@ export type CallsTable = {
   total_ms: number;
 };
 
+export type CouponApplicationsTable = {
+  id: string;
+  number: GeneratedAlways<number>;
+  project_id: string;
+  coupon_id: string;
+  created_at: Generated<Date>;
+  balance_micros: ColumnType<string, string | number | undefined, string | number>;
+};
+
+export type CouponsTable = {
+  id: string;
+  number: GeneratedAlways<number>;
+  code: string;
+  name: string;
+  coupon_type: "fixed_amount" | "percentage";
+  amount_micros: Numeric | null;
+  currency: string | null;
+  rate: number | null;
+  frequency: "once" | "recurring" | "forever";
+  periods: number | null;
+  expires_at: Date | null;
+  is_reusable: boolean;
+  uses_max: number | null;
+  uses: Generated<number>;
+  created_at: Generated<Date>;
+  ended_at: Date | null;
+};
+
 export type GitCredentialsTable = {
   project_id: ProjectId;
   host: string;
@@ -109,6 +143,24 @@ export type GitCredentialsTable = {
   secret_sealed: string;
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
+};
+
+export type LedgerEntriesTable = {
+  transaction_id: string;
+  number: number;
+  account: "promotions" | "coupon_credit" | "receivable";
+  application_id: string;
+  coupon_code: string;
+  amount_micros: Numeric;
+};
+
+export type LedgerTransactionsTable = {
+  id: string;
+  reference: string;
+  kind: "coupon.grant" | "coupon.draw";
+  project_id: string;
+  currency: string;
+  created_at: Generated<Date>;
 };
 
 export type MembersTable = {
@@ -313,10 +365,15 @@ export type Tables = {
   app_logs: AppLogsTable;
   apps: AppsTable;
   audit_log: AuditLogTable;
+  billing_accounts: BillingAccountsTable;
   build_logs: BuildLogsTable;
   builds: BuildsTable;
   calls: CallsTable;
+  coupon_applications: CouponApplicationsTable;
+  coupons: CouponsTable;
   git_credentials: GitCredentialsTable;
+  ledger_entries: LedgerEntriesTable;
+  ledger_transactions: LedgerTransactionsTable;
   members: MembersTable;
   people: PeopleTable;
   projects: ProjectsTable;

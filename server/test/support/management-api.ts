@@ -14,6 +14,7 @@ import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { createApi } from "#api/server.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/actor.ts";
+import { CouponDesk } from "#billing/coupon-desk.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -77,6 +78,7 @@ function desksOf(given: { db: Db; sealer: Sealer; clock: Clock; runs: Partial<Ru
   const settings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: ignore };
   return {
     runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
+    coupons: new CouponDesk({ db, clock }),
     webhooks: new WebhookDesk({ db, secrets: new SecretDesk({ db, sealer }), onStep: ignore }),
   };
 }

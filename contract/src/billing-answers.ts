@@ -1,0 +1,50 @@
+// The shapes of the answers of billing. The names are those of the published interface, hence the underscores.
+import { z } from "zod";
+
+const time = z.iso.datetime();
+const currency = z.string().regex(/^[A-Z]{3}$/);
+const frequency = z.enum(["once", "recurring", "forever"]);
+const percentage = z.number().gt(0).lte(100);
+
+/** Apply coupon: exactly these fields; `expiration_at` and `percentage_rate` only where there is one. */
+export const appliedCoupon = z.strictObject({
+  coupon: z.strictObject({
+    code: z.string(),
+    name: z.string(),
+    /** Of a percentage: 0. */
+    amount_cents: z.int().min(0),
+    /** Of a percentage: the billing account's. */
+    amount_currency: currency,
+    frequency,
+    expiration_at: time.optional(),
+    percentage_rate: percentage.optional(),
+    /** What is left of the amount; of a percentage: 0. */
+    amount_cents_balance: z.int().min(0),
+  }),
+  message: z.string().min(1),
+  success: z.literal(true),
+});
+
+/** A coupon as the operator sees it. */
+export const operatorCoupon = z.strictObject({
+  code: z.string(),
+  name: z.string(),
+  coupon_type: z.enum(["fixed_amount", "percentage"]),
+  amount_cents: z.int().min(1).nullable(),
+  amount_currency: currency.nullable(),
+  percentage_rate: percentage.nullable(),
+  frequency,
+  frequency_duration: z.int().min(1).nullable(),
+  expiration_at: time.nullable(),
+  reusable: z.boolean(),
+  max_uses: z.int().min(1).nullable(),
+  /** How often it was applied. */
+  uses: z.int().min(0),
+  created_at: time,
+  ended_at: time.nullable(),
+});
+
+export const operatorCouponPage = z.strictObject({
+  items: z.array(operatorCoupon),
+  nextToken: z.string().optional(),
+});

@@ -1,0 +1,125 @@
+// Parameters of queries and bodies of the routes of billing, as rows like those of `parameters.ts`. The names are those
+// of the published interface, hence the underscores.
+import type { Field } from "./field.ts";
+
+/** The body of `…/billing/coupons/apply`. */
+export const applyCouponFields = {
+  coupon_code: {
+    kind: "text",
+    toml: null,
+    form: /^[^\x00-\x1f\x7f]{1,100}$/,
+    allowed: "1 to 100 characters",
+    default: null,
+    // It is worth money: a refusal does not repeat it.
+    isSecret: true,
+    about: "The code of the coupon; upper and lower case differ.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/operator/coupons`. */
+export const couponFields = {
+  code: {
+    kind: "text",
+    toml: null,
+    form: /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
+    allowed: "at most 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
+    default: null,
+    about:
+      "What is typed in to apply it; upper and lower case differ. Whoever has it can use it: let it be hard to guess.",
+  },
+  name: {
+    kind: "text",
+    toml: null,
+    form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,200}$/,
+    allowed: "1 to 200 characters, not only spaces",
+    default: null,
+    about: "What people are shown.",
+  },
+  coupon_type: {
+    kind: "choice",
+    toml: null,
+    choices: ["fixed_amount", "percentage"],
+    default: null,
+    about:
+      "fixed_amount needs amount_cents and amount_currency, percentage needs percentage_rate; each takes only its own.",
+  },
+  amount_cents: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 100_000_000_000,
+    default: null,
+    about: "The amount in hundredths of the currency's unit.",
+  },
+  amount_currency: {
+    kind: "text",
+    toml: null,
+    form: /^[A-Z]{3}$/,
+    allowed: "a currency's code such as USD (ISO 4217)",
+    default: null,
+    about: "Only projects whose billing account is in this currency can apply the coupon.",
+  },
+  percentage_rate: {
+    kind: "number",
+    toml: null,
+    above: 0,
+    most: 100,
+    default: null,
+    about: "How much is taken off, in percent, with at most five decimals.",
+  },
+  frequency: {
+    kind: "choice",
+    toml: null,
+    choices: ["once", "recurring", "forever"],
+    default: "once",
+    about:
+      "once: an amount until it is used up, a percentage in one month; recurring: anew in frequency_duration months; forever: anew in every month.",
+  },
+  frequency_duration: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 1200,
+    default: null,
+    about: "In how many months with usage it takes something off; needed when frequency is recurring, else not taken.",
+  },
+  expiration_at: {
+    kind: "text",
+    toml: null,
+    form: /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i,
+    allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
+    default: null,
+    defaultAbout: "it does not expire",
+    about: "From this instant on it can neither be applied nor discount usage.",
+  },
+  reusable: { kind: "boolean", toml: null, default: false, about: "True: one project may apply it again and again." },
+  max_uses: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 1_000_000_000,
+    default: null,
+    defaultAbout: "without limit",
+    about: "How often it can be applied, by all projects together.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** `GET /v2/operator/coupons`. */
+export const couponQuery = {
+  pageSize: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 200,
+    default: 50,
+    about: "The most coupons of an answer.",
+  },
+  nextToken: {
+    kind: "text",
+    toml: null,
+    form: /^[1-9]\d{0,14}$/,
+    allowed: "the nextToken of an earlier answer",
+    default: null,
+    about: "Goes on after an earlier answer: its nextToken.",
+  },
+} as const satisfies Record<string, Field>;

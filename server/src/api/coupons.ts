@@ -1,0 +1,106 @@
+// Coupons: a project applies one by its code, the operator makes, lists and ends them.
+import type { z } from "zod";
+import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
+import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
+import { termsOf, type Coupon, type CouponWish } from "#billing/coupon.ts";
+import type { AppliedAnswer, CouponDesk } from "#billing/coupon-desk.ts";
+import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { percentageOf, wholeCents } from "#lib/money.ts";
+import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody, readTime } from "./parameters.ts";
+import { RateLimit } from "./rate-limit.ts";
+
+type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
+
+/** Nobody has so many coupons to type in; who tries codes needs very many more. */
+const triesOfProject = 10;
+/** Several people may share an address. */
+const triesOfAddress = 60;
+
+/** Answers for coupons. */
+export function couponHandlers({
+  desk,
+  clock,
+}: {
+  readonly desk: CouponDesk;
+  readonly clock: Clock;
+}): Record<Ids, Handler> {
+  const ofProject = new RateLimit({ most: triesOfProject, clock, refusal: tooManyTries });
+  const ofAddress = new RateLimit({ most: triesOfAddress, clock, refusal: tooManyTries });
+  return {
+    async applyCoupon(call) {
+      const projectId = projectOf(call);
+      // Before the body is looked at: every try counts.
+      ofAddress.take(call.request.ip);
+      ofProject.take(projectId);
+      const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
+      return showApplied(await desk.apply(projectId, String(body["coupon_code"]), call.by));
+    },
+    async createCoupon(call) {
+      return showCoupon(await desk.create(termsOf(wishOf(call)), call.by));
+    },
+    async listCoupons({ query }) {
+      const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
+      const { coupons, nextNumber } = await desk.list({ before, size: Number(query["pageSize"]) });
+      const items = coupons.map(showCoupon);
+      return nextNumber === null ? { items } : { items, nextToken: String(nextNumber) };
+    },
+    async endCoupon(call) {
+      const code = must(pathPart(call.request, "code"), "the route names a code");
+      if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon of this code.");
+      return showCoupon(await desk.end(code, call.by));
+    },
+  };
+}
+
+function tooManyTries(used: number, seconds: number): string {
+  return `Coupons were tried ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
+function wishOf(call: Call): CouponWish {
+  const body = readBody({ fields: couponFields, required: ["code", "name", "coupon_type"] }, call.body);
+  const expiration = body["expiration_at"] ?? null;
+  // The kinds, ranges and choices of the values were checked by the contract's rows.
+  return {
+    ...(body as Omit<CouponWish, "expiration_at">),
+    expiration_at: expiration === null ? null : readTime("expiration_at", expiration),
+  };
+}
+
+function showApplied({ coupon, currency, balance }: AppliedAnswer): z.infer<typeof appliedCoupon> {
+  const { code, name, discount, frequency, expiresAt } = coupon;
+  const isFixed = discount.kind === "fixed_amount";
+  return {
+    coupon: {
+      code,
+      name,
+      amount_cents: isFixed ? wholeCents(discount.amount) : 0,
+      amount_currency: isFixed ? discount.amount.currency : currency,
+      frequency: frequency.kind,
+      ...(expiresAt === null ? {} : { expiration_at: expiresAt.toISOString() }),
+      ...(isFixed ? {} : { percentage_rate: percentageOf(discount.rate) }),
+      amount_cents_balance: wholeCents(balance),
+    },
+    message: `The coupon "${name}" is applied to the project.`,
+    success: true,
+  };
+}
+
+function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
+  const { code, name, discount, frequency, expiresAt, isReusable, usesMax, uses, createdAt, endedAt } = coupon;
+  const amount = discount.kind === "fixed_amount" ? discount.amount : null;
+  return {
+    ...{ code, name, coupon_type: discount.kind },
+    amount_cents: amount === null ? null : wholeCents(amount),
+    amount_currency: amount?.currency ?? null,
+    percentage_rate: discount.kind === "percentage" ? percentageOf(discount.rate) : null,
+    frequency: frequency.kind,
+    frequency_duration: frequency.kind === "recurring" ? frequency.periods : null,
+    expiration_at: expiresAt?.toISOString() ?? null,
+    ...{ reusable: isReusable, max_uses: usesMax, uses },
+    created_at: createdAt.toISOString(),
+    ended_at: endedAt?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,127 @@
+// Rows of billing accounts, coupons and their applications.
+import { sql, type Insertable, type Selectable } from "kysely";
+import { must } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { readCurrency, type Currency, type Rate } from "#lib/money.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { CouponApplicationsTable, CouponsTable } from "#store/tables.ts";
+import type { Coupon, Discount, Frequency } from "./coupon.ts";
+
+/** With its place in the order of lists. */
+export type CouponRow = Coupon & { readonly number: number };
+
+/** Makes the project's billing account when there is none, and locks it until the transaction ends: one application at a time. */
+export async function lockAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
+  await tx
+    .insertInto("billing_accounts")
+    .values({ project_id: projectId })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const account = tx.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
+  const { currency } = await account.forNoKeyUpdate().executeTakeFirstOrThrow();
+  return known(currency);
+}
+
+/** The coupon of this code that has not ended, or null. Locks its row until the transaction ends. */
+export async function lockCoupon(tx: Tx, code: string): Promise<CouponRow | null> {
+  const row = await tx
+    .selectFrom("coupons")
+    .selectAll()
+    .where("code", "=", code)
+    .where("ended_at", "is", null)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  return row === undefined ? null : couponOf(row);
+}
+
+/** Whether the project has applied it, however long ago. `couponId` null: asks as if there were one. */
+export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string | null): Promise<boolean> {
+  const row = await tx
+    .selectFrom("coupon_applications")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("coupon_id", "=", couponId ?? "00000000-0000-0000-0000-000000000000")
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Adds an application and counts it as a use of the coupon, whose row is locked. */
+export async function insertApplication(tx: Tx, row: Insertable<CouponApplicationsTable>): Promise<void> {
+  await tx.insertInto("coupon_applications").values(row).execute();
+  await tx
+    .updateTable("coupons")
+    .set({ uses: sql`uses + 1` })
+    .where("id", "=", row.coupon_id)
+    .execute();
+}
+
+/** Adds a coupon; null when one of its code has not ended. */
+export async function insertCoupon(tx: Tx, row: Insertable<CouponsTable>): Promise<CouponRow | null> {
+  const made = await tx
+    .insertInto("coupons")
+    .values(row)
+    .onConflict((conflict) => conflict.column("code").where("ended_at", "is", null).doNothing())
+    .returningAll()
+    .executeTakeFirst();
+  return made === undefined ? null : couponOf(made);
+}
+
+/** Ends the coupon of this code; null when there is none that has not ended. */
+export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null> {
+  const row = await tx
+    .updateTable("coupons")
+    .set({ ended_at: sql`clock_timestamp()` })
+    .where("code", "=", code)
+    .where("ended_at", "is", null)
+    .returningAll()
+    .executeTakeFirst();
+  return row === undefined ? null : couponOf(row);
+}
+
+/** Coupons, newest first, those that have ended too; before a number, unless null. No locks. */
+export async function listCoupons(db: Db, page: { before: number | null; limit: number }): Promise<CouponRow[]> {
+  let rows = db.selectFrom("coupons").selectAll();
+  if (page.before !== null) rows = rows.where("number", "<", page.before);
+  return (await rows.orderBy("number", "desc").limit(page.limit).execute()).map(couponOf);
+}
+
+/** The columns of a discount and of how often it is given. */
+export function columnsOf({ discount, frequency }: { discount: Discount; frequency: Frequency }) {
+  const isFixed = discount.kind === "fixed_amount";
+  return {
+    coupon_type: discount.kind,
+    amount_micros: isFixed ? String(discount.amount.micros) : null,
+    currency: isFixed ? discount.amount.currency : null,
+    rate: isFixed ? null : discount.rate,
+    frequency: frequency.kind,
+    periods: frequency.kind === "recurring" ? frequency.periods : null,
+  };
+}
+
+function couponOf(row: Selectable<CouponsTable>): CouponRow {
+  const { id, number, code, name, uses } = row;
+  return {
+    ...{ id, number, code, name, uses, discount: discountOf(row), frequency: frequencyOf(row) },
+    expiresAt: row.expires_at,
+    isReusable: row.is_reusable,
+    usesMax: row.uses_max,
+    createdAt: row.created_at,
+    endedAt: row.ended_at,
+  };
+}
+
+/** The constraints of the table hold these columns together. */
+function discountOf({ amount_micros: micros, currency, rate }: Selectable<CouponsTable>): Discount {
+  if (rate !== null) return { kind: "percentage", rate: rate as Rate };
+  const amount = { currency: known(must(currency, "a currency")), micros: BigInt(must(micros, "an amount")) };
+  return { kind: "fixed_amount", amount };
+}
+
+function frequencyOf({ frequency: kind, periods }: Selectable<CouponsTable>): Frequency {
+  return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };
+}
+
+function known(code: string): Currency {
+  return must(readCurrency(code), `the currency ${code} is known`);
+}

@@ -1,0 +1,34 @@
+// From one settlement of a project's usage to a later one: the entries of the ledger that make the difference. Pure;
+// `ledger.ts` writes them.
+import { nothing, plus, minus, type Money } from "#lib/money.ts";
+import { isCredit } from "./coupon.ts";
+import { move, type Entry } from "./entry.ts";
+import type { AppliedCoupon, Settlement } from "./settle.ts";
+
+/**
+ * Entries for all that is drawn now and was not before. What was drawn too much is given back, and comes first, so that no
+ * credit is below zero on the way. Empty when nothing has changed.
+ */
+export function drawEntries(applied: readonly AppliedCoupon[], before: Settlement, after: Settlement): Entry[] {
+  const changed = applied.flatMap((coupon) => {
+    const amount = minus(drawnFrom(coupon, after), drawnFrom(coupon, before));
+    return amount.micros === 0n ? [] : [{ coupon, amount }];
+  });
+  return changed
+    .sort((one, other) => Number(one.amount.micros > 0n) - Number(other.amount.micros > 0n))
+    .flatMap(({ coupon, amount }) =>
+      // A credit was given away when it was granted; everything else is given away now.
+      move(amount, {
+        from: "receivable",
+        to: isCredit(coupon) ? "coupon_credit" : "promotions",
+        applicationId: coupon.id,
+        couponCode: coupon.couponCode,
+      }),
+    );
+}
+
+function drawnFrom(coupon: AppliedCoupon, { drawn, base }: Settlement): Money {
+  return drawn
+    .filter(({ applicationId }) => applicationId === coupon.id)
+    .reduce((sum, { amount }) => plus(sum, amount), nothing(base.currency));
+}

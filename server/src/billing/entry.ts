@@ -1,0 +1,26 @@
+// Entries of the ledger: what one movement of money does to one account.
+import { negative, type Money } from "#lib/money.ts";
+
+/** promotions: what the platform has given away; coupon_credit: what it owes in credit; receivable: what a project owes it. */
+export type Account = "promotions" | "coupon_credit" | "receivable";
+
+/** Debits are above zero, credits below. */
+export type Entry = {
+  readonly account: Account;
+  readonly applicationId: string;
+  readonly couponCode: string;
+  readonly amount: Money;
+};
+
+/** Two entries that move an amount, which may be below zero, from one account to another. */
+export function move(
+  amount: Money,
+  given: { from: Account; to: Account; applicationId: string; couponCode: string },
+): Entry[] {
+  const { from, to, applicationId, couponCode } = given;
+  const credit = negative(amount);
+  return [
+    { account: to, applicationId, couponCode, amount },
+    { account: from, applicationId, couponCode, amount: credit },
+  ];
+}

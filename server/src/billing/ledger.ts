@@ -1,0 +1,31 @@
+// The double-entry ledger: every movement of money is a transaction whose entries sum up to zero. It is only ever added
+// to; the database refuses everything else, a transaction that does not balance, and a credit below zero.
+import { randomUUID } from "node:crypto";
+import { assert } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { nothing, plus, type Currency } from "#lib/money.ts";
+import type { Tx } from "#store/database.ts";
+import type { Entry } from "./entry.ts";
+import { insertEntries, insertTransaction } from "./ledger-store.ts";
+
+export type Posting = {
+  /** What it is for: of two postings with one reference only the first counts. */
+  readonly reference: string;
+  readonly kind: "coupon.grant" | "coupon.draw";
+  readonly projectId: ProjectId;
+  readonly currency: Currency;
+  /** At least two; their sum is zero. */
+  readonly entries: readonly Entry[];
+};
+
+/** Writes a transaction; false when its reference is there already, and nothing is written. */
+export async function post(tx: Tx, posting: Posting): Promise<boolean> {
+  const { entries, currency, reference } = posting;
+  const sum = entries.reduce((total, { amount }) => plus(total, amount), nothing(currency));
+  assert(entries.length >= 2 && sum.micros === 0n, `the ledger transaction ${reference} balances`);
+  const id = randomUUID();
+  const { kind, projectId } = posting;
+  if (!(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency }))) return false;
+  await insertEntries(tx, id, entries);
+  return true;
+}
