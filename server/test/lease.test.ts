@@ -112,6 +112,28 @@ test("a holder whose row was taken over can neither renew, release nor write", a
   assert.equal(again.id, ids[0]);
 });
 
+test("extending many waits for no row that somebody has locked, and does not take it for lost", async (t) => {
+  const { db } = await testDatabase(t);
+  await makeBuilds(db, 3);
+  const ours = leasesOf(db, "ours");
+  const leases = await ours.claim(open);
+  await expire(db);
+  const locked = leases[1];
+  assert.ok(locked);
+  await db.transaction().execute(async (tx) => {
+    await tx.selectFrom("builds").select("id").where("id", "=", locked.id).forUpdate().execute();
+    const held = await ours.renewAll([...leases].toReversed());
+    assert.deepEqual([...held].toSorted(), leases.map(({ id }) => id).toSorted());
+  });
+  const taken = await leasesOf(db, "theirs").claim(open);
+  assert.deepEqual(
+    taken.map(({ id }) => id),
+    [locked.id],
+    "all others were extended",
+  );
+  assert.equal((await ours.renewAll(leases)).size, 2);
+});
+
 test("reaping takes back what ran out, and only that", async (t) => {
   const { db, ids } = await setup(t, 2);
   const a = leasesOf(db, "a");

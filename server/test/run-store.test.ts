@@ -132,6 +132,21 @@ test("whoever lost a run neither starts, ends nor gives it back", async (t) => {
   assert.equal((await db.selectFrom("run_results").selectAll().execute()).length, 0);
 });
 
+test("a platform that took a run over from itself does not mistake the old hold for the new one", async (t) => {
+  const { db, ours, claim } = await stage(t);
+  const { runId } = newRun();
+  await ours.insert([newRun({ runId })]);
+  const old = { runId, epoch: 1 };
+  await sql`update runs set lease_until = clock_timestamp() - interval '1 second'`.execute(db);
+  assert.equal(await ours.reapQueued(10), 1);
+  const [held] = await claim("ours");
+  assert.ok(held);
+  const starts = [old, held].map((one) => ({ ...one, replicaId }));
+  assert.deepEqual(await ours.start(starts), [false, true]);
+  assert.deepEqual(await ours.finish([end(old, "failure"), end(held)], db), [false, true]);
+  assert.equal(await stateOf(db, runId), "success");
+});
+
 test("a lost run that was running is taken over as running, and never goes back to the line by itself", async (t) => {
   const { db, ours, theirs, claim } = await stage(t);
   const { runId } = newRun();
