@@ -6,6 +6,8 @@ import { Fault } from "#lib/fault.ts";
 type Scope = readonly (string | undefined)[];
 
 const tokenLengthMax = 200;
+/** A whole number or a UUID. The check has no secret in it: whoever makes a token of their own gets no further than this. */
+const partForm = /^(?:\d{1,16}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$/;
 
 /** Letters, digits, `-` and `_`. `place`: what the list is ordered by. */
 export function makeToken(scope: Scope, place: readonly string[]): string {
@@ -16,7 +18,8 @@ export function makeToken(scope: Scope, place: readonly string[]): string {
 export function readToken(scope: Scope, token: string): readonly string[] {
   const parts = token.length <= tokenLengthMax ? Buffer.from(token, "base64url").toString("latin1").split(" ") : [];
   const place = parts.slice(0, -1);
-  if (place.length > 0 && parts.at(-1) === checkOf(scope, place)) return place;
+  if (place.length > 0 && place.every((part) => partForm.test(part)) && parts.at(-1) === checkOf(scope, place))
+    return place;
   throw new Fault(
     "invalid",
     "nextToken is not of this query: take nextToken of its last answer and leave the other parameters as they are",
