@@ -193,10 +193,13 @@ export class Ledger {
   #checkCancelled({ run_id: runId, reason, old_state: before }: Change, process: string, run: RunFacts): void {
     this.expect(run.isCancelAsked, runId, "was cancelled, and nobody had asked for it");
     this.expect(reason?.startsWith("It was cancelled") === true, runId, `was cancelled, but the reason is: ${reason}`);
+    const calls = this.#options.replicas.callsOf(runId);
+    const isUnsent = reason?.endsWith("sent to the app.") !== true || calls.length === 0;
+    this.expect(isUnsent, runId, `was sent to the app, but the reason is: ${reason}`);
     // The function of an attempt that was given up ends with the acknowledgement, which is on its way.
     if (before !== "running" || run.isAttemptOver) return;
     const isReached = (call: ReplicaCall): boolean => call.replica.keepsAnswers || call.sender === process;
-    const working = this.#options.replicas.callsOf(runId).find((call) => !call.isOver && isReached(call));
+    const working = calls.find((call) => !call.isOver && isReached(call));
     const isEnded = working === undefined || working.isStubborn;
     this.expect(isEnded, runId, `was cancelled, and call ${working?.number} goes on working`);
   }

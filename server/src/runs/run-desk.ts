@@ -87,10 +87,12 @@ export class RunDesk {
 /** The row is locked. Whoever had it before the epoch grew can no longer write. */
 async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
+  const reason = sql<string>`
+    'It was cancelled before it was ' || case when attempt = 0 then 'sent to the app.' else 'tried again.' end`;
   await tx
     .updateTable("runs")
     .set((row) => ({
-      ...{ state: "cancelled", reason: "It was cancelled before it was sent to the app.", ended_at: now },
+      ...{ state: "cancelled", reason, status_code: null, ended_at: now },
       ...{ cancel_requested_at: now, webhook_secret_sealed: null, lease_epoch: row("lease_epoch", "+", 1) },
     }))
     .where("id", "=", runId)
