@@ -72,8 +72,8 @@ async function outcomes(tries: readonly Promise<unknown>[]): Promise<Record<stri
   const found: Record<string, number> = {};
   for (const result of await Promise.allSettled(tries)) {
     const reason: unknown = result.status === "rejected" ? result.reason : undefined;
-    if (reason !== undefined && !(reason instanceof Fault)) throw reason;
-    const name = reason === undefined ? "applied" : reason.code;
+    const why = reason instanceof Error ? reason.message : "no error";
+    const name = reason === undefined ? "applied" : reason instanceof Fault ? reason.code : why;
     found[name] = (found[name] ?? 0) + 1;
   }
   return found;

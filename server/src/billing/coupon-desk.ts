@@ -16,8 +16,8 @@ import {
   insertCoupon,
   isApplied,
   listCoupons,
-  lockAccount,
   lockCoupon,
+  openAccount,
 } from "./coupon-store.ts";
 import { move } from "./entry.ts";
 import { post } from "./ledger.ts";
@@ -76,8 +76,8 @@ export class CouponDesk {
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
     return await this.#db.transaction().execute(async (tx) => {
-      // The account first, then the coupon: everybody locks in this order.
-      const currency = await lockAccount(tx, projectId);
+      const currency = await openAccount(tx, projectId);
+      // From here on nobody else applies this coupon or ends it: what is read next stays true.
       const found = await lockCoupon(tx, code);
       const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
       const coupon = usable({ coupon: found, isApplied: wasApplied, currency, nowMs: this.#clock.now() });

@@ -10,15 +10,15 @@ import type { Coupon, Discount, Frequency } from "./coupon.ts";
 /** With its place in the order of lists. */
 export type CouponRow = Coupon & { readonly number: number };
 
-/** Makes the project's billing account when there is none, and locks it until the transaction ends: one application at a time. */
-export async function lockAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
+/** Makes the project's billing account when there is none; returns its currency. Waits while another one makes it. */
+export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
   await tx
     .insertInto("billing_accounts")
     .values({ project_id: projectId })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
   const account = tx.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
-  const { currency } = await account.forNoKeyUpdate().executeTakeFirstOrThrow();
+  const { currency } = await account.executeTakeFirstOrThrow();
   return known(currency);
 }
 

@@ -6,25 +6,21 @@ import { move, type Entry } from "./entry.ts";
 import type { AppliedCoupon, Settlement } from "./settle.ts";
 
 /**
- * Entries for all that is drawn now and was not before. What was drawn too much is given back, and comes first, so that no
- * credit is below zero on the way. Empty when nothing has changed.
+ * Entries for all that is drawn now and was not before; what was drawn too much is given back. One movement for each
+ * coupon that has changed, so that no credit is below zero on the way; none when nothing has changed.
  */
 export function drawEntries(applied: readonly AppliedCoupon[], before: Settlement, after: Settlement): Entry[] {
-  const changed = applied.flatMap((coupon) => {
+  return applied.flatMap((coupon) => {
     const amount = minus(drawnFrom(coupon, after), drawnFrom(coupon, before));
-    return amount.micros === 0n ? [] : [{ coupon, amount }];
-  });
-  return changed
-    .sort((one, other) => Number(one.amount.micros > 0n) - Number(other.amount.micros > 0n))
-    .flatMap(({ coupon, amount }) =>
+    if (amount.micros === 0n) return [];
+    return move(amount, {
+      from: "receivable",
       // A credit was given away when it was granted; everything else is given away now.
-      move(amount, {
-        from: "receivable",
-        to: isCredit(coupon) ? "coupon_credit" : "promotions",
-        applicationId: coupon.id,
-        couponCode: coupon.couponCode,
-      }),
-    );
+      to: isCredit(coupon) ? "coupon_credit" : "promotions",
+      applicationId: coupon.id,
+      couponCode: coupon.couponCode,
+    });
+  });
 }
 
 function drawnFrom(coupon: AppliedCoupon, { drawn, base }: Settlement): Money {

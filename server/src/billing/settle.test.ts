@@ -211,6 +211,27 @@ describe("how often a coupon takes off", () => {
     ]);
   });
 
+  test("a coupon is in force from the instant at which it was applied, and not from that at which it expires", () => {
+    const during = { appliedAtMs: january + 10, expiresAtMs: january + 20 };
+    const coupon = couponOf(1, { discount: percent(100), frequency: { kind: "forever" }, ...during });
+    const at = (ms: number): Usage => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 2 ** ms) });
+    const { drawn } = settle(usd, [coupon], [9, 10, 19, 20].map(at));
+    assert.deepEqual(
+      drawn.map(({ amount }) => amount),
+      [ofCents(usd, 2 ** 10 + 2 ** 19)],
+    );
+  });
+
+  test("a month in which a coupon takes off is one month, whatever other coupon begins or expires within it", () => {
+    const once = couponOf(1, { discount: percent(50), frequency: { kind: "once" } });
+    const later = couponOf(2, { discount: dollars(1), frequency: { kind: "once" }, appliedAtMs: january + 10 });
+    const usage = [5, 15].map((ms): Usage => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 100) }));
+    assert.deepEqual(shown(settle(usd, [once, later], usage)), [
+      "application-1 2026-01 100",
+      "application-2 2026-01 1",
+    ]);
+  });
+
   test("of one coupon that was applied twice, the second has its turn in the month after the first is used up", () => {
     const twice = [1, 2].map((number) =>
       couponOf(number, { discount: dollars(300), frequency: { kind: "once" }, couponId: "same" }),
