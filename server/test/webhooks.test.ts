@@ -120,18 +120,36 @@ test("a database that breaks all its connections makes nothing arrive twice or g
   assert.equal(receiver.received.length, 10);
 });
 
-test("answers of plain calls are bounded while they wait to be written; what is too much is counted and logged", async (t) => {
+test("where answers of plain calls fill the memory while they wait to be written, the rest is recorded as failed", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
-  const lines: string[] = [];
-  const log = createLog({ level: "warn", pretty: false, to: { write: (line) => void lines.push(line) } });
-  const webhooks = await stage.open({ log });
+  const webhooks = await stage.open();
   const body = Buffer.alloc(20 * 1024 * 1024);
   // All in one turn of the event loop: nothing is written in between.
   for (let count = 0; count < 8; count++) webhooks.outbox.post(stage.delivery(`${receiver.url}/${count}`, { body }));
+  await until(
+    "three are delivered, the others failed",
+    async () => {
+      const { delivered, failed } = await countStates(stage.db);
+      return delivered === 3 && failed === 5;
+    },
+    { deadlineMs: 60_000 },
+  );
+  const { items } = await webhooks.desk.listDeliveries(stage.projectId, { state: "failed" });
+  assert.match(String(items[0]?.reason), /20971520 bytes: longer .* or too many long ones came at once/);
+  assert.equal(webhooks.outbox.lostCount, 0);
+});
+
+test("answers of plain calls that too many wait before are counted and logged", async (t) => {
+  const stage = await webhookStage(t);
+  const lines: string[] = [];
+  const log = createLog({ level: "warn", pretty: false, to: { write: (line) => void lines.push(line) } });
+  const webhooks = await stage.open({ log });
+  const one = stage.delivery("http://127.0.0.1/", { body: null });
+  for (let count = 0; count < 10_005; count++) webhooks.outbox.post({ ...one });
   assert.equal(webhooks.outbox.lostCount, 5);
   assert.ok(lines.some((line) => line.includes('"lost":1')));
-  await until("the others are delivered", async () => (await countStates(stage.db))["delivered"] === 3, {
+  await until("the others are written", async () => (await countStates(stage.db))["failed"] === 10_000, {
     deadlineMs: 60_000,
   });
 });

@@ -37,6 +37,16 @@ export class AnswerCollector {
     this.#body?.add(piece, this.#head?.body === "length" ? this.#head.bodyBytes : 0);
   }
 
+  /** How many bytes are held. */
+  get heldBytes(): number {
+    return this.#body?.length ?? 0;
+  }
+
+  /** Holds nothing from here on; only the length is told. */
+  drop(): void {
+    this.#body = null;
+  }
+
   /** What has come; to be asked at the end. */
   answer(): CollectedAnswer {
     const head = this.#head;

@@ -31,17 +31,41 @@ export interface Forwarding {
 /** Whose answer it is and where it goes. */
 export type Forwarded = Pick<ForwardedAnswer, "runId" | "projectId" | "appId" | "url" | "secret">;
 
+/** How many bytes of answers are gathered at the moment, of all calls together. */
+export class GatheredBytes {
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** False: there is no room for them. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#bytesMax) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+}
+
 /** A client whose answer is forwarded: all that is sent to it is gathered on the way. */
 export class ForwardingClient implements Client {
   readonly forwarded: Forwarded;
   readonly #client: Client;
   readonly #forwarding: Forwarding;
   readonly #collector: AnswerCollector;
+  readonly #gathered: GatheredBytes;
+  #takenBytes = 0;
 
-  constructor(client: Client, forwarded: Forwarded, forwarding: Forwarding) {
+  constructor(client: Client, forwarded: Forwarded, forwarding: Forwarding, gathered: GatheredBytes) {
     this.#client = client;
     this.forwarded = forwarded;
     this.#forwarding = forwarding;
+    this.#gathered = gathered;
     this.#collector = new AnswerCollector(forwarding.bytesMax);
   }
 
@@ -66,7 +90,13 @@ export class ForwardingClient implements Client {
   }
 
   use(user: ClientUser): void {
-    this.#client.use(user);
+    this.#client.use({
+      onClientGone: () => {
+        this.#giveBack();
+        user.onClientGone();
+      },
+      onClientDrain: () => user.onClientDrain(),
+    });
   }
 
   information(head: AnswerHead): void {
@@ -84,7 +114,7 @@ export class ForwardingClient implements Client {
 
   piece(piece: Piece, isLast: boolean): boolean {
     const isDrained = this.#client.piece(piece, isLast);
-    this.#collector.add(piece);
+    this.#gather(piece);
     if (isLast) this.#forward(this.#collector.answer());
     return isDrained;
   }
@@ -108,7 +138,25 @@ export class ForwardingClient implements Client {
     this.#forward(faultAnswer(fault));
   }
 
+  /** Of an answer that there is no room for only the length is forwarded. The caller gets it all the same. */
+  #gather(piece: Piece): void {
+    this.#collector.add(piece);
+    const moreBytes = this.#collector.heldBytes - this.#takenBytes;
+    if (moreBytes > 0 && this.#gathered.take(moreBytes)) {
+      this.#takenBytes += moreBytes;
+    } else if (moreBytes !== 0) {
+      this.#collector.drop();
+      this.#giveBack();
+    }
+  }
+
+  #giveBack(): void {
+    this.#gathered.giveBack(this.#takenBytes);
+    this.#takenBytes = 0;
+  }
+
   #forward(answer: CollectedAnswer): void {
+    this.#giveBack();
     this.#forwarding.forward({ ...this.forwarded, ...answer });
   }
 }

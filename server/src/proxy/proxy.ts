@@ -18,7 +18,7 @@ import { recordOf } from "./call-record.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
-import { ForwardingClient, type Forwarding } from "./forwarding.ts";
+import { ForwardingClient, GatheredBytes, type Forwarding } from "./forwarding.ts";
 import { notDeployed, pass, type Tokens } from "./gate.ts";
 import { Meter } from "./meter.ts";
 import { metricsText } from "./metrics-text.ts";
@@ -72,6 +72,8 @@ type SocketArrival = { readonly request: IncomingMessage; readonly runId: RunId;
 type Arrival = { readonly client: Client; readonly runId: RunId; readonly atMs: number };
 
 const readBufferBytes = 65_536;
+/** Of answers that are forwarded, while they come. */
+const gatheredBytesMax = 256 * 1_048_576;
 
 /** One for the platform. `close()` once the listener is closed. */
 export class Proxy implements DemandSource, Occupancy {
@@ -82,6 +84,7 @@ export class Proxy implements DemandSource, Occupancy {
   readonly #slots = new Map<ReplicaId, ReplicaSlot>();
   readonly #sockets = new Set<UpgradeCall>();
   readonly #runs = new Set<RunCall>();
+  readonly #gathered = new GatheredBytes(gatheredBytesMax);
   readonly #appParts: AppCallsParts;
   readonly #callParts: CallParts;
   readonly #runParts: CallParts;
@@ -308,7 +311,11 @@ export class Proxy implements DemandSource, Occupancy {
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { projectId, appId } = route;
     const forwarded = { runId, projectId, appId, url, secret: own.webhookSecret };
-    this.#send({ ...arrival, client: new ForwardingClient(client, forwarded, forwarding) }, resolved, own.lines);
+    this.#send(
+      { ...arrival, client: new ForwardingClient(client, forwarded, forwarding, this.#gathered) },
+      resolved,
+      own.lines,
+    );
   }
 
   #acceptAsync(arrival: Arrival, resolved: Resolved): void {

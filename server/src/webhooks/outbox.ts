@@ -126,12 +126,16 @@ export class Outbox {
     }
   }
 
-  /** For plain calls: its own transaction, in batches, behind the caller; bounded: what is too much is counted and logged. */
-  post(delivery: NewDelivery): void {
-    const bytes = delivery.body?.length ?? 0;
+  /**
+   * For plain calls: its own transaction, in batches, behind the caller. Where bodies fill the memory a delivery is only
+   * recorded, as failed; beyond a number that wait it is counted and logged.
+   */
+  post(given: NewDelivery): void {
     const count = this.#posting.size;
-    const isFull = count >= postedMax || (count > 0 && this.#postedBytes + bytes > postedBytesMax);
-    if (isFull) return this.#lose("too many answers wait to be written");
+    if (count >= postedMax) return this.#lose("too many answers wait to be written");
+    const isRoomy = count === 0 || this.#postedBytes + (given.body?.length ?? 0) <= postedBytesMax;
+    const delivery = isRoomy ? given : { ...given, body: null };
+    const bytes = delivery.body?.length ?? 0;
     this.#postedBytes += bytes;
     const posting = this.#post(delivery).finally(() => {
       this.#posting.delete(posting);
@@ -235,5 +239,5 @@ export class Outbox {
 function unsendable({ url, body, bodyBytes }: NewDelivery): string | null {
   if (!URL.canParse(url)) return "Its webhookEndpoint is not a URL.";
   if (body !== null) return null;
-  return `The answer has ${bodyBytes} bytes, which is longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB).`;
+  return `The answer has ${bodyBytes} bytes: longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB), or too many long ones came at once.`;
 }
