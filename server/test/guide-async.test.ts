@@ -155,7 +155,9 @@ class Reader {
     if (mark === "terminal") return await this.#openTerminal(name, text);
     if (mark === "prints") return await this.#terminal(name).prints(text.trim());
     const answer = await this.#shell.run(text);
-    if (block.shown !== null) assert.match(answer, formOf(this.#adapted(block.shown)), text);
+    if (block.shown !== null) {
+      assert.match(answer, formOf(this.#adapted(block.shown)), `${text}\nanswers\n${answer}`);
+    }
     // The first one is what the receivers are started with.
     this.#secret ||= /"secret":"(whsec_[^"]+)"/.exec(answer)?.[1] ?? "";
     if (mark === "restart") await this.#startAgain();
