@@ -41,6 +41,7 @@ export type Permission =
   | "credentials.read"
   | "credentials.write"
   | "billing.write"
+  | "audit_log.read"
   | "platform.manage";
 
 export type AuditAction =
@@ -63,7 +64,8 @@ export type AuditAction =
   | "git_credentials.delete"
   | "coupon.apply"
   | "coupon.create"
-  | "coupon.end";
+  | "coupon.end"
+  | "audit_log.read";
 
 /** Beginnings of paths. */
 export const paths = {

@@ -2,6 +2,7 @@
 // server registers exactly these; OpenAPI is made from them.
 import * as answers from "./answers.ts";
 import { appFields } from "./app-fields.ts";
+import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
@@ -122,6 +123,7 @@ export const routes = {
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...auditRoutes,
   getProjectSecrets: {
     method: "GET",
     path: `${project}/secrets`,

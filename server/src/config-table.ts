@@ -171,6 +171,13 @@ export const settingTable = {
     most: 3650,
     about: "How long logs of apps and builds are kept, in days.",
   },
+  SLIPWAY_AUDIT_RETENTION_DAYS: {
+    kind: "integer",
+    default: "365",
+    least: 1,
+    most: 3650,
+    about: "How long entries of the audit log are kept and shown, in days.",
+  },
   SLIPWAY_SECRET_KEY: {
     kind: "secret",
     default: null,

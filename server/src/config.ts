@@ -34,6 +34,7 @@ export type Config = {
   readonly providers: readonly string[];
   readonly simulateCompute: boolean;
   readonly logRetentionDays: number;
+  readonly auditRetentionDays: number;
   /** Null: kept in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
   readonly webhookAllow: readonly string[];
@@ -98,6 +99,7 @@ export function readConfig(environment: Environment): Config {
     providers: parseList(text("SLIPWAY_PROVIDERS")),
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
+    auditRetentionDays: integer("SLIPWAY_AUDIT_RETENTION_DAYS"),
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),

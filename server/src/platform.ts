@@ -10,6 +10,8 @@ import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
+import { AuditLog } from "#audit/audit-log.ts";
+import { auditRetentionLoop } from "#audit/audit-retention.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
@@ -112,7 +114,18 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
   const coupons = new CouponDesk({ db, clock });
-  const apiParts = { useCases: cases, runs: runDesk, webhooks: webhooks.desk, coupons, tokens, keys, ...logs, log };
+  const auditLog = openAuditLog(config, { db, log, lifecycle });
+  const apiParts = {
+    auditLog,
+    useCases: cases,
+    runs: runDesk,
+    webhooks: webhooks.desk,
+    coupons,
+    tokens,
+    keys,
+    ...logs,
+    log,
+  };
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
   guard.addOwnPlace({ host: config.host, port });
   lifecycle.onClose("waiting runs", () => runs.quiesce());
@@ -284,6 +297,15 @@ function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildL
   retention.start();
   lifecycle.onClose("log retention", () => retention.stop());
   return { buildLogs, appLogs };
+}
+
+type AuditParts = Pick<LogParts, "log" | "lifecycle"> & { readonly db: Db };
+
+function openAuditLog({ auditRetentionDays: retentionDays }: Config, { db, log, lifecycle }: AuditParts): AuditLog {
+  const retention = auditRetentionLoop({ db, clock, log, retentionDays });
+  retention.start();
+  lifecycle.onClose("audit retention", () => retention.stop());
+  return new AuditLog({ db, clock, retentionDays });
 }
 
 /** What runs replicas and builds for them. This version has the process driver. */

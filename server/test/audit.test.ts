@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { record } from "#audit/record.ts";
-import { listEntries } from "#audit/audit-store.ts";
+import { listEntries, type AuditRow, type EntryPlace } from "#audit/audit-store.ts";
 import { byPlatform, testAccounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 
@@ -22,8 +22,9 @@ test("an entry names who, what, with which outcome, and by which request", async
   });
   const [row] = await listEntries(db, { projectId, action: "secrets.update", outcome: "failure", limit: 1 });
   assert.ok(row);
-  const { at, id, user_agent, ...rest } = row;
+  const { at, at_micros, id, user_agent, ...rest } = row;
   assert.ok(at instanceof Date && id > 0);
+  assert.equal(Math.floor(at_micros / 1_000), at.getTime());
   assert.equal(user_agent?.length, 500);
   assert.deepEqual(rest, {
     project_id: projectId,
@@ -58,14 +59,14 @@ test("pages neither repeat nor leave out entries while new ones come in", async 
     record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id } });
   for (const id of ["1", "2", "3", "4", "5"]) await add(id);
   const seen: (string | null)[] = [];
-  let beforeId: number | undefined;
+  let before: EntryPlace | null = null;
   for (;;) {
-    const query = { projectId, action: "app.create", limit: 2 };
-    const rows = await listEntries(db, beforeId === undefined ? query : { ...query, beforeId });
+    const rows: AuditRow[] = await listEntries(db, { projectId, action: "app.create", before, limit: 3 });
     const page = rows.slice(0, 2);
+    const last = page.at(-1) ?? assert.fail("a page is never empty here");
     seen.push(...page.map((row) => row.resource_id));
     await add("new");
-    beforeId = page.at(-1)?.id;
+    before = { atMicros: last.at_micros, id: last.id };
     if (rows.length <= 2) break;
   }
   assert.deepEqual(seen, ["5", "4", "3", "2", "1"]);

@@ -14,8 +14,8 @@ export type Caller = {
   readonly name: string;
 };
 
-/** The caller as the audit log names it; an inference token acts as its project's service account. */
+/** The caller as the audit log names it. */
 export function actorOf(caller: Caller): Actor {
-  const type = caller.kind === "operator" ? "operator" : "service_account";
+  const type = caller.kind === "inference" ? "inference_token" : caller.kind;
   return { type, id: caller.tokenId, name: caller.name };
 }

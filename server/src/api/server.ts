@@ -5,6 +5,7 @@ import { fastify, type FastifyError, type FastifyInstance } from "fastify";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { UseCases } from "#apps/use-cases.ts";
+import type { AuditLog } from "#audit/audit-log.ts";
 import type { CouponDesk } from "#billing/coupon-desk.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -15,6 +16,7 @@ import type { BuildLogs } from "#logs/build-log.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
 import type { WebhookDesk } from "#webhooks/desk.ts";
 import { appHandlers } from "./apps.ts";
+import { auditLogHandlers } from "./audit-log.ts";
 import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
@@ -40,6 +42,7 @@ export type ApiParts = {
   readonly runs: RunDesk;
   readonly webhooks: WebhookDesk;
   readonly coupons: CouponDesk;
+  readonly auditLog: AuditLog;
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
@@ -99,6 +102,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
     ...couponHandlers({ desk: parts.coupons, clock }),
+    ...auditLogHandlers(parts.auditLog),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

@@ -37,7 +37,7 @@ export const actionTable = {
   "coupon.create": "A coupon was made.",
   "coupon.end": "A coupon was ended: it can be applied no more.",
   "coupon.apply": "A coupon was applied to a project.",
-  "audit_log.read": "The audit log was read.",
+  "audit_log.read": "The operator read a project's audit log, or reading one was refused.",
 } as const;
 
 export type AuditAction = keyof typeof actionTable;

@@ -1,6 +1,6 @@
 // Who did something, and through which request: what every audit row names.
 
-export type ActorType = "person" | "service_account" | "operator" | "platform" | "anonymous";
+export type ActorType = "person" | "service_account" | "inference_token" | "operator" | "platform" | "anonymous";
 
 /** Who acts. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
 export type Actor = {

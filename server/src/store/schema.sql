@@ -55,7 +55,11 @@ create table audit_log (
   constraint audit_log_outcome_check CHECK ((outcome = ANY (ARRAY['success'::text, 'failure'::text]))),
   constraint audit_log_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
-CREATE INDEX audit_log_by_project ON public.audit_log USING btree (project_id, id DESC);
+CREATE INDEX audit_log_by_action ON public.audit_log USING btree (project_id, action, outcome, at DESC, id DESC);
+CREATE INDEX audit_log_by_actor ON public.audit_log USING btree (project_id, actor_id, outcome, at DESC, id DESC);
+CREATE INDEX audit_log_by_actor_and_action ON public.audit_log USING btree (project_id, actor_id, action, outcome, at DESC, id DESC);
+CREATE INDEX audit_log_by_outcome ON public.audit_log USING btree (project_id, outcome, at DESC, id DESC);
+CREATE INDEX audit_log_by_time ON public.audit_log USING brin (at) WITH (autosummarize='on');
 
 create table billing_accounts (
   project_id text not null,

@@ -1,0 +1,107 @@
+// The route of the audit log: its query, its answer, what an entry holds.
+import { z } from "zod";
+import type { Field } from "./field.ts";
+import { paths, type Route } from "./route.ts";
+
+const time = (about: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    // Any text: which of them are times is more than a form can say.
+    form: /^[^\0]*$/,
+    allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
+    default: null,
+    about,
+  }) as const satisfies Field;
+
+/** `…/audit-log`. */
+export const auditLogQuery = {
+  from: {
+    ...time("Only entries from this time on; no further back than they are kept."),
+    defaultAbout: "as far back as they are kept",
+  },
+  to: { ...time("Only entries before this time."), defaultAbout: "now" },
+  action: {
+    kind: "text",
+    toml: null,
+    form: /^(?=.{3,100}$)[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$/,
+    allowed: "of the form <area>.<verb>, as secrets.read",
+    default: null,
+    defaultAbout: "all",
+    about: "Only this action.",
+  },
+  actor: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{1,300}$/,
+    allowed: "an actor's id, of 1 to 300 characters",
+    default: null,
+    defaultAbout: "all",
+    about: "Only what the actor of this id did.",
+  },
+  outcome: {
+    kind: "choice",
+    toml: null,
+    choices: ["success", "failure"],
+    default: null,
+    defaultAbout: "both",
+    about: "Only what ended so.",
+  },
+  limit: { kind: "integer", toml: null, least: 1, most: 200, default: 50, about: "The most entries of an answer." },
+  nextToken: {
+    kind: "text",
+    toml: null,
+    form: /^[\w-]{1,60}$/,
+    allowed: "the nextPageToken of an earlier answer",
+    default: null,
+    about: "Goes on after an earlier answer: its nextPageToken.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** One entry. Every field is always there; null where there is nothing to say. */
+export const auditEntry = z.strictObject({
+  id: z.string(),
+  /** To the microsecond. */
+  timestamp: z.iso.datetime({ precision: 6 }),
+  /** `<area>.<verb>`. */
+  action: z.string(),
+  actor: z.strictObject({
+    type: z.enum(["person", "service_account", "inference_token", "operator", "platform", "anonymous"]),
+    /** A person's or a token's; null for the platform itself. */
+    id: z.string().nullable(),
+    name: z.string().nullable(),
+  }),
+  outcome: z.enum(["success", "failure"]),
+  resource: z.strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
+  /** `X-Request-Id` of the answer to the request that did it. */
+  requestId: z.string().nullable(),
+  address: z.string().nullable(),
+  userAgent: z.string().nullable(),
+  /** Field → before and after, secrets masked. A side that is absent was not there. */
+  changes: z.record(z.string(), z.unknown()).nullable(),
+  /** Why it failed. */
+  reason: z.string().nullable(),
+});
+
+/** Newest first. */
+export const auditLogPage = z.strictObject({
+  logs: z.array(auditEntry),
+  hasMore: z.boolean(),
+  nextPageToken: z.string().optional(),
+  retentionDays: z.int().min(1),
+});
+
+/** By operation id; part of the table in `routes.ts`. */
+export const auditRoutes = {
+  listAuditLog: {
+    method: "GET",
+    path: `${paths.project}/audit-log`,
+    about:
+      "The audit log of a project, newest entry first, as far back as `retentionDays`. For the project's owner only; that the operator read it is an entry of its own.",
+    access: "audit_log.read",
+    audit: "audit_log.read",
+    query: auditLogQuery,
+    status: 200,
+    answer: auditLogPage,
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,68 @@
+// The audit log of a project, for its owner.
+import type { z } from "zod";
+import type { auditEntry, auditLogPage } from "@slipway/contract/audit-routes.ts";
+import type { ActorType } from "#audit/actor.ts";
+import type { AuditLog } from "#audit/audit-log.ts";
+import type { AuditRow, Outcome } from "#audit/audit-store.ts";
+import { readInstant, timeOfMicros, type Instant } from "#audit/instant.ts";
+import { shown } from "#apps/refusal.ts";
+import { Fault } from "#lib/fault.ts";
+import { projectOf, type Call, type Handler } from "./call.ts";
+
+/** Answers for the audit log. */
+export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Handler> {
+  return {
+    async listAuditLog(call) {
+      const { query } = call;
+      const projectId = projectOf(call);
+      // The forms and choices of the other values were checked by the contract's rows.
+      const page = await auditLog.page({
+        projectId,
+        from: timeOf(call, "from"),
+        to: timeOf(call, "to"),
+        action: query["action"] as string | null,
+        actorId: query["actor"] as string | null,
+        outcome: query["outcome"] as Outcome | null,
+        limit: Number(query["limit"]),
+        nextToken: query["nextToken"] as string | null,
+      });
+      if (call.by.actor.type === "operator") await auditLog.recordRead(projectId, call.by);
+      const { entries, nextToken } = page;
+      return {
+        logs: entries.map(showEntry),
+        hasMore: nextToken !== null,
+        ...(nextToken === null ? {} : { nextPageToken: nextToken }),
+        retentionDays: auditLog.retentionDays,
+      } satisfies z.infer<typeof auditLogPage>;
+    },
+  };
+}
+
+function timeOf({ query }: Call, name: "from" | "to"): Instant | null {
+  const given = query[name] ?? null;
+  if (given === null) return null;
+  const instant = readInstant(String(given));
+  if (instant !== null) return instant;
+  const isPlusLost =
+    / \d{2}:\d{2}$/.test(String(given)) && readInstant(String(given).replace(/ (?=\S*$)/, "+")) !== null;
+  const hint = isPlusLost ? ' In a query "+" is written %2B.' : "";
+  const allowed = "a time that the calendar has, of the form 2026-01-31T12:00:00Z (RFC 3339)";
+  throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${allowed}.${hint}`);
+}
+
+function showEntry(row: AuditRow): z.infer<typeof auditEntry> {
+  const { resource_type: type, resource_id: id, resource_name: name } = row;
+  return {
+    id: String(row.id),
+    timestamp: timeOfMicros(row.at_micros),
+    action: row.action,
+    actor: { type: row.actor_type as ActorType, id: row.actor_id, name: row.actor_name },
+    outcome: row.outcome as Outcome,
+    resource: type === null ? null : { type, id: id === "" ? null : id, name },
+    requestId: row.request_id,
+    address: row.address,
+    userAgent: row.user_agent,
+    changes: row.changes as z.infer<typeof auditEntry>["changes"],
+    reason: row.reason,
+  };
+}

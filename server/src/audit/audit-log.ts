@@ -1,0 +1,53 @@
+// The audit log as its readers see it: pages of a project's entries, newest first, as far back as they are kept.
+import type { Clock } from "#lib/clock.ts";
+import type { Db } from "#store/database.ts";
+import type { By } from "./actor.ts";
+import { makeAuditToken, readAuditToken, type AuditTokenScope } from "./audit-page-token.ts";
+import { listEntries, type AuditRow, type Outcome } from "./audit-store.ts";
+import { windowOf } from "./audit-window.ts";
+import { record } from "./record.ts";
+
+/** A page; `nextToken` is null at the end. */
+export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextToken: string | null };
+
+export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionDays: number };
+
+type PageWanted = AuditTokenScope & {
+  readonly outcome: Outcome | null;
+  readonly limit: number;
+  readonly nextToken: string | null;
+};
+
+/** Reads, and records that the operator read. */
+export class AuditLog {
+  readonly #options: AuditLogOptions;
+
+  constructor(options: AuditLogOptions) {
+    this.#options = options;
+  }
+
+  /** How many days entries are kept and shown. */
+  get retentionDays(): number {
+    return this.#options.retentionDays;
+  }
+
+  /** Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after `to` and for a token of another query. */
+  async page(wanted: PageWanted): Promise<AuditPage> {
+    const { db, clock, retentionDays } = this.#options;
+    const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
+    const window = windowOf(wanted, { nowMs: clock.now(), retentionDays });
+    const before = nextToken === null ? null : readAuditToken(wanted, nextToken);
+    if (window === null) return { entries: [], nextToken: null };
+    const rows = await listEntries(db, { projectId, ...window, action, actorId, outcome, before, limit: limit + 1 });
+    const entries = rows.slice(0, limit);
+    const last = entries.at(-1);
+    const hasMore = rows.length > entries.length && last !== undefined;
+    return { entries, nextToken: hasMore ? makeAuditToken(wanted, { atMicros: last.at_micros, id: last.id }) : null };
+  }
+
+  /** The log is the owner's: that the operator looked at it stands in it. */
+  async recordRead(projectId: AuditTokenScope["projectId"], by: By): Promise<void> {
+    const resource = { type: "project", id: projectId };
+    await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
+  }
+}

@@ -1,0 +1,60 @@
+// Times as RFC 3339 writes them, in all its forms, exact however many digits the second has; and times of the database,
+// which are exact to the microsecond. Pure.
+
+/** A point in time. `rest`: the digits of the second after its microseconds, without zeros at the end. */
+export type Instant = { readonly micros: bigint; readonly rest: string };
+
+const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
+
+/**
+ * Null: no such time. A leap second, which is one only at the end of a month in UTC, counts as the beginning of the second
+ * after it: clocks of computers do not have it.
+ */
+export function readInstant(text: string): Instant | null {
+  const found = form.exec(text);
+  if (found === null) return null;
+  const [, date = "", hour = "", minute = "", second = "", fraction = "", sign = "+", ...offset] = found;
+  const [offsetHours, offsetMinutes] = offset.map((part) => Number(part ?? 0));
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
+  if ((offsetHours ?? 0) > 23 || (offsetMinutes ?? 0) > 59) return null;
+  const dayMs = Date.parse(`${date}T00:00:00Z`);
+  if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
+  const offsetMs = ((offsetHours ?? 0) * 60 + (offsetMinutes ?? 0)) * 60_000 * (sign === "-" ? -1 : 1);
+  const ms = dayMs + (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1_000 - offsetMs;
+  const micros = BigInt(ms) * 1_000n;
+  if (second !== "60") return { micros: micros + BigInt(fraction.slice(0, 6).padEnd(6, "0")), rest: restOf(fraction) };
+  return isBeginOfMonth(ms) ? { micros, rest: "" } : null;
+}
+
+/** True when `one` is after `other`. */
+export function isAfter(one: Instant, other: Instant): boolean {
+  return one.micros === other.micros ? one.rest > other.rest : one.micros > other.micros;
+}
+
+/** The first microsecond that is not before it: what stands for it among times that have no finer ones. */
+export function microsFrom({ micros, rest }: Instant): bigint {
+  return rest === "" ? micros : micros + 1n;
+}
+
+/** The instant of a time in milliseconds since the epoch. */
+export function instantOfMs(ms: number): Instant {
+  return { micros: BigInt(ms) * 1_000n, rest: "" };
+}
+
+/** RFC 3339 in UTC with six digits of the second. `micros`: since the epoch, not before it. */
+export function timeOfMicros(micros: number): string {
+  const ofMs = micros % 1_000;
+  const text = new Date((micros - ofMs) / 1_000).toISOString();
+  return `${text.slice(0, -1)}${String(ofMs).padStart(3, "0")}Z`;
+}
+
+function restOf(fraction: string): string {
+  let end = fraction.length;
+  while (end > 6 && fraction[end - 1] === "0") end--;
+  return fraction.slice(6, end);
+}
+
+/** Of a time in milliseconds: midnight in UTC of a month's first day. */
+function isBeginOfMonth(ms: number): boolean {
+  return ms % 86_400_000 === 0 && new Date(ms).getUTCDate() === 1;
+}
