@@ -1,6 +1,7 @@
 // The management API: a Fastify instance without a listener of its own. The platform hands it the requests that are not
 // calls of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
 import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
 import { fastify, type FastifyError, type FastifyInstance } from "fastify";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
@@ -115,6 +116,10 @@ export function createApi(parts: ApiParts): FastifyInstance {
 /** Only JSON is taken. An empty body is none, also when a content type is named: clients do so with every request. */
 function readJsonBodies(api: FastifyInstance): void {
   api.removeAllContentTypeParsers();
+  // The listener gives requests without a body a stream that has ended before anybody listens: its end would be waited for.
+  api.addHook("preParsing", (_request, _reply, payload, done) => {
+    done(null, payload.readable ? payload : Readable.from([]));
+  });
   api.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
     if (text === "") return done(null, undefined);
     try {
