@@ -32,6 +32,15 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
     .replace("{host}", "github.com");
 }
 
+test("a request without a body is answered also when it names a content type, as some clients always do", async (t) => {
+  const api = await startManagementApi(t);
+  const headers = { "content-type": "application/json" };
+  const gone = await api.call("DELETE", `/v2/projects/${api.projectId}/git-credentials/github.com`, { headers });
+  assert.equal(gone.status, 404);
+  const made = await api.call("POST", `/v2/projects/${api.projectId}/webhook-secrets`, { headers });
+  assert.equal(made.status, 201, "the body may be left out");
+});
+
 describe("a request that fits nothing", () => {
   test("an unknown path is 404, a known one with another method 405 with Allow, both with a message", async (t) => {
     const api = await startManagementApi(t);
