@@ -1,4 +1,5 @@
 // Runs of apps: lists, one run and its result, cancelling, and what can be done about dead ones.
+import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Apps } from "#apps/app.ts";
@@ -56,12 +57,15 @@ function readers(parts: Parts): Record<Reading, Handler> {
     },
     async getRunResult(call) {
       const { appId, runId } = runOf(call);
-      const result = await turns.run(projectOf(call), () => runs.list.result(appId, runId));
-      const { reply } = call;
-      void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
-      void reply.header("content-disposition", `attachment; filename="${runId}"`);
-      // Not `type()`, which would add a charset that the app did not name.
-      void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
+      await turns.run(projectOf(call), async () => {
+        const result = await runs.list.result(appId, runId);
+        const { reply } = call;
+        void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
+        void reply.header("content-disposition", `attachment; filename="${runId}"`);
+        // Not `type()`, which would add a charset that the app did not name.
+        void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
+        await left(reply.raw, result.body.length, parts.clock);
+      });
       return undefined;
     },
     async listDeadRuns(call) {
@@ -96,6 +100,26 @@ function actors(parts: Parts): Record<Acting, Handler> {
       return { purged: count, hasMore } satisfies z.infer<typeof answers.purgedRuns>;
     },
   };
+}
+
+/** How slowly a result may be taken: so long, and a millisecond more for so many bytes (128 kbit/s). */
+const slowestMs = 30_000;
+const slowestBytesPerMs = 16;
+
+/** Resolves when the answer has left the memory, or nobody takes it; whoever takes it too slowly is cut off. */
+function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
+  if (response.closed || response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    const over = (): void => {
+      cancel();
+      resolve();
+    };
+    const cancel = clock.after(slowestMs + bytes / slowestBytesPerMs, () => {
+      response.destroy();
+      over();
+    });
+    response.once("close", over);
+  });
 }
 
 /** An app's bytes stand on the platform's origin: a browser must neither show nor run them. */
