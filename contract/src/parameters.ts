@@ -201,7 +201,7 @@ export const scheduleFields = {
     choices: ["standard", "short"],
     default: null,
     about:
-      "standard: 10 attempts over about 75 hours; short: 3 attempts, 5 seconds apart, and fewer answers are tried again.",
+      "standard: 10 attempts over about 75 hours; short: 3 attempts, after about 2 and 4 seconds, and fewer answers are tried again.",
   },
 } as const satisfies Record<string, Field>;
 

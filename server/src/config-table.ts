@@ -109,14 +109,14 @@ export const settingTable = {
     least: 1,
     most: 256,
     about:
-      "The largest body of a call with async=true, in MB, which is kept until it has run; a larger one is answered 413.",
+      "The largest body of a call with async=true, in MiB, which is kept until it has run; a larger one is answered 413.",
   },
   SLIPWAY_RESULT_LIMIT_MB: {
     kind: "integer",
     default: "16",
     least: 1,
     most: 256,
-    about: "The longest answer that is kept of an async run or sent to a webhook, in MB.",
+    about: "The longest answer that is kept of an async run or sent to a webhook, in MiB.",
   },
   SLIPWAY_RESULT_RETENTION_DAYS: {
     kind: "integer",

@@ -72,7 +72,7 @@ test("async and webhookEndpoint are the platform's, in any place, and are not pa
     isAsync: true,
     webhookEndpoint: "https://x.test/?y=1",
   });
-  assert.equal(pathOf("/v4/p-1/hello/run?async=False"), "/run");
+  assert.equal(pathOf("/v4/p-1/hello/run?async=false"), "/run");
 });
 
 test("names that only hold those words are passed on", () => {
@@ -80,7 +80,7 @@ test("names that only hold those words are passed on", () => {
 });
 
 test("an async that is neither true nor false is refused and named", () => {
-  for (const value of ["", "1", "yes", "tru", "true%20"]) {
+  for (const value of ["", "1", "yes", "tru", "True", "FALSE", "true%20"]) {
     assert.equal(read(`/v4/p-1/hello/run?async=${value}`), `invalid: async must be true or false; given: "${value}"`);
   }
   assert.match(refusalOf("/v4/p-1/hello/run?async=true&async=false"), /^invalid: async is given twice/);

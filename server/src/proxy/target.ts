@@ -143,11 +143,9 @@ function readQuery(query: string): Own | Fault {
   return { query: left, isAsync: isAsync ?? false, webhookEndpoint: webhookEndpoint ?? null };
 }
 
-/** In any letter case: Python clients send `True`. */
 function readBoolean(value: string): boolean | undefined {
-  const lower = value.toLowerCase();
-  if (lower === "true") return true;
-  return lower === "false" ? false : undefined;
+  if (value === "true") return true;
+  return value === "false" ? false : undefined;
 }
 
 function decoded(value: string): string | undefined {

@@ -98,3 +98,21 @@ test("every fault has an outcome", () => {
     assert.match(become(failed(code)), /^(?:failure|timeout|again)/);
   }
 });
+
+test("the reason of a failure has what the app says of it, cut to a line", () => {
+  const reasonOf = (text: string, contentType = "application/json"): string | null => {
+    const body = Buffer.from(text);
+    const outcome = outcomeOf({ kind: "answered", status: 500, contentType, body, bodyBytes: body.length }, once, at);
+    return outcome.reason;
+  };
+  assert.equal(
+    reasonOf('{"message":"ValueError: no such page."}'),
+    "The app answered with status 500: ValueError: no such page.",
+  );
+  for (const text of ["{", "[]", "null", '{"message":7}', '{"message":""}', '"message"']) {
+    assert.equal(reasonOf(text), "The app answered with status 500.", text);
+  }
+  assert.equal(reasonOf('{"message":"x"}', "text/html"), "The app answered with status 500.");
+  assert.equal(reasonOf('{"message":"two\\nlines\\u0000"}'), "The app answered with status 500: two lines.");
+  assert.ok((reasonOf(JSON.stringify({ message: "x".repeat(5_000) })) ?? "").length < 400);
+});

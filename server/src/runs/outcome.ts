@@ -87,7 +87,7 @@ const cancelled: Outcome = {
 function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: Judged, random: number): Outcome {
   const { status, contentType, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
-  const reason = isSuccess ? null : `The app answered with status ${status}.`;
+  const reason = isSuccess ? null : `The app answered with status ${status}${said(answer)}.`;
   if (!isSuccess && !run.isCancelled && (status >= 500 || passingStatuses.has(status))) {
     const again = retried(run, { statusCode: status, reason }, random);
     if (again !== null) return again;
@@ -137,4 +137,22 @@ function ofFault(
   const answer = { status: status ?? faultTable.replica_failed.status, contentType: "application/json" };
   const forwarded = { ...answer, body, bodyBytes: body.length };
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
+}
+
+const saidBytesMax = 65_536;
+const saidCharactersMax = 300;
+
+/** What the app says of a failure in the usual form, `{"message": …}`, as the rest of a sentence; "" when it says nothing. */
+function said({ contentType, body }: { readonly contentType: string | null; readonly body: Buffer | null }): string {
+  if (body === null || body.length > saidBytesMax || contentType?.startsWith("application/json") !== true) return "";
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    const message = typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
+    if (typeof message !== "string" || message === "") return "";
+    const text = message.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}]/gu, " ").replace(/[.\s]+$/, "");
+    return `: ${text.length > saidCharactersMax ? `${text.slice(0, saidCharactersMax)}…` : text}`;
+  } catch {
+    // Not JSON, whatever it calls itself.
+    return "";
+  }
 }

@@ -36,6 +36,7 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ starts: failed, nowMs: 3000 }, undefined],
     [{ unrouted: 1, waiting: 5 }, /its ready check \(readycheckEndpoint\) does not pass/],
     [{ unrouted: 1, ready: 1 }, undefined],
+    [{ ready: 1, waiting: 1, replicasMost: 1 }, /^The only replica is busy, and maxReplicaCount allows no more\.$/],
     [{ ready: 2, waiting: 1 }, /^All 2 replicas are busy, and maxReplicaCount allows no more\.$/],
   ];
   for (const [change, expected] of cases) {

@@ -51,7 +51,8 @@ export function waitReason(given: {
     return "The app runs, but takes no calls: its ready check (readycheckEndpoint) does not pass.";
   }
   if (given.waiting > 0 && given.ready >= given.replicasMost) {
-    return `All ${given.ready} replicas are busy, and maxReplicaCount allows no more.`;
+    const busy = given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;
+    return `${busy}, and maxReplicaCount allows no more.`;
   }
   return undefined;
 }
