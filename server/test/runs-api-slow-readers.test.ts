@@ -2,21 +2,29 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
-import type { AppId } from "#lib/ids.ts";
-import { startManagementApi } from "./support/management-api.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { until } from "./support/until.ts";
 
+/** A run whose result is longer than what the buffers of a connection take; returns the path of the result. */
+async function addResult(api: ApiUnderTest, projectId: ProjectId, token: string): Promise<string> {
+  const body = { name: "my-app", gitRepo: "acme/shop" };
+  const made = await api.call("POST", `/v2/projects/${projectId}/apps/git`, { body, token });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const appId = made.body.appId as AppId;
+  const result = { body: Buffer.alloc(20_000_000, 120), contentType: "text/plain" };
+  const runId = await insertRun({ db: api.db, projectId, appId }, { state: "success", result });
+  return `/v2/projects/${projectId}/apps/${appId}/runs/${runId}/result`;
+}
+
 test("results that are not taken keep their turns, so that a project holds four of them at most", async (t) => {
   const api = await startManagementApi(t);
-  const { projectId, db, token, baseUrl } = api;
-  const made = await api.call("POST", `/v2/projects/${projectId}/apps/git`, {
-    body: { name: "my-app", gitRepo: "acme/shop" },
-  });
-  const appId = made.body.appId as AppId;
-  // Longer than what the buffers of a connection take.
-  const body = Buffer.alloc(20_000_000, 120);
-  const runId = await insertRun({ db, projectId, appId }, { state: "success", result: { body } });
+  const { projectId, token, baseUrl } = api;
+  const resultPath = await addResult(api, projectId, token);
+  const otherId = await api.addProject("second");
+  const otherToken = await api.issue({ kind: "service_account", projectId: otherId });
+  const otherPath = await addResult(api, otherId, otherToken);
   const answered = new Set<Socket>();
   const ask = (): Socket => {
     const socket = connect(Number(new URL(baseUrl).port), "127.0.0.1");
@@ -25,8 +33,7 @@ test("results that are not taken keep their turns, so that a project holds four 
       answered.add(socket);
       socket.pause();
     });
-    const path = `/v2/projects/${projectId}/apps/${appId}/runs/${runId}/result`;
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    socket.write(`GET ${resultPath} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${token}\r\n\r\n`);
     return socket;
   };
   const sockets = Array.from({ length: 6 }, ask);
@@ -34,8 +41,14 @@ test("results that are not taken keep their turns, so that a project holds four 
     for (const socket of sockets) socket.destroy();
   });
   await until("four are being answered", () => answered.size >= 4);
-  // Answered behind the fifth, were there a turn for that.
-  assert.equal((await api.call("GET", `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`)).status, 200);
+  // Each takes as long as the fifth would, were it its turn.
+  for (let count = 0; count < 3; count++) {
+    assert.equal(
+      (await api.call("GET", otherPath, { token: otherToken })).status,
+      200,
+      "others have turns of their own",
+    );
+  }
   assert.equal(answered.size, 4);
   const [first] = answered;
   first?.destroy();
