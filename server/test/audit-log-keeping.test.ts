@@ -1,0 +1,159 @@
+// How the audit log is kept: any page of a large one is read by an index, old entries go, and who acted with an
+// inference token is told from service accounts in rows of before too.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { sql, type RawBuilder } from "kysely";
+import { auditLogPage } from "@slipway/contract/audit-routes.ts";
+import { removeOldEntries } from "#audit/audit-retention.ts";
+import { entriesQuery, type AuditQuery } from "#audit/audit-store.ts";
+import { systemClock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import { testAccounts } from "./support/accounts.ts";
+import { testDatabase } from "./support/database.ts";
+import { startPlatform } from "./support/platform-process.ts";
+
+const projectId = "p-00000001" as ProjectId;
+const count = 150_000;
+/** Each statement has a deadline. */
+const batch = 50_000;
+const begin = "2026-01-01";
+const beginMicros = Date.parse(begin) * 1_000;
+
+async function addProject(db: Db, id: ProjectId): Promise<void> {
+  await db.insertInto("projects").values({ id, name: id }).execute();
+}
+
+/** A row each second. Every combination of what there is to filter by, some of them rare, one of them not there. */
+async function fill(db: Db, rows: number): Promise<void> {
+  for (let done = 0; done < rows; done += batch) await fillSome(db, done, Math.min(done + batch, rows));
+}
+
+async function fillSome(db: Db, after: number, last: number): Promise<void> {
+  await sql`
+    insert into audit_log (project_id, at, action, outcome, actor_type, actor_id)
+    select ${projectId}, ${begin}::timestamptz + i * interval '1 second',
+           case when i % 1000 = 0 then 'app.delete' when i % 3 = 0 then 'secrets.read' else 'app.update' end,
+           case when i % 2 = 0 then 'success' else 'failure' end,
+           'service_account',
+           case when i % 500 = 1 then 'rare' when i % 3 = 0 then 'reader' else 'writer' end
+      from generate_series(${after}::int + 1, ${last}::int) as i`.execute(db);
+}
+
+test("a page reads a page of rows by an index, whatever is asked for and however deep", async (t) => {
+  const { db } = await testDatabase(t);
+  await addProject(db, projectId);
+  await fill(db, count);
+  await sql`analyze audit_log`.execute(db);
+  const deep = { atMicros: beginMicros + 1_000 * 1_000_000 + 7, id: 1_000 };
+  const middle = { fromMicros: beginMicros + 60_000 * 1_000_000, toMicros: beginMicros + 75_000 * 1_000_000 };
+  const places: Partial<AuditQuery>[] = [{}, { before: deep }, middle, { fromMicros: beginMicros, before: deep }];
+  let asked = 0;
+  for (const place of places) {
+    for (const action of [null, "app.update", "secrets.read", "app.delete", "run.cancel"]) {
+      // No "reader" ever did "app.update", and no "app.delete" has failed: both are frequent, together there are none.
+      for (const actorId of [null, "reader", "writer", "rare", "nobody"]) {
+        for (const outcome of [null, "success", "failure"] as const) {
+          const query = { projectId, ...place, action, actorId, outcome, limit: 51 };
+          await assertReadsLittle(db, entriesQuery(query), JSON.stringify(query));
+          asked++;
+        }
+      }
+    }
+  }
+  assert.equal(asked, 300);
+});
+
+type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };
+
+/** No scan touches more rows than the page holds, those that it throws away included. */
+async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
+  const explained = sql<{ "QUERY PLAN": [{ Plan: PlanNode }] }>`explain (analyze, format json) ${query}`;
+  const { rows } = await explained.execute(db);
+  const nodes: PlanNode[] = [];
+  const walk = (node: PlanNode): void => {
+    nodes.push(node);
+    node.Plans?.forEach(walk);
+  };
+  walk(rows[0]?.["QUERY PLAN"][0].Plan ?? assert.fail());
+  const scans = nodes.filter((node) => "Relation Name" in node || "Index Name" in node);
+  assert.ok(scans.length > 0, what);
+  for (const scan of scans) {
+    assert.match(String(scan["Node Type"]), /Index/, what);
+    const dropped = Number(scan["Rows Removed by Filter"] ?? 0) + Number(scan["Rows Removed by Index Recheck"] ?? 0);
+    const touched = Number(scan["Actual Rows"]) + dropped;
+    assert.ok(touched <= 51, `${what}: ${String(scan["Index Name"])} touched ${touched} rows`);
+  }
+}
+
+test("entries older than the retention are removed in steps, of every project and of none, and not once it is to stop", async (t) => {
+  const { db } = await testDatabase(t);
+  await addProject(db, projectId);
+  const entry = { project_id: projectId, action: "app.create", outcome: "success", actor_type: "person" } as const;
+  const days = (ago: number): Date => new Date(Date.now() - ago * 86_400_000);
+  await fillOld(db, 12_000);
+  await db
+    .insertInto("audit_log")
+    .values([
+      { ...entry, at: days(11), project_id: null, resource_id: "old" },
+      { ...entry, at: days(9), project_id: null, resource_id: "kept" },
+      { ...entry, at: days(9), resource_id: "kept" },
+      { ...entry, resource_id: "kept" },
+    ])
+    .execute();
+  const options = { db, clock: systemClock, log: silentLog, retentionDays: 10 };
+  await removeOldEntries(options, AbortSignal.abort(new Error("stop")));
+  const left = async () => await db.selectFrom("audit_log").select("resource_id").execute();
+  assert.equal((await left()).length, 12_004);
+  await removeOldEntries(options, new AbortController().signal);
+  assert.deepEqual(
+    (await left()).map((row) => row.resource_id),
+    ["kept", "kept", "kept"],
+  );
+});
+
+async function fillOld(db: Db, rows: number): Promise<void> {
+  await sql`
+    insert into audit_log (project_id, at, action, outcome, actor_type)
+    select ${projectId}, timestamptz '2020-01-01' + i * interval '1 second', 'app.create', 'success', 'person'
+      from generate_series(1, ${rows}::int) as i`.execute(db);
+}
+
+test("what inference tokens did before is told from what service accounts did", async (t) => {
+  const { db, projectId: own, issue } = await testAccounts(t);
+  const inference = await issue({ kind: "inference", projectId: own });
+  const service = await issue({ kind: "service_account", projectId: own, role: "owner", expiresAt: null });
+  const ids = [inference, service].map(({ token }) => tokenIdOf(token.reveal()));
+  const entry = { project_id: own, action: "secrets.read", outcome: "failure", actor_type: "service_account" } as const;
+  for (const id of ids)
+    await db
+      .insertInto("audit_log")
+      .values({ ...entry, actor_id: id })
+      .execute();
+  const file = join(import.meta.dirname, "../src/store/migrations/0005-audit-log.sql");
+  const [, update = ""] = /^(update audit_log [^;]*);/m.exec(await readFile(file, "utf8")) ?? [];
+  assert.notEqual(update, "");
+  await sql.raw(update).execute(db);
+  const query = db.selectFrom("audit_log").select("actor_type").where("actor_id", "in", ids).orderBy("id");
+  assert.deepEqual(await query.execute(), [{ actor_type: "inference_token" }, { actor_type: "service_account" }]);
+});
+
+function tokenIdOf(token: string): string {
+  const [, claims = ""] = token.split(".");
+  return (JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti;
+}
+
+test("a platform keeps and shows entries as long as it is set to", async (t: TestContext) => {
+  const platform = await startPlatform(t, { SLIPWAY_AUDIT_RETENTION_DAYS: "7" });
+  const { projectId: own } = platform.bootstrap;
+  const answer = await platform.api("GET", `/v2/projects/${own}/audit-log?from=1970-01-01T00:00:00Z&limit=200`);
+  assert.equal(answer.status, 200);
+  const page = auditLogPage.parse(answer.body);
+  assert.deepEqual([page.retentionDays, page.hasMore], [7, false]);
+  assert.ok(page.logs.some(({ action }) => action === "project.create"));
+  const times = page.logs.map(({ timestamp }) => timestamp);
+  assert.deepEqual(times, times.toSorted().toReversed(), "newest first");
+});
