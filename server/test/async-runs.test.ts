@@ -242,7 +242,11 @@ async function aRestartKeepsWhatIsThere(ground: Ground): Promise<void> {
   await platform.end("SIGKILL");
   await platform.restart();
   const item = await ended(ground, "echo", custom);
-  assert.deepEqual([item.status, String(item.reason).startsWith("interrupted")], ["failure", true], String(item.reason));
+  assert.deepEqual(
+    [item.status, String(item.reason).startsWith("interrupted")],
+    ["failure", true],
+    String(item.reason),
+  );
 }
 
 test("async runs do what their callers may expect", async (t) => {
