@@ -39,6 +39,7 @@ const marginMs = 1_500;
 const fillCount = 5_000;
 const fillMs = 12_000;
 const warmSeconds = 2;
+const settleMs = 300;
 
 /** Who takes part, and whether accepting is measured too; `calmly`: also with half the callers, who wait less for each other. */
 export type Part = { readonly contender: Contender; readonly accepts: boolean; readonly calmly?: boolean };
@@ -130,6 +131,8 @@ async function withCpu<Measured>(
 ): Promise<Measured & Cpu> {
   const before = { own: contender.cpuSeconds(), database: server.cpuSeconds() };
   const measured = await act();
+  // Processes of PostgreSQL that are just ending would be missed.
+  await new Promise((resolve) => setTimeout(resolve, settleMs));
   const usOf = (seconds: number): number => (seconds * 1e6) / count(measured);
   const ownUs = usOf(contender.cpuSeconds() - before.own);
   return { ...measured, ownUs, databaseUs: usOf(server.cpuSeconds() - before.database) };
