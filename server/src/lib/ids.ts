@@ -1,5 +1,5 @@
 // Branded identifiers and how they are made. Two ids of different kinds cannot be mixed up by accident.
-import { randomBytes, randomUUID } from "node:crypto";
+import crypto, { randomBytes, randomUUID } from "node:crypto";
 
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };
@@ -53,9 +53,9 @@ export function newReplicaId(appName: string): ReplicaId {
   return `${appName}-${randomBytes(5).toString("hex")}` as ReplicaId;
 }
 
-/** A new random id. */
+/** A new random id, which begins with the time. */
 export function newRunId(): RunId {
-  return randomUUID() as RunId;
+  return newTimedUuid() as RunId;
 }
 
 /** A new random id. */
@@ -63,12 +63,18 @@ export function newTokenId(): TokenId {
   return randomUUID() as TokenId;
 }
 
-/** A new random id. */
+/** A new random id, which begins with the time. */
 export function newDeliveryId(): DeliveryId {
-  return randomUUID() as DeliveryId;
+  return newTimedUuid() as DeliveryId;
 }
 
 /** A new random id. */
 export function newEndpointId(): EndpointId {
   return randomUUID() as EndpointId;
 }
+
+/**
+ * A UUID of version 7 (RFC 9562): the rows of what comes at the same time then lie side by side in an index of millions,
+ * instead of each touching another page. A node that cannot make them gives version 4, which is as unique.
+ */
+const newTimedUuid: () => string = "randomUUIDv7" in crypto ? (crypto.randomUUIDv7 as () => string) : randomUUID;

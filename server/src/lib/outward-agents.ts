@@ -19,7 +19,7 @@ export type AgentsOptions = {
 
 /** Shorter than what common servers keep (5 s of node is announced and then honoured), and not long after a name has moved. */
 const idleMs = 15_000;
-const idlePerReceiverMax = 32;
+const idlePerReceiverMax = 64;
 /** In all; the one that is idle for the longest is closed. */
 const idleMax = 512;
 /** One more of a name's addresses is tried when the one before has not answered for so long. */

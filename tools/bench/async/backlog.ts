@@ -44,7 +44,7 @@ async function insertBacklog(
     await database.query(
       `with made as (
          insert into runs (id, project_id, app_id, release_id, state, method, path, client_address, retries_max)
-         select gen_random_uuid(), $1, $2, releases.id, 'pending', 'POST', '/run', '127.0.0.1', 0
+         select uuidv7(), $1, $2, releases.id, 'pending', 'POST', '/run', '127.0.0.1', 0
            from generate_series(1, $3), (select id from releases where app_id = $2 limit 1) as releases
          returning id
        )
