@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { bedTokens, helloPath, httpReplica, bothWays, projectId, rawReplica } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
