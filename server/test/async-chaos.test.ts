@@ -1,5 +1,5 @@
 // `kill -9` of the platform at random moments while async runs with webhooks flow through it: a real process, a real
-// database, a real receiver. In full: `SLIPWAY_TEST_KILLS=30 SLIPWAY_TEST_RUNS=2000 npm test -- async-chaos`; a failure
+// database, a real receiver. In full: `SLIPWAY_TEST_KILLS=30 SLIPWAY_TEST_RUNS=2000 npm test -- server/test/async-chaos.test.ts`; a failure
 // prints the seed, which SLIPWAY_TEST_SEED repeats.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
