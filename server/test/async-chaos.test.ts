@@ -6,6 +6,7 @@ import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { Seeded } from "./support/seeded.ts";
 import { until } from "./support/until.ts";
 import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
 
@@ -30,14 +31,6 @@ def run(number, sent):
 
 /** Accepted runs by their number. */
 type Accepted = Map<number, string>;
-
-function randomOf(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return state / 2_147_483_648;
-  };
-}
 
 /** Sends one run until it is accepted: with a key it is repeated as it is, without one a doubtful send does not count. */
 async function send(
@@ -138,7 +131,10 @@ test("runs and webhooks survive kills of the platform at any moment", async (t) 
   const accepted: Accepted = new Map();
   t.diagnostic(`seed ${seed}: ${kills} kills, ${runs} runs`);
   const happened = (): number => accepted.size + receiver.received.length;
-  await Promise.all([killAgainAndAgain(platform, randomOf(seed), happened), sendAll(platform, receiver, accepted)]);
+  await Promise.all([
+    killAgainAndAgain(platform, new Seeded(seed).next, happened),
+    sendAll(platform, receiver, accepted),
+  ]);
   assert.equal(accepted.size, runs);
 
   const items = new Map<number, Item>();

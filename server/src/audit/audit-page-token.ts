@@ -1,8 +1,8 @@
 // Tokens that go on where a page of the audit log ended. A token belongs to its project and its filters: with others, or
 // altered, it is refused, so that nobody gets a page with holes without knowing.
-import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { pageCheck } from "#lib/page-check.ts";
 import type { EntryPlace } from "./audit-store.ts";
 import type { Instant } from "./instant.ts";
 
@@ -38,6 +38,5 @@ export function readAuditToken(scope: AuditTokenScope, token: string): EntryPlac
 
 function checkOf({ projectId, from, to, action, actorId, outcome }: AuditTokenScope, place: EntryPlace): string {
   const times = [from, to].map((time) => (time === null ? null : `${time.micros}.${time.rest}`));
-  const bound = ["audit", place.atMicros, place.id, projectId, ...times, action, actorId, outcome];
-  return createHash("sha256").update(JSON.stringify(bound)).digest("base64url").slice(0, 12);
+  return pageCheck(["audit", place.atMicros, place.id, projectId, ...times, action, actorId, outcome]);
 }

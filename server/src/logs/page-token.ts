@@ -1,8 +1,8 @@
 // Tokens that go on where a page of app logs ended. A token belongs to its app, direction and filters: with others, or
 // altered, it is refused, so that nobody gets a page with holes without knowing.
-import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
+import { pageCheck } from "#lib/page-check.ts";
 import type { AppLineFilter, Place } from "./app-log-store.ts";
 
 /** What a token is bound to. */
@@ -31,8 +31,5 @@ function checkOf(scope: TokenScope, place: Place): string {
   const bound = [appId, direction, container, afterDate, beforeDate, search, stream, runId].map(
     (value) => value ?? null,
   );
-  return createHash("sha256")
-    .update(JSON.stringify([place.at, place.id, ...bound]))
-    .digest("base64url")
-    .slice(0, 12);
+  return pageCheck([place.at, place.id, ...bound]);
 }

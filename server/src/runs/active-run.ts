@@ -1,5 +1,4 @@
 // A run in the hands of this platform: being sent, or being re-attached to after a restart.
-import type { RunId } from "#lib/ids.ts";
 import type { RunWork } from "./run-store.ts";
 
 /** Lives from the claim (or the acceptance) until its end is written, it was given back, or its lease is lost. */
@@ -17,4 +16,4 @@ export interface ActiveRun {
 }
 
 /** Told once, when a run is out of this platform's hands. */
-export type OnLetGo = (runId: RunId) => void;
+export type OnLetGo = () => void;

@@ -155,7 +155,6 @@ export class Execution implements ActiveRun, RunWatcher {
 
   async #end(told: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
-    const { runId } = this.work;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
@@ -168,7 +167,7 @@ export class Execution implements ActiveRun, RunWatcher {
       if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       this.#answer.leave();
-      onLetGo(runId);
+      onLetGo();
     }
   }
 }

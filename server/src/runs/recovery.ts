@@ -82,7 +82,7 @@ export class Recovery implements ActiveRun {
       const isWritten = await settlement.end(counted, ending, { attempt, isCancelled: this.#isCancelled });
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
-      onLetGo(runId);
+      onLetGo();
     }
   }
 

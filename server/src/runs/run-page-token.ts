@@ -1,8 +1,8 @@
 // Tokens that go on where a page of runs ended. A token belongs to its app and its filters: with others, or altered, it
 // is refused, so that nobody gets a page with holes without knowing.
-import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
+import { pageCheck } from "#lib/page-check.ts";
 
 /** A run's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
 export type RunPlaceInTime = { readonly atMicros: number; readonly id: RunId };
@@ -35,6 +35,5 @@ export function readRunToken(scope: RunTokenScope, token: string): RunPlaceInTim
 }
 
 function checkOf({ list, appId, asyncOnly, status }: RunTokenScope, place: RunPlaceInTime): string {
-  const bound = [list, place.atMicros, place.id, appId, asyncOnly, status];
-  return createHash("sha256").update(JSON.stringify(bound)).digest("base64url").slice(0, 12);
+  return pageCheck([list, place.atMicros, place.id, appId, asyncOnly, status]);
 }

@@ -1,7 +1,7 @@
 // Tokens that go on where a page of webhooks' lists ended. A token belongs to its list, project and filters: with others,
 // or altered, it is refused, so that nobody gets a page with holes without knowing. Pure.
-import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
+import { pageCheck } from "#lib/page-check.ts";
 
 type Scope = readonly (string | undefined)[];
 
@@ -27,6 +27,5 @@ export function readToken(scope: Scope, token: string): readonly string[] {
 }
 
 function checkOf(scope: Scope, place: readonly string[]): string {
-  const bound = JSON.stringify([scope.map((part) => part ?? null), place]);
-  return createHash("sha256").update(bound).digest("base64url").slice(0, 12);
+  return pageCheck([scope.map((part) => part ?? null), place]);
 }
