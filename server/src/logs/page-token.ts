@@ -8,6 +8,8 @@ import type { AppLineFilter, Place } from "./app-log-store.ts";
 /** What a token is bound to. */
 export type TokenScope = AppLineFilter & { readonly appId: AppId; readonly direction: "forward" | "backward" };
 
+/** The last time that a Date can hold, in milliseconds since the epoch. */
+const timeMax = 8_640_000_000_000_000;
 const tokenForm = /^([0-9a-z]{1,11})-([0-9a-z]{1,11})-([\w-]{12})$/;
 
 /** Letters, digits, `-` and `_`; at most 40 characters. */
@@ -19,7 +21,9 @@ export function makePageToken(scope: TokenScope, place: Place): string {
 export function readPageToken(scope: TokenScope, token: string): Place {
   const [, at = "", id = "", check = ""] = tokenForm.exec(token) ?? [];
   const place = { at: Number.parseInt(at, 36), id: Number.parseInt(id, 36) };
-  if (check !== "" && check === checkOf(scope, place)) return place;
+  // Whoever makes a token of their own must not name a place that there cannot be.
+  const isPlace = place.at <= timeMax && Number.isSafeInteger(place.id);
+  if (isPlace && check !== "" && check === checkOf(scope, place)) return place;
   throw new Fault(
     "invalid",
     "nextToken is not of this query: take nextPageToken of its last answer and leave the other parameters as they are",
