@@ -45,9 +45,11 @@ async def wait_later():
     return "waited"
 
 def swallows():
-    open("began", "w").close()
-    while not os.path.exists("go"):
-        try: time.sleep(0.003)
+    while True:
+        try:
+            open("began", "w").close()
+            while not os.path.exists("go"): time.sleep(0.003)
+            return
         except BaseException: pass
 
 def words():
