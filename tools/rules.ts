@@ -10,6 +10,7 @@ export const importTable = {
   drivers: ["lib"],
   audit: ["lib", "store"],
   accounts: ["lib", "store", "audit"],
+  people: ["lib", "store", "audit", "accounts"],
   webhooks: ["contract", "lib", "store", "audit"],
   apps: ["contract", "lib", "store", "audit", "accounts"],
   deploy: ["contract", "lib", "store", "logs", "drivers", "audit", "apps"],
@@ -17,7 +18,20 @@ export const importTable = {
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
   runs: ["contract", "lib", "store", "drivers", "audit", "webhooks", "apps", "scheduler", "proxy"],
   billing: ["lib", "store", "audit"],
-  api: ["contract", "lib", "logs", "audit", "accounts", "webhooks", "apps", "deploy", "scheduler", "runs", "billing"],
+  api: [
+    "contract",
+    "lib",
+    "logs",
+    "audit",
+    "accounts",
+    "webhooks",
+    "apps",
+    "deploy",
+    "scheduler",
+    "runs",
+    "billing",
+    "people",
+  ],
 } as const satisfies Record<string, readonly string[]>;
 
 /** An area of the server, or the contract. */
@@ -45,6 +59,8 @@ export const packageOwners: Readonly<Record<string, Area>> = {
   pg: "store",
   fastify: "api",
   jose: "accounts",
+  "better-auth": "people",
+  nodemailer: "people",
   pino: "lib",
 };
 

@@ -12,8 +12,11 @@ export type Route = {
   /** With `{names}` in braces. */
   readonly path: string;
   readonly about: string;
-  /** `public`: without a token; `any`: with any valid one; else the permission that the caller needs in the project. */
-  readonly access: "public" | "any" | Permission;
+  /**
+   * `public`: without a token; `any`: with any valid one that may manage; `person`: with a person's; else the permission
+   * that the caller needs in the project.
+   */
+  readonly access: "public" | "any" | "person" | Permission;
   /** What the audit log calls it; null for reads that are not recorded. */
   readonly audit: AuditAction | null;
   readonly query?: Readonly<Record<string, Field>>;
@@ -26,6 +29,13 @@ export type Route = {
 
 /** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */
 export type Permission =
+  | "projects.read"
+  | "projects.update"
+  | "projects.delete"
+  | "members.read"
+  | "members.write"
+  | "tokens.read"
+  | "tokens.write"
   | "apps.read"
   | "apps.create"
   | "builds.create"
@@ -40,11 +50,40 @@ export type Permission =
   | "secrets.write"
   | "credentials.read"
   | "credentials.write"
+  | "billing.read"
   | "billing.write"
   | "audit_log.read"
+  | "audit_log.forward"
   | "platform.manage";
 
 export type AuditAction =
+  | "project.create"
+  | "project.update"
+  | "project.delete"
+  | "member.update"
+  | "member.remove"
+  | "invitation.create"
+  | "invitation.delete"
+  | "invitation.accept"
+  | "person.sign_in"
+  | "person.sign_out"
+  | "person.session_end"
+  | "person.password_change"
+  | "person.password_reset"
+  | "person.two_factor_enable"
+  | "person.two_factor_disable"
+  | "person.device_approve"
+  | "token.create"
+  | "token.update"
+  | "token.rotate"
+  | "token.revoke"
+  | "signing_key.create"
+  | "plan.change"
+  | "budget.set"
+  | "budget.delete"
+  | "audit_log.export"
+  | "audit_log.forwarding_set"
+  | "audit_log.forwarding_delete"
   | "app.create"
   | "build.cancel"
   | "build.rebuild"

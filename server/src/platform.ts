@@ -3,16 +3,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-settings.ts";
-import { SigningKeys } from "#accounts/keys.ts";
-import { TokenCheck } from "#accounts/token-check.ts";
+import type { TokenCheck } from "#accounts/token-check.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
-import { AuditLog } from "#audit/audit-log.ts";
-import { auditRetentionLoop } from "#audit/audit-retention.ts";
-import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
@@ -27,7 +23,6 @@ import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -45,7 +40,7 @@ import type { Runs } from "#runs/runs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
-import { openDatabase, type Db } from "#store/database.ts";
+import { openDatabase } from "#store/database.ts";
 import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
@@ -55,6 +50,10 @@ import { resealWebhooks } from "#webhooks/reseal.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
+import { openAudit } from "./platform-audit.ts";
+import { openBilling } from "./platform-billing.ts";
+import type { Foundation } from "./platform-foundation.ts";
+import { openPeople } from "./platform-people.ts";
 import { forwardingTo, type OnStep, openRuns, openWebhooks } from "./platform-runs.ts";
 import { openSealer } from "./secret-key.ts";
 
@@ -91,12 +90,9 @@ type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
-  const keys = new SigningKeys({ sealer, clock });
-  await keys.load(db);
   const resealed = (await resealOld(db, sealer)) + (await resealWebhooks(db, sealer)) + (await resealRuns(db, sealer));
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
-  const tokens = new TokenCheck({ db, keys, notifications, clock });
-  lifecycle.onClose("tokens", () => tokens.close());
+  const { keys, tokens } = await openPeople(config, { ...store, log, lifecycle, clock });
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
@@ -113,8 +109,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
-  const coupons = new CouponDesk({ db, clock });
-  const auditLog = openAuditLog(config, { db, log, lifecycle });
+  const { coupons } = openBilling(config, { ...store, log, lifecycle, clock });
+  const { auditLog } = openAudit(config, { ...store, keys, log, lifecycle, clock });
   const apiParts = {
     auditLog,
     useCases: cases,
@@ -255,12 +251,7 @@ async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts
   }
 }
 
-type Store = {
-  readonly db: Db;
-  readonly notifications: Notifications;
-  readonly sealer: Sealer;
-  readonly instanceId: string;
-};
+type Store = Pick<Foundation, "db" | "notifications" | "sealer" | "instanceId">;
 
 async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
   const paths = dataPaths(config.dataDir);
@@ -297,15 +288,6 @@ function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildL
   retention.start();
   lifecycle.onClose("log retention", () => retention.stop());
   return { buildLogs, appLogs };
-}
-
-type AuditParts = Pick<LogParts, "log" | "lifecycle"> & { readonly db: Db };
-
-function openAuditLog({ auditRetentionDays: retentionDays }: Config, { db, log, lifecycle }: AuditParts): AuditLog {
-  const retention = auditRetentionLoop({ db, clock, log, retentionDays });
-  retention.start();
-  lifecycle.onClose("audit retention", () => retention.stop());
-  return new AuditLog({ db, clock, retentionDays });
 }
 
 /** What runs replicas and builds for them. This version has the process driver. */

@@ -33,7 +33,7 @@ test("billing sees money and no apps; members deploy, but neither delete apps no
 });
 
 test("an inference token calls apps of its project and does nothing else", () => {
-  const caller = { kind: "inference", role: null, ...inProject };
+  const caller = { kind: "inference" as const, ...inProject };
   assert.deepEqual(
     permissions.filter((permission) => allows(caller, permission, "p-00000001")),
     ["apps.call"],
@@ -41,8 +41,8 @@ test("an inference token calls apps of its project and does nothing else", () =>
 });
 
 test("no role reaches into another project; an operator's token reaches everywhere", () => {
-  const owner = { kind: "service_account", role: "owner" as const, ...inProject };
-  const operator = { kind: "operator", role: null, projectId: null };
+  const owner = { kind: "service_account" as const, role: "owner" as const, permissions: null, ...inProject };
+  const operator = { kind: "operator" as const };
   for (const permission of permissions) {
     assert.equal(allows(owner, permission, "p-00000002"), false);
     assert.equal(allows(owner, permission, null), false);
@@ -51,9 +51,32 @@ test("no role reaches into another project; an operator's token reaches everywhe
 });
 
 test("a service account whose row names no role may do nothing", () => {
-  const caller = { kind: "service_account", role: null, ...inProject };
+  const caller = { kind: "service_account" as const, role: null, permissions: null, ...inProject };
   assert.equal(
     permissions.some((permission) => allows(caller, permission, "p-00000001")),
     false,
   );
+});
+
+test("a service account with chosen permissions has these and no others, whatever its role says", () => {
+  const chosen = new Set<Permission>(["logs.read", "apps.read"]);
+  const caller = { kind: "service_account" as const, role: "owner" as const, permissions: chosen, ...inProject };
+  assert.deepEqual(
+    permissions.filter((permission) => allows(caller, permission, "p-00000001")),
+    ["apps.read", "logs.read"],
+  );
+  assert.equal(allows(caller, "logs.read", "p-00000002"), false);
+});
+
+test("a person has in each project the role that they have there", () => {
+  const roles = new Map<string, Role>([
+    ["p-00000001", "owner"],
+    ["p-00000002", "billing"],
+  ]);
+  const caller = { kind: "person" as const, roles };
+  assert.equal(allows(caller, "audit_log.read", "p-00000001"), true);
+  assert.equal(allows(caller, "audit_log.read", "p-00000002"), false);
+  assert.equal(allows(caller, "billing.read", "p-00000002"), true);
+  assert.equal(allows(caller, "projects.read", "p-00000003"), false);
+  assert.equal(allows(caller, "projects.read", null), false);
 });

@@ -4,6 +4,7 @@
 export const permissionTable = {
   "projects.read": "See the project.",
   "projects.update": "Rename the project.",
+  "projects.delete": "Delete the project.",
   "apps.read": "See apps, their settings, builds, releases and replicas.",
   "apps.create": "Create apps.",
   "apps.update": "Change apps, promote releases, stop replicas.",
@@ -26,9 +27,10 @@ export const permissionTable = {
   "tokens.write": "Issue and revoke tokens.",
   "members.read": "See members.",
   "members.write": "Add, change and remove members.",
-  "audit_log.read": "Read the audit log.",
-  "billing.read": "See usage and costs.",
-  "billing.write": "Redeem coupons, set limits.",
+  "audit_log.read": "Read and export the audit log.",
+  "audit_log.forward": "Choose where entries of the audit log are sent.",
+  "billing.read": "See usage, costs, statements and budgets.",
+  "billing.write": "Redeem coupons, set budgets.",
   "platform.manage": "Operate the platform itself: make projects, see every project.",
 } as const;
 
@@ -68,7 +70,7 @@ const admin: readonly Permission[] = [
 
 /** The audit log is the owner's alone. */
 const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
-  owner: new Set<Permission>([...admin, "audit_log.read", "billing.write"]),
+  owner: new Set<Permission>([...admin, "projects.delete", "audit_log.read", "audit_log.forward", "billing.write"]),
   admin: new Set(admin),
   member: new Set(member),
   billing: new Set<Permission>(["projects.read", "members.read", "billing.read", "billing.write"]),
@@ -82,12 +84,29 @@ export function roleAllows(role: Role, permission: Permission): boolean {
 }
 
 /** What of a caller decides; see caller.ts. */
-type Bearer = { readonly kind: string; readonly projectId: string | null; readonly role: Role | null };
+type Bearer =
+  | { readonly kind: "operator" }
+  | { readonly kind: "inference"; readonly projectId: string | null }
+  | {
+      readonly kind: "service_account";
+      readonly projectId: string | null;
+      readonly role: Role | null;
+      readonly permissions: ReadonlySet<Permission> | null;
+    }
+  | { readonly kind: "person"; readonly roles: ReadonlyMap<string, Role> };
 
 /** True when the caller may do this in the project (null: in none). Operators may do everything everywhere. */
 export function allows(caller: Bearer, permission: Permission, projectId: string | null): boolean {
   if (caller.kind === "operator") return true;
-  if (projectId === null || caller.projectId !== projectId) return false;
+  if (projectId === null || !belongsTo(caller, projectId)) return false;
   if (caller.kind === "inference") return inferencePermissions.has(permission);
-  return caller.role !== null && roleAllows(caller.role, permission);
+  if (caller.kind === "service_account" && caller.permissions !== null) return caller.permissions.has(permission);
+  const role = caller.kind === "person" ? caller.roles.get(projectId) : caller.role;
+  return role !== undefined && role !== null && roleAllows(role, permission);
+}
+
+/** True when the project is the token's, or one that the person is a member of; operators belong to none. */
+export function belongsTo(caller: Bearer, projectId: string): boolean {
+  if (caller.kind === "operator") return false;
+  return caller.kind === "person" ? caller.roles.has(projectId) : caller.projectId === projectId;
 }

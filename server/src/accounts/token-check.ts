@@ -7,7 +7,7 @@ import type { TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { tokenById, type TokenRow } from "./account-store.ts";
-import type { Caller } from "./caller.ts";
+import type { Caller, TokenCaller } from "./caller.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
 type Known = { readonly caller: Caller; readonly expiresAtMs: number };
@@ -136,7 +136,7 @@ export class TokenCheck {
     this.#refused.clear();
     if (tokenId === null) return this.#known.clear();
     for (const [token, known] of this.#known.entries()) {
-      if (known.caller.tokenId === tokenId) this.#known.delete(token);
+      if (known.caller.kind !== "person" && known.caller.tokenId === tokenId) this.#known.delete(token);
     }
   }
 }
@@ -161,6 +161,13 @@ function readClaims(payload: unknown): Claims | null {
   return { jti, projectId: projectId ?? null, expiresAtMs };
 }
 
-function callerOf(row: TokenRow): Caller {
-  return { kind: row.kind, tokenId: row.id, projectId: row.project_id, role: row.role, name: row.name };
+function callerOf(row: TokenRow): TokenCaller {
+  return {
+    kind: row.kind,
+    tokenId: row.id,
+    projectId: row.project_id,
+    role: row.role,
+    permissions: null,
+    name: row.name,
+  };
 }

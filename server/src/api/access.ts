@@ -2,7 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
-import { allows } from "#accounts/permissions.ts";
+import { allows, belongsTo } from "#accounts/permissions.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { Fault } from "#lib/fault.ts";
@@ -32,20 +32,26 @@ export async function authorize(
   const { caller, route, request } = given;
   const projectId = pathPart(request, "project_id");
   if (projectId !== undefined && !(await isVisible(caller, projectId, projects))) {
-    throw new Fault("not_found", "There is no such project, or it is not the token's.");
+    throw new Fault("not_found", "There is no such project, or it is not yours.");
   }
-  const isAllowed =
-    route.access === "any"
-      ? caller.kind !== "inference"
-      : route.access === "public" || allows(caller, route.access, projectId ?? null);
-  if (isAllowed) return;
+  if (mayUse(caller, route, projectId ?? null)) return;
   const kind = caller.kind === "inference" ? "is for calling apps and" : "";
   const right =
-    route.access === "any" ? "no right to use this" : `no right to do this: it lacks the permission ${route.access}`;
-  throw new Fault("forbidden", `The token "${caller.name}" ${kind} gives ${right}.`.replace(/ +/g, " "));
+    route.access === "any" || route.access === "person"
+      ? "no right to use this"
+      : `no right to do this: it lacks the permission ${route.access}`;
+  const who = caller.kind === "person" ? `The sign-in of "${caller.email}"` : `The token "${caller.name}"`;
+  throw new Fault("forbidden", `${who} ${kind} gives ${right}.`.replace(/ +/g, " "));
+}
+
+function mayUse(caller: Caller, { access }: Route, projectId: string | null): boolean {
+  if (access === "public") return true;
+  if (access === "any") return caller.kind !== "inference";
+  if (access === "person") return caller.kind === "person";
+  return allows(caller, access, projectId);
 }
 
 async function isVisible(caller: Caller, projectId: string, projects: ProjectList): Promise<boolean> {
-  if (caller.kind !== "operator") return caller.projectId === projectId;
+  if (caller.kind !== "operator") return belongsTo(caller, projectId);
   return projectIdForm.test(projectId) && (await projects.has(projectId as ProjectId));
 }

@@ -3,7 +3,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
-import { actorOf, type Caller } from "#accounts/caller.ts";
+import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { Attempts } from "#apps/attempts.ts";
 import type { ProjectList } from "#apps/project-list.ts";
@@ -77,7 +77,8 @@ async function recordRefusal(fault: Fault, request: FastifyRequest, { attempts, 
   const action: AuditAction | null = found?.route.audit ?? null;
   if (found === undefined || action === null) return;
   const { caller } = found;
-  const projectId = caller.projectId ?? knownProject(request, fault);
+  const projectId =
+    caller.kind === "person" ? ownProject(request, caller) : (caller.projectId ?? knownProject(request, fault));
   const attempt = {
     projectId,
     action,
@@ -90,6 +91,12 @@ async function recordRefusal(fault: Fault, request: FastifyRequest, { attempts, 
   } catch (error) {
     log.error({ err: error, requestId: request.id, action }, "a refused attempt could not be recorded");
   }
+}
+
+/** The project of the path when the person is a member of it; else it is none of theirs to write into. */
+function ownProject(request: FastifyRequest, { roles }: PersonCaller): ProjectId | null {
+  const named = pathPart(request, "project_id") as ProjectId | undefined;
+  return named !== undefined && roles.has(named) ? named : null;
 }
 
 /** The project that an operator acted on, unless it was refused because there is none. */

@@ -1,5 +1,5 @@
 // The projects that a caller may see.
-import { listProjects } from "#accounts/account-store.ts";
+import { listProjects, type ProjectRow } from "#accounts/account-store.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { findProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -22,12 +22,16 @@ export class ProjectList {
     return (await findProject(this.#db, projectId)) !== null;
   }
 
+  #rowsOf(caller: Caller): Promise<readonly (ProjectRow | null)[]> {
+    if (caller.kind === "operator") return listProjects(this.#db, projectsMost);
+    const own = caller.projectId === null ? [] : [caller.projectId];
+    const ids = caller.kind === "person" ? [...caller.roles.keys()] : own;
+    return Promise.all(ids.map((id) => findProject(this.#db, id)));
+  }
+
   /** The caller's own, or all for an operator, oldest first. */
   async of(caller: Caller): Promise<ProjectView[]> {
-    const rows =
-      caller.projectId === null
-        ? await listProjects(this.#db, projectsMost)
-        : [await findProject(this.#db, caller.projectId)];
+    const rows = await this.#rowsOf(caller);
     return rows.flatMap((row) => (row === null ? [] : [{ id: row.id, name: row.name }]));
   }
 }

@@ -13,6 +13,9 @@ import { clientConfig, type Db } from "./database.ts";
 export const channelTable = {
   apps: "an app's id",
   tokens: "a token's id, or a signing key's",
+  people: "a person's id: their sessions or memberships have changed",
+  plans: "a project's id: its plan or the state of its budgets has changed",
+  audit: "a project's id, or empty: its audit log has new entries",
   builds: "a build's id",
   build_logs: "a build's id",
   app_logs: "an app's id",

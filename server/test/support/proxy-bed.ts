@@ -154,7 +154,12 @@ function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurre
 }
 
 function callerOf(token: string): Caller | null {
-  const common = { tokenId: "00000000-0000-4000-8000-000000000003" as TokenId, role: null, name: "test" };
+  const common = {
+    tokenId: "00000000-0000-4000-8000-000000000003" as TokenId,
+    role: null,
+    permissions: null,
+    name: "test",
+  };
   if (token === bedTokens.project) return { ...common, kind: "inference", projectId };
   if (token === bedTokens.foreign) return { ...common, kind: "service_account", projectId: "p-99999999" as ProjectId };
   if (token === bedTokens.operator) return { ...common, kind: "operator", projectId: null };
