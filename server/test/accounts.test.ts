@@ -20,7 +20,12 @@ const neverExpires = { expiresAt: null };
 
 async function serviceToken(accounts: Accounts): Promise<string> {
   const { projectId } = accounts;
-  const issued = await accounts.issue({ kind: "service_account", projectId, role: "member", ...neverExpires });
+  const issued = await accounts.issue({
+    kind: "service_account",
+    projectId,
+    role: "member",
+    ...neverExpires,
+  });
   return issued.token.reveal();
 }
 
@@ -59,7 +64,14 @@ test("tokens have the form that clients expect, and their bearer is known", asyn
   assert.match(String(claims["principal"]), /^serviceaccount\/sa-[0-9a-f-]{36}$/);
   assert.deepEqual([claims["projectId"], claims.exp], [projectId, undefined]);
   const caller = await check.check(service);
-  assert.deepEqual(caller, { kind: "service_account", tokenId: claims.jti, projectId, role: "member", name: "test" });
+  assert.deepEqual(caller, {
+    kind: "service_account",
+    tokenId: claims.jti,
+    projectId,
+    role: "member",
+    permissions: null,
+    name: "test",
+  });
   assert.equal(check.cached(service), caller, "from memory the second time");
 
   const inference = (await accounts.issue({ kind: "inference", projectId }, "callers")).token.reveal();
