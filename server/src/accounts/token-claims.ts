@@ -1,0 +1,95 @@
+// What a signed token says: the verification of its form, algorithm, key and signature. Whether what it names is still
+// there and still valid is looked up elsewhere, by kind: see token-lookup.ts.
+import type { KeyObject } from "node:crypto";
+import { compactVerify, decodeProtectedHeader } from "jose";
+import type { Clock } from "#lib/clock.ts";
+import type { TokenId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
+
+/** Of a token that has a row in `tokens`. `expiresAtMs` is infinite when it names no end. */
+export type TokenClaims = {
+  readonly kind: "token";
+  readonly tokenId: TokenId;
+  readonly projectId: string | null;
+  readonly expiresAtMs: number;
+};
+
+/** Of an access token of a person, which belongs to a session. */
+export type PersonClaims = {
+  readonly kind: "person";
+  readonly personId: string;
+  readonly sessionId: string;
+  readonly expiresAtMs: number;
+};
+
+export type Claims = TokenClaims | PersonClaims;
+
+/** A token may be signed by a key that another platform has just made; looking for it must not become a way to load the database. */
+const keyLookMs = 1_000;
+
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Verifies tokens against the platform's signing keys. */
+export class SignedClaims {
+  readonly #options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock };
+  #lastKeyLookMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock }) {
+    this.#options = options;
+  }
+
+  /** The signed claims; null when the form, the algorithm, the key or the signature is wrong. Whether they have expired is not looked at. */
+  async read(token: string): Promise<Claims | null> {
+    const keyId = keyIdOf(token);
+    const key = keyId === null ? undefined : await this.#keyById(keyId);
+    if (key === undefined) return null;
+    try {
+      const { payload } = await compactVerify(token, key, { algorithms: [signatureAlgorithm] });
+      return claimsOf(JSON.parse(new TextDecoder().decode(payload)));
+    } catch {
+      // Not signed by this key, or not JSON: whoever made it, it is not valid.
+      return null;
+    }
+  }
+
+  async #keyById(keyId: string): Promise<KeyObject | undefined> {
+    const { keys, db, clock } = this.#options;
+    const key = keys.verifier(keyId);
+    if (key !== undefined || clock.monotonicMs() - this.#lastKeyLookMs < keyLookMs) return key;
+    this.#lastKeyLookMs = clock.monotonicMs();
+    await keys.load(db);
+    return keys.verifier(keyId);
+  }
+}
+
+function keyIdOf(token: string): string | null {
+  try {
+    const header = decodeProtectedHeader(token);
+    return header.alg === signatureAlgorithm && typeof header.kid === "string" ? header.kid : null;
+  } catch {
+    // Not three parts, or the first is not JSON.
+    return null;
+  }
+}
+
+/** Tokens with a row name it in `jti`; those of people name the person and the session instead. */
+function claimsOf(payload: unknown): Claims | null {
+  if (typeof payload !== "object" || payload === null) return null;
+  const claims = payload as Record<string, unknown>;
+  return claims["jti"] === undefined ? personClaims(claims) : tokenClaims(claims);
+}
+
+function tokenClaims({ jti, projectId, exp }: Record<string, unknown>): TokenClaims | null {
+  if (typeof jti !== "string" || !uuidForm.test(jti)) return null;
+  if (projectId !== undefined && typeof projectId !== "string") return null;
+  if (exp !== undefined && typeof exp !== "number") return null;
+  const expiresAtMs = exp === undefined ? Number.POSITIVE_INFINITY : exp * 1000;
+  return { kind: "token", tokenId: jti as TokenId, projectId: projectId ?? null, expiresAtMs };
+}
+
+/** They always expire. */
+function personClaims({ sub, sid, exp }: Record<string, unknown>): PersonClaims | null {
+  if (typeof sub !== "string" || !uuidForm.test(sub) || typeof sid !== "string" || typeof exp !== "number") return null;
+  return { kind: "person", personId: sub, sessionId: sid, expiresAtMs: exp * 1000 };
+}

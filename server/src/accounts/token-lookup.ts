@@ -1,0 +1,33 @@
+// Whether what a signed token names is there and valid now: a lookup for each kind of claims. This file has the one for
+// tokens with a row of their own; the one for people is handed to TokenCheck by whoever knows their sessions.
+import type { Db } from "#store/database.ts";
+import { tokenById, type TokenRow } from "./account-store.ts";
+import type { Caller, TokenCaller } from "./caller.ts";
+import type { TokenClaims } from "./token-claims.ts";
+
+/** A caller, and until when at most. */
+export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
+
+/** Null: not (or no longer) valid, whatever the signature says. `expiresAtMs` is no later than that of the claims. */
+export type Lookup<C> = (claims: C) => Promise<Found | null>;
+
+/** Looks at the token's row. */
+export function tokenLookup(db: Db): Lookup<TokenClaims> {
+  return async (claims) => {
+    const row = await tokenById(db, claims.tokenId);
+    if (row === undefined || row.revoked_at !== null || row.project_id !== claims.projectId) return null;
+    const expiresAtMs = Math.min(claims.expiresAtMs, row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY);
+    return { caller: callerOf(row), expiresAtMs };
+  };
+}
+
+function callerOf(row: TokenRow): TokenCaller {
+  return {
+    kind: row.kind,
+    tokenId: row.id,
+    projectId: row.project_id,
+    role: row.role,
+    permissions: null,
+    name: row.name,
+  };
+}
