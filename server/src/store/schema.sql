@@ -201,6 +201,25 @@ create table git_credentials (
   constraint git_credentials_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
 
+create table invitations (
+  id uuid not null,
+  project_id text not null,
+  email text not null,
+  role text not null,
+  secret_hash bytea not null,
+  invited_by text,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  constraint invitations_pkey PRIMARY KEY (id),
+  constraint invitations_check CHECK ((expires_at > created_at)),
+  constraint invitations_email_check CHECK ((email = lower(email))),
+  constraint invitations_project_id_email_key UNIQUE (project_id, email),
+  constraint invitations_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint invitations_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text]))),
+  constraint invitations_secret_hash_check CHECK ((length(secret_hash) = 32)),
+  constraint invitations_secret_hash_key UNIQUE (secret_hash)
+);
+
 create table ledger_entries (
   transaction_id uuid not null,
   number smallint not null,
@@ -242,6 +261,7 @@ create table members (
   constraint members_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
   constraint members_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
 );
+CREATE INDEX members_by_person ON public.members USING btree (person_id);
 
 create table people (
   id uuid not null,
@@ -258,6 +278,7 @@ create table projects (
   id text not null,
   name text not null,
   created_at timestamp with time zone not null default now(),
+  deleted_at timestamp with time zone,
   constraint projects_pkey PRIMARY KEY (id),
   constraint projects_id_check CHECK ((id ~ '^(dev-)?p-[0-9a-f]{8}$'::text))
 );
@@ -550,7 +571,23 @@ begin
   end if;
   return null;
 end $function$;
+CREATE OR REPLACE FUNCTION public.require_live_project()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from projects where id = new.project_id and deleted_at is null for key share;
+  if not found then
+    raise exception 'the project % is deleted or was never there', new.project_id
+      using errcode = 'foreign_key_violation', constraint = 'live_project';
+  end if;
+  return new;
+end $function$;
 CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR EACH ROW EXECUTE FUNCTION enter_in_ledger();
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
 CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION require_live_project();

@@ -145,6 +145,17 @@ export type GitCredentialsTable = {
   updated_at: Generated<Date>;
 };
 
+export type InvitationsTable = {
+  id: string;
+  project_id: ProjectId;
+  email: string;
+  role: "owner" | "admin" | "member" | "billing";
+  secret_hash: Buffer;
+  invited_by: string | null;
+  created_at: Date;
+  expires_at: Date;
+};
+
 export type LedgerEntriesTable = {
   transaction_id: string;
   number: number;
@@ -182,6 +193,7 @@ export type ProjectsTable = {
   id: ProjectId;
   name: string;
   created_at: Generated<Date>;
+  deleted_at: Date | null;
 };
 
 export type ReleasesTable = {
@@ -372,6 +384,7 @@ export type Tables = {
   coupon_applications: CouponApplicationsTable;
   coupons: CouponsTable;
   git_credentials: GitCredentialsTable;
+  invitations: InvitationsTable;
   ledger_entries: LedgerEntriesTable;
   ledger_transactions: LedgerTransactionsTable;
   members: MembersTable;
