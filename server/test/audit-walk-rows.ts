@@ -1,0 +1,168 @@
+// How each route that the audit log has a word for is called, once so that it works and once so that it is refused; walked
+// by `audit-walk.test.ts`, which fails for a route that has no row.
+//
+// To add a row: name it by the route's operation id. `succeed` makes what the call needs (through `walk.call`, or as rows of
+// the database where no route makes it) and returns the call: ids of the path but the project's and the app's, query, body,
+// and the caller where it is not the owner's service account (for routes of operators: the operator). That is enough for
+// most: the refused call is then the same one with a token for calling apps (403), and the entries are expected to name the
+// last id of the path. `resource` says otherwise, `refuse` makes another refused call, `projectOf` names another project.
+// A route that changes something and is meant to leave no entry says why in `unrecorded`. Rows of an area that has many go
+// into a file of their own beside this one, spread into the table at its end.
+import type { RouteId } from "@slipway/contract/routes.ts";
+import { insertRun } from "./support/run-rows.ts";
+import type { Walk, WalkCall, WalkResource, WalkRow } from "./support/audit-walk.ts";
+import { insertDelivery } from "./support/webhook-rows.ts";
+
+/** Nobody listens there and it may not be called: what is sent there fails at once. */
+const hook = "http://127.0.0.1:9/hook";
+const laterMs = 3_600_000;
+const host = { host: "git.example.org" };
+const credential = { kind: "token", secret: "walked-secret" };
+
+let couponsMade = 0;
+
+async function newCoupon(walk: Walk): Promise<string> {
+  const code = `WALK${++couponsMade}`;
+  const body = { code, name: "Walk", coupon_type: "fixed_amount", amount_cents: 500, amount_currency: "USD" };
+  const made = await walk.call("createCoupon", { body: { ...body, frequency: "once" } });
+  if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+  return code;
+}
+
+async function deadRun(walk: Walk): Promise<WalkCall> {
+  return { parts: { run_id: await insertRun(walk, { state: "failure" }) } };
+}
+
+const appsAndBuilds: Rows = {
+  createGitApp: {
+    succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
+    resource: ({ body }) => ({ type: "app", id: body.appId }),
+  },
+  cancelBuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
+  rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
+};
+
+async function newBuild(walk: Walk): Promise<string> {
+  const { body } = await walk.call("listBuilds", {});
+  const made = await walk.call("rebuild", { parts: { build_id: body[0].id } });
+  return made.body.buildId;
+}
+
+const runs: Rows = {
+  cancelRun: {
+    async succeed(walk) {
+      const runId = await insertRun(walk);
+      // Not due for long, so that nobody begins with it.
+      const due = new Date(Date.now() + laterMs);
+      await walk.db.updateTable("runs").set({ due_at: due }).where("id", "=", runId).execute();
+      return { parts: { run_id: runId } };
+    },
+  },
+  redriveRun: { succeed: deadRun },
+  redriveDeadRuns: {
+    async succeed(walk) {
+      await deadRun(walk);
+      return {};
+    },
+  },
+  purgeDeadRuns: {
+    async succeed(walk) {
+      await deadRun(walk);
+      return {};
+    },
+  },
+};
+
+const webhooks: Rows = {
+  createWebhookSecret: {
+    succeed: () => ({}),
+    resource: ({ body }) => ({ type: "webhook_secret", id: body.id }),
+  },
+  deleteWebhookSecret: {
+    async succeed(walk) {
+      const { body } = await walk.call("createWebhookSecret", {});
+      return { parts: { secret_id: body.id } };
+    },
+  },
+  replayWebhookDelivery: {
+    succeed: async (walk) => ({ parts: { delivery_id: (await insertDelivery(walk, { url: hook })).id } }),
+  },
+  replayWebhookDeliveries: {
+    async succeed(walk) {
+      await insertDelivery(walk, { url: hook });
+      return { body: { from: "2020-01-01T00:00:00Z", to: new Date(Date.now() + laterMs).toISOString() } };
+    },
+  },
+  pauseWebhookEndpoint: {
+    succeed: async (walk) => ({ parts: { endpoint_id: await newEndpoint(walk, "pause") } }),
+  },
+  resumeWebhookEndpoint: {
+    async succeed(walk) {
+      const parts = { endpoint_id: await newEndpoint(walk, "resume") };
+      await walk.call("pauseWebhookEndpoint", { parts });
+      return { parts };
+    },
+  },
+  setWebhookSchedule: { succeed: () => ({ body: { schedule: "short" } }) },
+};
+
+async function newEndpoint(walk: Walk, path: string): Promise<string> {
+  return (await insertDelivery(walk, { url: `${hook}/${path}` })).endpointId;
+}
+
+const secretsAndCredentials: Rows = {
+  getProjectSecrets: { succeed: () => ({}) },
+  setProjectSecrets: { succeed: () => ({ body: { WALKED: "walked-secret" } }) },
+  getAppSecrets: { succeed: () => ({}) },
+  setAppSecrets: { succeed: () => ({ body: { WALKED: "walked-secret" } }) },
+  // Nothing of them is acted on one by one.
+  listCredentials: { succeed: () => ({}), resource: () => ({ type: null, id: null }) },
+  getCredential: {
+    async succeed(walk) {
+      await walk.call("setCredential", { parts: host, body: credential });
+      return { parts: host };
+    },
+  },
+  setCredential: { succeed: () => ({ parts: host, body: credential }) },
+  deleteCredential: { succeed: () => ({ parts: host }) },
+};
+
+const coupons: Rows = {
+  createCoupon: {
+    succeed: () => ({
+      body: { code: "WALK0", name: "Walk", coupon_type: "percentage", percentage_rate: 10, frequency: "once" },
+    }),
+    resource: (_answer, _call, walk) => couponOf(walk, "WALK0"),
+  },
+  applyCoupon: {
+    succeed: async (walk) => ({ body: { coupon_code: await newCoupon(walk) } }),
+    resource: (_answer, { body }, walk) => couponOf(walk, (body as { coupon_code: string }).coupon_code),
+  },
+  endCoupon: {
+    succeed: async (walk) => ({ parts: { code: await newCoupon(walk) } }),
+    resource: (_answer, { parts }, walk) => couponOf(walk, parts?.["code"] ?? ""),
+  },
+};
+
+/** Codes may be given out again; entries name the coupon itself. */
+async function couponOf({ db }: Walk, code: string): Promise<WalkResource> {
+  const row = await db.selectFrom("coupons").select("id").where("code", "=", code).executeTakeFirstOrThrow();
+  return { type: "coupon", id: row.id };
+}
+
+const auditLog: Rows = {
+  // The owner's own reading leaves none.
+  listAuditLog: { succeed: () => ({ caller: "operator" }) },
+};
+
+type Rows = Readonly<Partial<Record<RouteId, WalkRow>>>;
+
+/** All rows by operation id. */
+export const walkRows: Rows = {
+  ...appsAndBuilds,
+  ...runs,
+  ...webhooks,
+  ...secretsAndCredentials,
+  ...coupons,
+  ...auditLog,
+};

@@ -1,0 +1,117 @@
+// Every route that changes something, or that the audit log has a word for, is called on a whole platform: once so that it
+// works and once so that it is refused. Each leaves exactly the entry that it should. Made from the contract's table: a route
+// without a row in `audit-walk-rows.ts` fails.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
+import type { Selectable } from "kysely";
+import type { AuditLogTable } from "#store/tables.ts";
+import {
+  callerOf,
+  partsOf,
+  startWalk,
+  type Walk,
+  type WalkAnswer,
+  type WalkCall,
+  type WalkRefusal,
+  type WalkResource,
+} from "./support/audit-walk.ts";
+import { walkRows } from "./audit-walk-rows.ts";
+import "#test/support/leftovers.ts";
+
+type Entry = Selectable<AuditLogTable>;
+
+const walked = routeIds.filter((id) => routes[id].method !== "GET" || routes[id].audit !== null);
+
+test("every route that changes something leaves one entry of who did what, and one of who was refused", async (t) => {
+  const walk = await startWalk(t);
+  for (const id of walked) {
+    await t.test(id, async () => {
+      const row = walkRows[id] ?? assert.fail(`${id} has no row in audit-walk-rows.ts; its opening comment says how`);
+      assert.ok(routes[id].audit !== null || row.unrecorded, `${id} changes something and names no action of the log`);
+      const call = await row.succeed(walk);
+      const answer = await walk.call(id, call);
+      assert.equal(answer.status, routes[id].status, JSON.stringify(answer.body));
+      const projectId = row.projectOf === undefined ? projectOf(walk, id, call) : row.projectOf(answer, walk);
+      const resource = (await row.resource?.(answer, call, walk)) ?? lastOf(walk, id, call);
+      await assertSuccess({ walk, id, call, answer }, { projectId, resource }, row.unrecorded);
+      const refusal = (await row.refuse?.(walk)) ?? { ...call, caller: "inference", status: 403 };
+      await assertRefusal(walk, id, refusal, row.refuse === undefined);
+    });
+  }
+  await assertNothingElse(walk);
+});
+
+type Made = { readonly walk: Walk; readonly id: RouteId; readonly call: WalkCall; readonly answer: WalkAnswer };
+type Expected = { readonly projectId: string | null; readonly resource: WalkResource };
+
+async function assertSuccess(made: Made, expected: Expected, unrecorded: string | undefined): Promise<void> {
+  const { walk, id, call, answer } = made;
+  const entries = await entriesOf(walk, answer);
+  if (unrecorded !== undefined) return assert.deepEqual(entries, [], "it leaves no entry, as its row says");
+  const [entry, ...others] = entries;
+  assert.ok(entry, `${id} left no entry`);
+  assert.deepEqual(others, [], "one entry and no more");
+  assert.deepEqual(
+    [entry.action, entry.outcome, entry.actor_type, entry.project_id, entry.reason],
+    [routes[id].audit, "success", actorTypeOf(id, call), expected.projectId, null],
+  );
+  assert.deepEqual({ type: entry.resource_type, id: entry.resource_id }, expected.resource);
+  assert.equal(entry.address, "127.0.0.1");
+}
+
+async function assertRefusal(walk: Walk, id: RouteId, refusal: WalkRefusal, isUsual: boolean): Promise<void> {
+  const answer = await walk.call(id, refusal);
+  assert.equal(answer.status, refusal.status, JSON.stringify(answer.body));
+  assert.equal(typeof answer.body.message, "string");
+  const entries = await entriesOf(walk, answer);
+  if (refusal.unrecorded !== undefined) return assert.deepEqual(entries, [], "no entry, as its row says");
+  const [entry, ...others] = entries;
+  assert.ok(entry, `the refused ${id} left no entry`);
+  assert.deepEqual(others, [], "one entry and no more");
+  assert.deepEqual(
+    [entry.action, entry.outcome, entry.actor_type, entry.reason],
+    [routes[id].audit, "failure", actorTypeOf(id, refusal), answer.body.message],
+  );
+  if (!isUsual) return;
+  assert.equal(entry.project_id, walk.projectId, "into the log of the caller's own project");
+  assert.deepEqual({ type: entry.resource_type, id: entry.resource_id }, lastOf(walk, id, refusal));
+}
+
+/** Whoever acts through the API has a request: nothing is recorded of them beside it. And no secret is in any entry. */
+async function assertNothingElse({ db }: Walk): Promise<void> {
+  const entries = await db.selectFrom("audit_log").selectAll().execute();
+  const strange = entries.filter((entry) => entry.request_id === null && entry.actor_type !== "platform");
+  assert.deepEqual(strange, []);
+  assert.doesNotMatch(JSON.stringify(entries), /walked-secret|whsec_|eyJ/);
+}
+
+async function entriesOf({ db }: Walk, { requestId }: WalkAnswer): Promise<Entry[]> {
+  assert.notEqual(requestId, "", "every answer names its request");
+  return await db.selectFrom("audit_log").selectAll().where("request_id", "=", requestId).orderBy("id").execute();
+}
+
+function actorTypeOf(id: RouteId, call: WalkCall): string {
+  const caller = callerOf(id, call);
+  if (typeof caller !== "string") return caller.type;
+  return { owner: "service_account", inference: "inference_token", operator: "operator", nobody: "anonymous" }[caller];
+}
+
+function projectOf(walk: Walk, id: RouteId, call: WalkCall): string | null {
+  return partsOf(walk, id, call).get("project_id") ?? null;
+}
+
+/** What the last id of the path stands for; without one, the platform. */
+function lastOf(walk: Walk, id: RouteId, call: WalkCall): WalkResource {
+  const [name, value] = [...partsOf(walk, id, call)].at(-1) ?? [];
+  if (name === undefined || value === undefined) return { type: "platform", id: "" };
+  return { type: resourceTypes[name] ?? name.replace(/_id$/, ""), id: value };
+}
+
+const resourceTypes: Readonly<Record<string, string>> = {
+  delivery_id: "webhook_delivery",
+  endpoint_id: "webhook_endpoint",
+  secret_id: "webhook_secret",
+  code: "coupon",
+  host: "git_credential",
+};

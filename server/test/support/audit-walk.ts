@@ -1,0 +1,159 @@
+// The ground that the walk over all routes stands on: a whole platform on a database that the test looks into, an app, and
+// one call as a row of the walk describes it. The rows are in `audit-walk-rows.ts` and the files beside it.
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import type { TestContext } from "node:test";
+import { routes, type RouteId } from "@slipway/contract/routes.ts";
+import type { ActorType } from "#audit/actor.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { testDatabase } from "./database.ts";
+import type { Json } from "./management-api.ts";
+import { startPlatform, type PlatformProcess } from "./platform-process.ts";
+
+/** Who calls. A text is a token of the row's own making. */
+export type WalkCaller =
+  | "owner"
+  | "inference"
+  | "operator"
+  | "nobody"
+  | { readonly token: string; readonly type: ActorType };
+
+/** One call of a route. `parts`: those of the path beside `project_id` and `app_id`, which have defaults. */
+export type WalkCall = {
+  readonly parts?: Readonly<Record<string, string>>;
+  /** Without the question mark. */
+  readonly query?: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The owner's service account when left out; the operator's token for routes of operators. */
+  readonly caller?: WalkCaller;
+};
+
+/** What an entry names as acted on. */
+export type WalkResource = { readonly type: string | null; readonly id: string | null };
+
+/** How one route is called so that it works, and so that it is refused. */
+export type WalkRow = {
+  /** Makes what is needed; returns the call that works. */
+  succeed(walk: Walk): Promise<WalkCall> | WalkCall;
+  /** Of the entry of success, where it is not the last id of the path; may look at the answer. */
+  resource?(answer: WalkAnswer, call: WalkCall, walk: Walk): WalkResource | Promise<WalkResource>;
+  /** Left out: the call that works, made with a token for calls of apps, is answered 403. */
+  refuse?(walk: Walk): Promise<WalkRefusal> | WalkRefusal;
+  /** The project that the entries belong to, where it is not the one that the path names, or none without one. */
+  projectOf?(answer: WalkAnswer, walk: Walk): string | null;
+  /** Why a route that changes something leaves no entry. */
+  readonly unrecorded?: string;
+};
+
+export type WalkRefusal = WalkCall & {
+  readonly status: number;
+  /** Why this refusal leaves no entry, which only refusals of callers without a valid token may do. */
+  readonly unrecorded?: string;
+};
+
+export type WalkAnswer = { readonly status: number; readonly requestId: string; readonly body: Json };
+
+/** The platform and what is on it. */
+export type Walk = {
+  readonly platform: PlatformProcess;
+  readonly db: Db;
+  readonly projectId: ProjectId;
+  /** An app of the project whose builds never begin. */
+  readonly appId: AppId;
+  /** Calls a route; a row may make with it what another route needs. */
+  call(id: RouteId, call: WalkCall): Promise<WalkAnswer>;
+};
+
+/** Names of apps are given out one by one. */
+export const walkApp = "walked";
+
+/** Starts it all; `settings` are of the platform. */
+export async function startWalk(t: TestContext, settings: Record<string, string> = {}): Promise<Walk> {
+  const { db, url } = await testDatabase(t);
+  const platform = await startPlatform(t, {
+    SLIPWAY_DATABASE_URL: url.reveal(),
+    SLIPWAY_GIT_URL: `http://127.0.0.1:${await silentPort(t)}/{owner}/{repo}.git`,
+    SLIPWAY_BUILDS_AT_ONCE: "1",
+    SLIPWAY_DRAIN_SECONDS: "0",
+    ...settings,
+  });
+  const { projectId } = platform.bootstrap;
+  const appId = `${projectId}-${walkApp}`;
+  const walk = { platform, db, projectId: projectId as ProjectId, appId: appId as AppId };
+  const call: Walk["call"] = (id, given) => callRoute({ ...walk, call }, id, given);
+  // Its build waits for a git host that never answers, and all later ones wait for it.
+  for (const name of ["in-the-way", walkApp]) {
+    const made = await call("createGitApp", { body: { name, gitRepo: "acme/shop" } });
+    if (made.status !== 201) throw new Error(`no app ${name}: ${JSON.stringify(made.body)}`);
+  }
+  return { ...walk, call };
+}
+
+/** Who calls a route when a row does not say so. */
+export function callerOf(id: RouteId, call: WalkCall): WalkCaller {
+  return call.caller ?? (routes[id].access === "platform.manage" ? "operator" : "owner");
+}
+
+async function callRoute(walk: Walk, id: RouteId, call: WalkCall): Promise<WalkAnswer> {
+  const { method } = routes[id];
+  const { platform } = walk;
+  const token = tokenOf(platform, callerOf(id, call));
+  const response = await fetch(`${platform.bootstrap.baseUrl}${pathOf(walk, id, call)}`, {
+    method,
+    redirect: "manual",
+    headers: {
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...(call.body === undefined ? {} : { "content-type": "application/json" }),
+      ...call.headers,
+    },
+    ...(call.body === undefined ? {} : { body: typeof call.body === "string" ? call.body : JSON.stringify(call.body) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") === true && text !== "";
+  const requestId = response.headers.get("x-request-id") ?? "";
+  return { status: response.status, requestId, body: isJson ? JSON.parse(text) : text };
+}
+
+/** The values of the path's names, in the order of the path. */
+export function partsOf(walk: Pick<Walk, "projectId" | "appId">, id: RouteId, call: WalkCall): Map<string, string> {
+  const defaults: Record<string, string> = { project_id: walk.projectId, app_id: walk.appId };
+  const names = [...routes[id].path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name);
+  return new Map(
+    names.map((name) => {
+      const value = call.parts?.[name] ?? defaults[name];
+      if (value === undefined) throw new Error(`the row of ${id} gives no ${name}`);
+      return [name, value] as const;
+    }),
+  );
+}
+
+function pathOf(walk: Walk, id: RouteId, call: WalkCall): string {
+  const parts = partsOf(walk, id, call);
+  const path = routes[id].path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts.get(name) ?? ""));
+  return call.query === undefined ? path : `${path}?${call.query}`;
+}
+
+function tokenOf({ bootstrap }: PlatformProcess, caller: WalkCaller): string | null {
+  if (typeof caller !== "string") return caller.token;
+  const { serviceAccountToken: owner, inferenceToken: inference, operatorToken: operator } = bootstrap;
+  return { owner, inference, operator, nobody: null }[caller];
+}
+
+/** A port that takes connections and never says anything. */
+async function silentPort(t: TestContext): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, "close");
+  });
+  return (server.address() as AddressInfo).port;
+}
