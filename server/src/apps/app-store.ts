@@ -10,7 +10,14 @@ type AppRow = Selectable<AppsTable>;
 /** A build without what it is made from. */
 export type BuildRow = Omit<
   Selectable<BuildsTable>,
-  "request" | "config_toml" | "settings" | "artifact" | `lease_${string}` | "cancel_requested_at"
+  | "request"
+  | "config_toml"
+  | "settings"
+  | "artifact"
+  | `lease_${string}`
+  | "cancel_requested_at"
+  | `environment_${string}`
+  | "is_metered"
 >;
 export type ReplicaRow = Selectable<ReplicasTable>;
 

@@ -65,10 +65,50 @@ create table billing_accounts (
   project_id text not null,
   currency text not null default 'USD'::text,
   created_at timestamp with time zone not null default clock_timestamp(),
+  postings bigint not null default 0,
+  posted_at timestamp with time zone,
   constraint billing_accounts_pkey PRIMARY KEY (project_id),
   constraint billing_accounts_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
   constraint billing_accounts_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
+
+create table budget_notices (
+  id uuid not null,
+  project_id text not null,
+  target text not null,
+  kind text not null,
+  content jsonb not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null default clock_timestamp(),
+  attempts integer not null default 0,
+  constraint budget_notices_pkey PRIMARY KEY (id),
+  constraint budget_notices_kind_check CHECK ((kind = ANY (ARRAY['mail'::text, 'webhook'::text]))),
+  constraint budget_notices_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+CREATE INDEX budget_notices_due ON public.budget_notices USING btree (due_at);
+
+create table budgets (
+  id uuid not null,
+  project_id text not null,
+  app_id text,
+  amount_micros numeric(30,0) not null,
+  warn_percent integer[] not null,
+  is_stop boolean not null,
+  webhook_url text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  period text not null,
+  warned_percent integer not null default 0,
+  stopped_at timestamp with time zone,
+  constraint budgets_pkey PRIMARY KEY (id),
+  constraint budgets_amount_micros_check CHECK ((amount_micros > (0)::numeric)),
+  constraint budgets_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  constraint budgets_check CHECK (((stopped_at IS NULL) OR is_stop)),
+  constraint budgets_period_check CHECK ((period ~ '^\d{4}-\d\d$'::text)),
+  constraint budgets_project_id_app_id_key UNIQUE NULLS NOT DISTINCT (project_id, app_id),
+  constraint budgets_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+CREATE INDEX budgets_stopped ON public.budgets USING btree (project_id) WHERE (stopped_at IS NOT NULL);
 
 create table build_logs (
   build_id uuid not null,
@@ -103,6 +143,9 @@ create table builds (
   lease_holder text,
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
+  environment_started_at timestamp with time zone,
+  environment_ended_at timestamp with time zone,
+  is_metered boolean not null default false,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint builds_app_id_number_key UNIQUE (app_id, number),
@@ -113,6 +156,7 @@ create table builds (
   constraint builds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text, 'success'::text, 'build_failure'::text, 'init_failure'::text, 'init_timeout'::text, 'cancelled'::text])))
 );
 CREATE INDEX builds_to_claim ON public.builds USING btree (created_at) WHERE (ended_at IS NULL);
+CREATE INDEX builds_to_meter ON public.builds USING btree (project_id, id) WHERE ((ended_at IS NOT NULL) AND (NOT is_metered));
 
 create table calls (
   id uuid not null,
@@ -145,6 +189,7 @@ create table coupon_applications (
   coupon_id uuid not null,
   created_at timestamp with time zone not null default clock_timestamp(),
   balance_micros numeric(30,0) not null default 0,
+  ended_at timestamp with time zone,
   constraint coupon_applications_pkey PRIMARY KEY (id),
   constraint coupon_applications_balance_micros_check CHECK ((balance_micros >= (0)::numeric)),
   constraint coupon_applications_coupon_id_fkey FOREIGN KEY (coupon_id) REFERENCES coupons(id),
@@ -152,6 +197,16 @@ create table coupon_applications (
   constraint coupon_applications_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
 );
 CREATE INDEX coupon_applications_by_project ON public.coupon_applications USING btree (project_id, coupon_id);
+
+create table coupon_draws (
+  application_id uuid not null,
+  period text not null,
+  amount_micros numeric(30,0) not null,
+  constraint coupon_draws_pkey PRIMARY KEY (application_id, period),
+  constraint coupon_draws_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint coupon_draws_application_id_fkey FOREIGN KEY (application_id) REFERENCES coupon_applications(id),
+  constraint coupon_draws_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text))
+);
 
 create table coupons (
   id uuid not null,
@@ -170,6 +225,8 @@ create table coupons (
   uses integer not null default 0,
   created_at timestamp with time zone not null default clock_timestamp(),
   ended_at timestamp with time zone,
+  plans text[],
+  is_plan_credit boolean not null default false,
   constraint coupons_pkey PRIMARY KEY (id),
   constraint coupons_amount_micros_check CHECK ((amount_micros > (0)::numeric)),
   constraint coupons_check CHECK (((coupon_type = 'fixed_amount'::text) = (amount_micros IS NOT NULL))),
@@ -177,10 +234,12 @@ create table coupons (
   constraint coupons_check2 CHECK (((coupon_type = 'percentage'::text) = (rate IS NOT NULL))),
   constraint coupons_check3 CHECK (((frequency = 'recurring'::text) = (periods IS NOT NULL))),
   constraint coupons_check4 CHECK (((uses_max IS NULL) OR (uses <= uses_max))),
+  constraint coupons_check5 CHECK (((NOT is_plan_credit) OR (ended_at IS NOT NULL))),
   constraint coupons_coupon_type_check CHECK ((coupon_type = ANY (ARRAY['fixed_amount'::text, 'percentage'::text]))),
   constraint coupons_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
   constraint coupons_frequency_check CHECK ((frequency = ANY (ARRAY['once'::text, 'recurring'::text, 'forever'::text]))),
   constraint coupons_periods_check CHECK ((periods > 0)),
+  constraint coupons_plans_check CHECK (((cardinality(plans) >= 1) AND (cardinality(plans) <= 50))),
   constraint coupons_rate_check CHECK (((rate >= 1) AND (rate <= 10000000))),
   constraint coupons_uses_check CHECK ((uses >= 0)),
   constraint coupons_uses_max_check CHECK ((uses_max > 0))
@@ -224,13 +283,16 @@ create table ledger_entries (
   transaction_id uuid not null,
   number smallint not null,
   account text not null,
-  application_id uuid not null,
-  coupon_code text not null,
+  application_id uuid,
+  coupon_code text,
   amount_micros numeric(30,0) not null,
   constraint ledger_entries_pkey PRIMARY KEY (transaction_id, number),
-  constraint ledger_entries_account_check CHECK ((account = ANY (ARRAY['promotions'::text, 'coupon_credit'::text, 'receivable'::text]))),
+  constraint ledger_entries_account_check CHECK ((account = ANY (ARRAY['promotions'::text, 'coupon_credit'::text, 'receivable'::text, 'revenue'::text]))),
   constraint ledger_entries_amount_micros_check CHECK ((amount_micros <> (0)::numeric)),
   constraint ledger_entries_application_id_fkey FOREIGN KEY (application_id) REFERENCES coupon_applications(id),
+  constraint ledger_entries_check CHECK (((application_id IS NULL) = (coupon_code IS NULL))),
+  constraint ledger_entries_check1 CHECK (((account <> ALL (ARRAY['promotions'::text, 'coupon_credit'::text])) OR (application_id IS NOT NULL))),
+  constraint ledger_entries_check2 CHECK (((account <> 'revenue'::text) OR (application_id IS NULL))),
   constraint ledger_entries_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES ledger_transactions(id)
 );
 CREATE INDEX ledger_entries_by_application ON public.ledger_entries USING btree (application_id);
@@ -242,13 +304,18 @@ create table ledger_transactions (
   project_id text not null,
   currency text not null,
   created_at timestamp with time zone not null default clock_timestamp(),
+  number bigint not null generated always as identity,
+  period text,
   constraint ledger_transactions_pkey PRIMARY KEY (id),
   constraint ledger_transactions_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint ledger_transactions_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
-  constraint ledger_transactions_kind_check CHECK ((kind = ANY (ARRAY['coupon.grant'::text, 'coupon.draw'::text]))),
+  constraint ledger_transactions_kind_check CHECK ((kind = ANY (ARRAY['coupon.grant'::text, 'coupon.draw'::text, 'usage.charge'::text, 'usage.correction'::text]))),
+  constraint ledger_transactions_number_key UNIQUE (number),
+  constraint ledger_transactions_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
   constraint ledger_transactions_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id),
   constraint ledger_transactions_reference_key UNIQUE (reference)
 );
+CREATE INDEX ledger_transactions_by_number ON public.ledger_transactions USING btree (project_id, number DESC);
 CREATE INDEX ledger_transactions_by_project ON public.ledger_transactions USING btree (project_id, created_at DESC);
 
 create table members (
@@ -267,20 +334,116 @@ create table people (
   id uuid not null,
   email text not null,
   name text not null,
-  password_hash text not null,
   created_at timestamp with time zone not null default now(),
+  email_verified boolean not null default false,
+  image text,
+  two_factor_enabled boolean not null default false,
+  updated_at timestamp with time zone not null default now(),
   constraint people_pkey PRIMARY KEY (id),
   constraint people_email_check CHECK ((email = lower(email))),
   constraint people_email_key UNIQUE (email)
 );
+
+create table person_accounts (
+  id uuid not null,
+  person_id uuid not null,
+  provider_id text not null,
+  account_id text not null,
+  password_hash text,
+  access_token text,
+  refresh_token text,
+  id_token text,
+  access_token_expires_at timestamp with time zone,
+  refresh_token_expires_at timestamp with time zone,
+  scope text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint person_accounts_pkey PRIMARY KEY (id),
+  constraint person_accounts_access_token_check CHECK ((access_token IS NULL)),
+  constraint person_accounts_id_token_check CHECK ((id_token IS NULL)),
+  constraint person_accounts_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE,
+  constraint person_accounts_provider_id_account_id_key UNIQUE (provider_id, account_id),
+  constraint person_accounts_refresh_token_check CHECK ((refresh_token IS NULL))
+);
+CREATE INDEX person_accounts_by_person ON public.person_accounts USING btree (person_id);
+
+create table person_addresses (
+  person_id uuid not null,
+  address text not null,
+  first_at timestamp with time zone not null default now(),
+  last_at timestamp with time zone not null default now(),
+  constraint person_addresses_pkey PRIMARY KEY (person_id, address),
+  constraint person_addresses_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE
+);
+
+create table person_attempts (
+  key text not null,
+  used integer not null,
+  ends_at timestamp with time zone not null,
+  constraint person_attempts_pkey PRIMARY KEY (key)
+);
+CREATE INDEX person_attempts_by_end ON public.person_attempts USING btree (ends_at);
+
+create table person_secret (
+  is_only boolean not null default true,
+  secret_sealed text not null,
+  constraint person_secret_pkey PRIMARY KEY (is_only),
+  constraint person_secret_is_only_check CHECK (is_only)
+);
+
+create table person_sessions (
+  id uuid not null,
+  person_id uuid not null,
+  token text not null,
+  address text,
+  user_agent text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint person_sessions_pkey PRIMARY KEY (id),
+  constraint person_sessions_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE,
+  constraint person_sessions_token_key UNIQUE (token)
+);
+CREATE INDEX person_sessions_by_end ON public.person_sessions USING btree (expires_at);
+CREATE INDEX person_sessions_by_person ON public.person_sessions USING btree (person_id, created_at DESC);
+
+create table person_two_factors (
+  id uuid not null,
+  person_id uuid not null,
+  secret text not null,
+  backup_codes text not null,
+  verified boolean not null default false,
+  failed_verification_count integer not null default 0,
+  locked_until timestamp with time zone,
+  last_code_hash text,
+  last_code_at timestamp with time zone,
+  constraint person_two_factors_pkey PRIMARY KEY (id),
+  constraint person_two_factors_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE,
+  constraint person_two_factors_person_id_key UNIQUE (person_id)
+);
+
+create table person_verifications (
+  id text not null,
+  identifier text not null,
+  value text not null,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint person_verifications_pkey PRIMARY KEY (id)
+);
+CREATE INDEX person_verifications_by_end ON public.person_verifications USING btree (expires_at);
+CREATE INDEX person_verifications_by_identifier ON public.person_verifications USING btree (identifier);
+CREATE INDEX person_verifications_by_value ON public.person_verifications USING btree (value);
 
 create table projects (
   id text not null,
   name text not null,
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
+  plan text,
   constraint projects_pkey PRIMARY KEY (id),
-  constraint projects_id_check CHECK ((id ~ '^(dev-)?p-[0-9a-f]{8}$'::text))
+  constraint projects_id_check CHECK ((id ~ '^(dev-)?p-[0-9a-f]{8}$'::text)),
+  constraint projects_plan_check CHECK ((plan ~ '^[a-z0-9][a-z0-9-]{0,49}$'::text))
 );
 
 create table releases (
@@ -323,6 +486,9 @@ create table replicas (
   ready_at timestamp with time zone,
   draining_at timestamp with time zone,
   stopped_at timestamp with time zone,
+  seen_at timestamp with time zone,
+  metered_until timestamp with time zone,
+  is_metered boolean not null default false,
   constraint replicas_pkey PRIMARY KEY (id),
   constraint replicas_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint replicas_build_id_fkey FOREIGN KEY (build_id) REFERENCES builds(id),
@@ -334,6 +500,7 @@ create table replicas (
 );
 CREATE INDEX replicas_alive ON public.replicas USING btree (app_id) WHERE (stopped_at IS NULL);
 CREATE INDEX replicas_by_app ON public.replicas USING btree (app_id, created_at DESC);
+CREATE INDEX replicas_to_meter ON public.replicas USING btree (project_id, id) WHERE ((started_at IS NOT NULL) AND (NOT is_metered));
 
 create table run_keys (
   app_id text not null,
@@ -427,7 +594,26 @@ create table signing_keys (
   private_key_sealed text not null,
   created_at timestamp with time zone not null default now(),
   retired_at timestamp with time zone,
+  withdrawn_at timestamp with time zone,
   constraint signing_keys_pkey PRIMARY KEY (id)
+);
+
+create table statements (
+  project_id text not null,
+  period text not null,
+  content jsonb not null,
+  closed_at timestamp with time zone not null default clock_timestamp(),
+  constraint statements_pkey PRIMARY KEY (project_id, period),
+  constraint statements_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
+  constraint statements_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+
+create table token_addresses (
+  account_id uuid not null,
+  address text not null,
+  last_used_at timestamp with time zone not null,
+  constraint token_addresses_pkey PRIMARY KEY (account_id, address),
+  constraint token_addresses_account_id_fkey FOREIGN KEY (account_id) REFERENCES tokens(id)
 );
 
 create table tokens (
@@ -439,13 +625,97 @@ create table tokens (
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  account_id uuid not null,
+  permissions text[],
+  signing_key_id text,
+  is_readable boolean not null default false,
+  last_used_at timestamp with time zone,
+  last_used_address text,
   constraint tokens_pkey PRIMARY KEY (id),
+  constraint tokens_account_id_fkey FOREIGN KEY (account_id) REFERENCES tokens(id),
   constraint tokens_check CHECK (((project_id IS NULL) = (kind = 'operator'::text))),
+  constraint tokens_check1 CHECK (((permissions IS NULL) OR ((kind = 'service_account'::text) AND (role IS NULL)))),
+  constraint tokens_check2 CHECK (((NOT is_readable) OR (kind = 'inference'::text))),
   constraint tokens_kind_check CHECK ((kind = ANY (ARRAY['service_account'::text, 'inference'::text, 'operator'::text]))),
   constraint tokens_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
-  constraint tokens_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text])))
+  constraint tokens_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text]))),
+  constraint tokens_signing_key_id_fkey FOREIGN KEY (signing_key_id) REFERENCES signing_keys(id)
 );
+CREATE INDEX tokens_by_account ON public.tokens USING btree (account_id);
 CREATE INDEX tokens_by_project ON public.tokens USING btree (project_id, created_at DESC);
+CREATE INDEX tokens_by_signing_key ON public.tokens USING btree (signing_key_id);
+
+create table usage_days (
+  project_id text not null,
+  day text not null,
+  app_id text not null,
+  kind text not null,
+  compute text not null,
+  compute_tier text not null,
+  pool text not null,
+  ms bigint not null,
+  gpu_ms bigint not null,
+  core_ms numeric(30,3) not null,
+  gb_ms numeric(30,3) not null,
+  builds integer not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_days_pkey PRIMARY KEY (project_id, day, app_id, kind, compute, compute_tier, pool),
+  constraint usage_days_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_days_builds_check CHECK ((builds >= 0)),
+  constraint usage_days_core_ms_check CHECK ((core_ms >= (0)::numeric)),
+  constraint usage_days_day_check CHECK ((day ~ '^\d{4}-\d{2}-\d{2}$'::text)),
+  constraint usage_days_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
+  constraint usage_days_gpu_ms_check CHECK ((gpu_ms >= 0)),
+  constraint usage_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_days_ms_check CHECK ((ms >= 0)),
+  constraint usage_days_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+CREATE INDEX usage_days_by_app ON public.usage_days USING btree (app_id, day);
+
+create table usage_posted (
+  project_id text not null,
+  period text not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_posted_pkey PRIMARY KEY (project_id, period),
+  constraint usage_posted_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_posted_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
+  constraint usage_posted_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+
+create table usage_slices (
+  source_id text not null,
+  begins_at timestamp with time zone not null,
+  kind text not null,
+  project_id text not null,
+  app_id text not null,
+  compute text not null,
+  compute_tier text not null,
+  pool text not null,
+  gpu_count integer not null,
+  cpu_cores numeric(8,3) not null,
+  memory_gb numeric(8,3) not null,
+  ms bigint not null,
+  rate_femtos numeric(30,0) not null,
+  attos_before numeric(40,0) not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_slices_pkey PRIMARY KEY (source_id, begins_at),
+  constraint usage_slices_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_slices_attos_before_check CHECK ((attos_before >= (0)::numeric)),
+  constraint usage_slices_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_slices_ms_check CHECK ((ms >= 0)),
+  constraint usage_slices_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id),
+  constraint usage_slices_rate_femtos_check CHECK ((rate_femtos >= (0)::numeric))
+);
+CREATE INDEX usage_slices_by_project ON public.usage_slices USING btree (project_id, begins_at);
+
+create table usage_stretches (
+  project_id text not null,
+  begins_at timestamp with time zone not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_stretches_pkey PRIMARY KEY (project_id, begins_at),
+  constraint usage_stretches_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_stretches_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
 
 create table webhook_attempts (
   delivery_id uuid not null,
@@ -587,7 +857,9 @@ CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR E
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
 CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -54,6 +54,34 @@ export type BillingAccountsTable = {
   project_id: ProjectId;
   currency: Generated<string>;
   created_at: Generated<Date>;
+  postings: Generated<number>;
+  posted_at: Date | null;
+};
+
+export type BudgetNoticesTable = {
+  id: string;
+  project_id: ProjectId;
+  target: string;
+  kind: "mail" | "webhook";
+  content: Json;
+  created_at: Generated<Date>;
+  due_at: Generated<Date>;
+  attempts: Generated<number>;
+};
+
+export type BudgetsTable = {
+  id: string;
+  project_id: ProjectId;
+  app_id: AppId | null;
+  amount_micros: Numeric;
+  warn_percent: number[];
+  is_stop: boolean;
+  webhook_url: string | null;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+  period: string;
+  warned_percent: Generated<number>;
+  stopped_at: Date | null;
 };
 
 export type BuildLogsTable = {
@@ -86,6 +114,9 @@ export type BuildsTable = {
   lease_holder: string | null;
   lease_epoch: Generated<number>;
   lease_until: Date | null;
+  environment_started_at: Date | null;
+  environment_ended_at: Date | null;
+  is_metered: Generated<boolean>;
 };
 
 export type CallsTable = {
@@ -114,6 +145,13 @@ export type CouponApplicationsTable = {
   coupon_id: string;
   created_at: Generated<Date>;
   balance_micros: ColumnType<string, string | number | undefined, string | number>;
+  ended_at: Date | null;
+};
+
+export type CouponDrawsTable = {
+  application_id: string;
+  period: string;
+  amount_micros: Numeric;
 };
 
 export type CouponsTable = {
@@ -133,6 +171,8 @@ export type CouponsTable = {
   uses: Generated<number>;
   created_at: Generated<Date>;
   ended_at: Date | null;
+  plans: string[] | null;
+  is_plan_credit: Generated<boolean>;
 };
 
 export type GitCredentialsTable = {
@@ -159,19 +199,21 @@ export type InvitationsTable = {
 export type LedgerEntriesTable = {
   transaction_id: string;
   number: number;
-  account: "promotions" | "coupon_credit" | "receivable";
-  application_id: string;
-  coupon_code: string;
+  account: "promotions" | "coupon_credit" | "receivable" | "revenue";
+  application_id: string | null;
+  coupon_code: string | null;
   amount_micros: Numeric;
 };
 
 export type LedgerTransactionsTable = {
   id: string;
   reference: string;
-  kind: "coupon.grant" | "coupon.draw";
+  kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction";
   project_id: string;
   currency: string;
   created_at: Generated<Date>;
+  number: GeneratedAlways<number>;
+  period: string | null;
 };
 
 export type MembersTable = {
@@ -185,8 +227,77 @@ export type PeopleTable = {
   id: string;
   email: string;
   name: string;
-  password_hash: string;
   created_at: Generated<Date>;
+  email_verified: Generated<boolean>;
+  image: string | null;
+  two_factor_enabled: Generated<boolean>;
+  updated_at: Generated<Date>;
+};
+
+export type PersonAccountsTable = {
+  id: string;
+  person_id: string;
+  provider_id: string;
+  account_id: string;
+  password_hash: string | null;
+  access_token: string | null;
+  refresh_token: string | null;
+  id_token: string | null;
+  access_token_expires_at: Date | null;
+  refresh_token_expires_at: Date | null;
+  scope: string | null;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+};
+
+export type PersonAddressesTable = {
+  person_id: string;
+  address: string;
+  first_at: Generated<Date>;
+  last_at: Generated<Date>;
+};
+
+export type PersonAttemptsTable = {
+  key: string;
+  used: number;
+  ends_at: Date;
+};
+
+export type PersonSecretTable = {
+  is_only: Generated<boolean>;
+  secret_sealed: string;
+};
+
+export type PersonSessionsTable = {
+  id: string;
+  person_id: string;
+  token: string;
+  address: string | null;
+  user_agent: string | null;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+  expires_at: Date;
+};
+
+export type PersonTwoFactorsTable = {
+  id: string;
+  person_id: string;
+  secret: string;
+  backup_codes: string;
+  verified: Generated<boolean>;
+  failed_verification_count: Generated<number>;
+  locked_until: Date | null;
+  last_code_hash: string | null;
+  last_code_at: Date | null;
+};
+
+export type PersonVerificationsTable = {
+  id: string;
+  identifier: string;
+  value: string;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+  expires_at: Date;
 };
 
 export type ProjectsTable = {
@@ -194,6 +305,7 @@ export type ProjectsTable = {
   name: string;
   created_at: Generated<Date>;
   deleted_at: Date | null;
+  plan: string | null;
 };
 
 export type ReleasesTable = {
@@ -230,6 +342,9 @@ export type ReplicasTable = {
   ready_at: Date | null;
   draining_at: Date | null;
   stopped_at: Date | null;
+  seen_at: Date | null;
+  metered_until: Date | null;
+  is_metered: Generated<boolean>;
 };
 
 export type RunKeysTable = {
@@ -299,6 +414,20 @@ export type SigningKeysTable = {
   private_key_sealed: string;
   created_at: Generated<Date>;
   retired_at: Date | null;
+  withdrawn_at: Date | null;
+};
+
+export type StatementsTable = {
+  project_id: string;
+  period: string;
+  content: Json;
+  closed_at: Generated<Date>;
+};
+
+export type TokenAddressesTable = {
+  account_id: TokenId;
+  address: string;
+  last_used_at: Date;
 };
 
 export type TokensTable = {
@@ -310,6 +439,58 @@ export type TokensTable = {
   created_at: Generated<Date>;
   expires_at: Date | null;
   revoked_at: Date | null;
+  account_id: TokenId;
+  permissions: string[] | null;
+  signing_key_id: string | null;
+  is_readable: Generated<boolean>;
+  last_used_at: Date | null;
+  last_used_address: string | null;
+};
+
+export type UsageDaysTable = {
+  project_id: string;
+  day: string;
+  app_id: AppId;
+  kind: "run" | "build";
+  compute: string;
+  compute_tier: string;
+  pool: string;
+  ms: number;
+  gpu_ms: number;
+  core_ms: Numeric;
+  gb_ms: Numeric;
+  builds: number;
+  amount_micros: Numeric;
+};
+
+export type UsagePostedTable = {
+  project_id: string;
+  period: string;
+  amount_micros: Numeric;
+};
+
+export type UsageSlicesTable = {
+  source_id: string;
+  begins_at: Date;
+  kind: "run" | "build";
+  project_id: string;
+  app_id: AppId;
+  compute: string;
+  compute_tier: string;
+  pool: string;
+  gpu_count: number;
+  cpu_cores: Numeric;
+  memory_gb: Numeric;
+  ms: number;
+  rate_femtos: Numeric;
+  attos_before: Numeric;
+  amount_micros: Numeric;
+};
+
+export type UsageStretchesTable = {
+  project_id: string;
+  begins_at: Date;
+  amount_micros: Numeric;
 };
 
 export type WebhookAttemptsTable = {
@@ -378,10 +559,13 @@ export type Tables = {
   apps: AppsTable;
   audit_log: AuditLogTable;
   billing_accounts: BillingAccountsTable;
+  budget_notices: BudgetNoticesTable;
+  budgets: BudgetsTable;
   build_logs: BuildLogsTable;
   builds: BuildsTable;
   calls: CallsTable;
   coupon_applications: CouponApplicationsTable;
+  coupon_draws: CouponDrawsTable;
   coupons: CouponsTable;
   git_credentials: GitCredentialsTable;
   invitations: InvitationsTable;
@@ -389,6 +573,13 @@ export type Tables = {
   ledger_transactions: LedgerTransactionsTable;
   members: MembersTable;
   people: PeopleTable;
+  person_accounts: PersonAccountsTable;
+  person_addresses: PersonAddressesTable;
+  person_attempts: PersonAttemptsTable;
+  person_secret: PersonSecretTable;
+  person_sessions: PersonSessionsTable;
+  person_two_factors: PersonTwoFactorsTable;
+  person_verifications: PersonVerificationsTable;
   projects: ProjectsTable;
   releases: ReleasesTable;
   replicas: ReplicasTable;
@@ -398,7 +589,13 @@ export type Tables = {
   runs: RunsTable;
   secrets: SecretsTable;
   signing_keys: SigningKeysTable;
+  statements: StatementsTable;
+  token_addresses: TokenAddressesTable;
   tokens: TokensTable;
+  usage_days: UsageDaysTable;
+  usage_posted: UsagePostedTable;
+  usage_slices: UsageSlicesTable;
+  usage_stretches: UsageStretchesTable;
   webhook_attempts: WebhookAttemptsTable;
   webhook_deliveries: WebhookDeliveriesTable;
   webhook_endpoints: WebhookEndpointsTable;
