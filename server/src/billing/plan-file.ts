@@ -1,0 +1,147 @@
+// Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Whatever is wrong is refused with the line and the field, what stands
+// there and what may: a limit that is not understood must not be one that is not kept.
+import { parse, TomlError } from "smol-toml";
+import { nearest } from "#lib/nearest.ts";
+import { couponRules, selfHosted, type Plan, type Plans } from "./plan.ts";
+
+/** The file cannot be used; the message is for the operator. */
+export class PlanFileRefused extends Error {
+  override readonly name = "PlanFileRefused";
+}
+
+type Table = Readonly<Record<string, unknown>>;
+/** Where something stands, from the root. */
+type Place = readonly string[];
+
+const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
+const namesAllowed = "1 to 50 lower-case letters, digits and dashes, the first no dash";
+const plansMost = 100;
+
+/** Numbers of a plan: the field of the file, and what it may be. A plan without an app or a replica would be of no use. */
+const numbers = {
+  apps: { of: "appsMax", least: 1, most: 1_000_000 },
+  replicas: { of: "replicasMax", least: 1, most: 1_000_000 },
+  gpus: { of: "gpusMax", least: 0, most: 1_000_000 },
+  audit_retention_days: { of: "auditRetentionDays", least: 1, most: 3650 },
+  log_retention_days: { of: "logRetentionDays", least: 1, most: 3650 },
+  monthly_credit_cents: { of: "monthlyCreditCents", least: 0, most: 100_000_000_000 },
+} as const satisfies Record<string, { of: keyof Plan; least: number; most: number }>;
+
+const planFields = [...Object.keys(numbers), "coupons"];
+
+/** The plans that `text` holds, and `self-hosted` unless it holds one of that name. Throws `PlanFileRefused`. */
+export function readPlans(text: string): Plans {
+  const reader = new Reader(text);
+  return reader.read();
+}
+
+class Reader {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  read(): Plans {
+    const root = this.#parse();
+    this.#refuseUnknown([], root, ["default", "plans"]);
+    const tables = this.#table(["plans"], root["plans"] ?? {});
+    const names = Object.keys(tables);
+    if (names.length > plansMost) throw this.#refused(["plans"], `${names.length} plans`, `at most ${plansMost} plans`);
+    const plans = names.map((name) => this.#plan(name, tables[name]));
+    const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
+    const wanted = root["default"] ?? selfHosted.name;
+    const standard = typeof wanted === "string" ? byName.get(wanted) : undefined;
+    if (standard === undefined) throw this.#refused(["default"], wanted, `one of ${[...byName.keys()].join(", ")}`);
+    return { standard, byName };
+  }
+
+  #plan(name: string, given: unknown): Plan {
+    const place = ["plans", name];
+    if (!nameForm.test(name)) throw this.#refused(place, name, `called by ${namesAllowed}`);
+    const table = this.#table(place, given);
+    this.#refuseUnknown(place, table, planFields);
+    const read: Partial<Record<keyof Plan, number>> = {};
+    for (const [field, { of, least, most }] of Object.entries(numbers)) {
+      const value = table[field];
+      if (value === undefined) continue;
+      if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most) {
+        throw this.#refused([...place, field], value, `a whole number from ${least} to ${most}`);
+      }
+      read[of] = value;
+    }
+    return { ...selfHosted, ...read, name, coupons: this.#coupons([...place, "coupons"], table["coupons"]) };
+  }
+
+  #coupons(place: Place, given: unknown): Plan["coupons"] {
+    const rule = given === undefined ? selfHosted.coupons : couponRules.find((known) => known === given);
+    if (rule === undefined) throw this.#refused(place, given, `one of ${couponRules.join(", ")}`);
+    return rule;
+  }
+
+  #parse(): Table {
+    try {
+      return parse(this.#text, { maxDepth: 10 });
+    } catch (error) {
+      if (!(error instanceof TomlError)) throw error;
+      const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
+      throw new PlanFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
+        cause: error,
+      });
+    }
+  }
+
+  #table(place: Place, given: unknown): Table {
+    const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
+    if (!isTable) throw this.#refused(place, given, "a table");
+    return given as Table;
+  }
+
+  #refuseUnknown(place: Place, table: Table, known: readonly string[]): void {
+    for (const key of Object.keys(table)) {
+      if (known.includes(key)) continue;
+      const meant = nearest(key, known);
+      const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
+      throw new PlanFileRefused(`${this.#where([...place, key])} is not known; ${hint}`);
+    }
+  }
+
+  #refused(place: Place, given: unknown, allowed: string): PlanFileRefused {
+    return new PlanFileRefused(`${this.#where(place)} is ${shown(given)}, but must be ${allowed}.`);
+  }
+
+  /** `line 4: plans.hobby.apps`; without a line where it cannot be told, as of an inline table. */
+  #where(place: Place): string {
+    const name = place.join(".");
+    const line = lineOf(this.#text, place);
+    return line === null ? name : `line ${line}: ${name}`;
+  }
+}
+
+/** The line on which a key or the header of a table stands, counted from 1; null: it is written in another way. */
+function lineOf(text: string, place: Place): number | null {
+  const wanted = place.join(".");
+  let table = "";
+  for (const [index, line] of text.split("\n").entries()) {
+    const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];
+    const key = /^\s*([\w.\s"'-]+?)\s*=/.exec(line)?.[1];
+    if (header !== undefined) table = plain(header);
+    const here = header !== undefined ? table : key === undefined ? null : plain(`${table}.${key}`);
+    if (here !== null && here.replace(/^\./, "") === wanted) return index + 1;
+  }
+  return null;
+}
+
+/** A dotted key without quotes and spaces. */
+function plain(key: string): string {
+  return key.replaceAll(/["'\s]/g, "");
+}
+
+const shownLengthMost = 60;
+
+function shown(value: unknown): string {
+  if (value instanceof Date) return "a date";
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
+}

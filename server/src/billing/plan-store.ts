@@ -1,0 +1,102 @@
+// Which plan projects have, and how much of its limits they use.
+import { sql, type Selectable } from "kysely";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { ProjectsTable } from "#store/tables.ts";
+
+export type PlannedProject = Pick<Selectable<ProjectsTable>, "id" | "name" | "plan" | "created_at">;
+
+/** How much of what plans limit a project uses. */
+export type Usage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
+
+/** One project with a plan of its own or a stop: a row for each stop. */
+export type StandingRow = {
+  readonly id: ProjectId;
+  readonly plan: string | null;
+  readonly isStopped: boolean;
+  /** Of the stop; null: the project's own. */
+  readonly appId: AppId | null;
+};
+
+/** The name of the project's plan; null: the default one. No locks. */
+export async function planNameOf(db: Db, projectId: ProjectId): Promise<string | null> {
+  const row = await db.selectFrom("projects").select("plan").where("id", "=", projectId).executeTakeFirst();
+  return row?.plan ?? null;
+}
+
+/** The project, locked against whoever else would change its plan or count its apps; null: there is none. */
+export async function lockProject(tx: Tx, projectId: ProjectId): Promise<PlannedProject | null> {
+  const row = await tx
+    .selectFrom("projects")
+    .select(["id", "name", "plan", "created_at"])
+    .where("id", "=", projectId)
+    .where("deleted_at", "is", null)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Gives the project, whose row is locked, another plan. */
+export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | null): Promise<void> {
+  await tx.updateTable("projects").set({ plan }).where("id", "=", projectId).execute();
+}
+
+/** Projects that are not deleted, by id, after one of them. No locks. */
+export async function listPlanned(
+  db: Db,
+  page: { readonly after: string | null; readonly limit: number },
+): Promise<PlannedProject[]> {
+  let rows = db.selectFrom("projects").select(["id", "name", "plan", "created_at"]).where("deleted_at", "is", null);
+  if (page.after !== null) rows = rows.where("id", ">", page.after as ProjectId);
+  return await rows.orderBy("id").limit(page.limit).execute();
+}
+
+/** How many apps the project has. No locks. */
+export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
+  const row = await db
+    .selectFrom("apps")
+    .select((one) => one.fn.countAll<string>().as("count"))
+    .where("project_id", "=", projectId)
+    .executeTakeFirstOrThrow();
+  return Number(row.count);
+}
+
+/** What the project uses now; replicas are those that start or serve. No locks. */
+export async function usageOf(db: Db, projectId: ProjectId): Promise<Usage> {
+  const row = await db
+    .selectFrom("replicas")
+    .select((one) => one.fn.countAll<string>().as("replicas"))
+    .select((one) => one.fn.coalesce(one.fn.sum<string>("gpu_count"), sql<string>`0`).as("gpus"))
+    .where("project_id", "=", projectId)
+    .where("stopped_at", "is", null)
+    .where("state", "in", ["starting", "ready"])
+    .executeTakeFirstOrThrow();
+  return { apps: await countApps(db, projectId), replicas: Number(row.replicas), gpus: Number(row.gpus) };
+}
+
+/** Names of plans that projects have, with the number of these projects. No locks. */
+export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
+  const rows = await db
+    .selectFrom("projects")
+    .select("plan")
+    .select((one) => one.fn.countAll<string>().as("count"))
+    .where("plan", "is not", null)
+    .where("deleted_at", "is", null)
+    .groupBy("plan")
+    .execute();
+  return new Map(rows.map(({ plan, count }) => [plan ?? "", Number(count)]));
+}
+
+/** Projects that differ from the usual: a plan of their own, or a budget that stops in `period`. Null: of all. No locks. */
+export async function readStandings(
+  db: Db,
+  given: { readonly projectIds: readonly ProjectId[] | null; readonly period: string },
+): Promise<StandingRow[]> {
+  const only = given.projectIds === null ? sql`true` : sql`p.id = any(${[...given.projectIds]})`;
+  const { rows } = await sql<StandingRow>`
+    select p.id, p.plan, b.id is not null as "isStopped", b.app_id as "appId"
+      from projects p
+      left join budgets b on b.project_id = p.id and b.stopped_at is not null and b.period = ${given.period}
+     where ${only} and (p.plan is not null or b.id is not null)`.execute(db);
+  return rows;
+}
