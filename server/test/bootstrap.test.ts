@@ -58,11 +58,12 @@ test("the first start makes an owner, a project and tokens that work, and tells 
   assert.deepEqual(await kindsOf(db, keys, file), allKinds);
   const owner = await db
     .selectFrom("people")
-    .innerJoin("members", "person_id", "people.id")
+    .innerJoin("members", "members.person_id", "people.id")
+    .innerJoin("person_accounts", "person_accounts.person_id", "people.id")
     .select(["email", "password_hash", "role", "project_id"])
     .executeTakeFirstOrThrow();
   assert.deepEqual([owner.email, owner.role, owner.project_id], ["owner@localhost", "owner", file.projectId]);
-  assert.ok(await isPassword(file.ownerPassword, owner.password_hash));
+  assert.ok(await isPassword(file.ownerPassword, owner.password_hash ?? ""));
   for (const name of ["bootstrap.json", "secret.key"]) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
 });
 

@@ -1,4 +1,5 @@
 // Rows of projects, people, members, signing keys and tokens.
+import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -32,6 +33,16 @@ export function personByEmail(db: Db, email: string): Promise<PersonRow | undefi
 /** Adds a person; fails when the address is taken. */
 export async function insertPerson(tx: Db, row: Insertable<PeopleTable>): Promise<void> {
   await tx.insertInto("people").values(row).execute();
+}
+
+/** Lets a person sign in with a password; fails when they can already. */
+export async function insertPassword(tx: Db, row: { personId: string; passwordHash: string }): Promise<void> {
+  const { personId, passwordHash } = row;
+  const account = { id: randomUUID(), person_id: personId, provider_id: "credential", account_id: personId };
+  await tx
+    .insertInto("person_accounts")
+    .values({ ...account, password_hash: passwordHash })
+    .execute();
 }
 
 /** Makes a person a member; fails when they are one. */

@@ -8,6 +8,7 @@ import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import {
   insertMember,
+  insertPassword,
   insertPerson,
   insertProject,
   personByEmail,
@@ -47,6 +48,7 @@ export async function createPerson(tx: Db, person: { email: string; name: string
   const email = person.email.toLowerCase();
   if ((await personByEmail(tx, email)) !== undefined) throw new Fault("conflict", `email ${email} is taken.`);
   const id = randomUUID();
-  await insertPerson(tx, { id, email, name: person.name, password_hash: await hashPassword(person.password.reveal()) });
+  await insertPerson(tx, { id, email, name: person.name });
+  await insertPassword(tx, { personId: id, passwordHash: await hashPassword(person.password.reveal()) });
   return id;
 }

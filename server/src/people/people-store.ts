@@ -1,0 +1,178 @@
+// Rows of people and of how they sign in, as far as better-auth does not read and write them itself.
+import { sql, type Selectable } from "kysely";
+import type { Role } from "#accounts/permissions.ts";
+import { must } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import type { PeopleTable, PersonSessionsTable } from "#store/tables.ts";
+
+export type PersonRow = Selectable<PeopleTable>;
+export type SessionRow = Selectable<PersonSessionsTable>;
+
+/** Writes the sealed secret unless there is one. */
+export async function insertSecret(db: Db, sealed: string): Promise<void> {
+  await db
+    .insertInto("person_secret")
+    .values({ secret_sealed: sealed })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** The sealed secret, which must be there. */
+export async function secretSealed(db: Db): Promise<string> {
+  const row = await db.selectFrom("person_secret").select("secret_sealed").executeTakeFirst();
+  return must(row, "the secret of sessions was made").secret_sealed;
+}
+
+/** Replaces the sealed secret. */
+export async function updateSecret(db: Db, sealed: string): Promise<void> {
+  await db.updateTable("person_secret").set({ secret_sealed: sealed }).execute();
+}
+
+/** The person, or undefined. */
+export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
+  return db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
+}
+
+/** A person with what a sign-in by password looks at. */
+export type Credential = PersonRow & {
+  /** Null: they have no password. */
+  readonly passwordHash: string | null;
+  /** Whether they have signed in from the address before. */
+  readonly isKnownAddress: boolean;
+};
+
+/** The person with the address of mail (lower case), or undefined. */
+export function credentialOf(
+  db: Db,
+  given: { readonly email: string; readonly address: string },
+): Promise<Credential | undefined> {
+  return db
+    .selectFrom("people")
+    .leftJoin("person_accounts", (join) =>
+      join.onRef("person_accounts.person_id", "=", "people.id").on("provider_id", "=", "credential"),
+    )
+    .leftJoin("person_addresses", (join) =>
+      join.onRef("person_addresses.person_id", "=", "people.id").on("address", "=", given.address),
+    )
+    .selectAll("people")
+    .select("person_accounts.password_hash as passwordHash")
+    .select(sql<boolean>`person_addresses.address is not null`.as("isKnownAddress"))
+    .where("email", "=", given.email)
+    .executeTakeFirst();
+}
+
+/** The hash of a person's password, or null. */
+export async function passwordHashOf(db: Db, personId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom("person_accounts")
+    .select("password_hash")
+    .where("person_id", "=", personId)
+    .where("provider_id", "=", "credential")
+    .executeTakeFirst();
+  return row?.password_hash ?? null;
+}
+
+/** What the person is a member of: projects that are there, oldest membership first. */
+export async function membershipsOf(db: Db, personId: string): Promise<{ projectId: ProjectId; role: Role }[]> {
+  const rows = await db
+    .selectFrom("members")
+    .innerJoin("projects", "projects.id", "members.project_id")
+    .select(["project_id", "role"])
+    .where("person_id", "=", personId)
+    .where("projects.deleted_at", "is", null)
+    .orderBy("members.created_at")
+    .execute();
+  return rows.map((row) => ({ projectId: row.project_id, role: row.role as Role }));
+}
+
+/** A session by its id, whether it has expired or not. */
+export function sessionById(db: Db, id: string): Promise<SessionRow | undefined> {
+  return db.selectFrom("person_sessions").selectAll().where("id", "=", id).executeTakeFirst();
+}
+
+/** A session by its token, whether it has expired or not. */
+export function sessionByToken(db: Db, token: string): Promise<SessionRow | undefined> {
+  return db.selectFrom("person_sessions").selectAll().where("token", "=", token).executeTakeFirst();
+}
+
+/** A person's sessions that have not expired, the one that was used last first, at most `limit`. */
+export function listSessions(
+  db: Db,
+  given: { readonly personId: string; readonly at: Date; readonly limit: number },
+): Promise<SessionRow[]> {
+  return db
+    .selectFrom("person_sessions")
+    .selectAll()
+    .where("person_id", "=", given.personId)
+    .where("expires_at", ">", given.at)
+    .orderBy("updated_at", "desc")
+    .orderBy("id")
+    .limit(given.limit)
+    .execute();
+}
+
+/** Lets a session go on until then. */
+export async function extendSession(db: Db, id: string, times: { at: Date; until: Date }): Promise<void> {
+  await db
+    .updateTable("person_sessions")
+    .set({ updated_at: times.at, expires_at: times.until })
+    .where("id", "=", id)
+    .execute();
+}
+
+/** Ends sessions of a person: one, or all but one (null: all). Returns the ids of those that were there. */
+export async function deleteSessions(
+  tx: Db,
+  which: { readonly personId: string; readonly only?: string; readonly except?: string | null },
+): Promise<string[]> {
+  let query = tx.deleteFrom("person_sessions").where("person_id", "=", which.personId);
+  if (which.only !== undefined) query = query.where("id", "=", which.only);
+  if (which.except !== undefined && which.except !== null) query = query.where("id", "<>", which.except);
+  return (await query.returning("id").execute()).map((row) => row.id);
+}
+
+/** Notes that a person signed in from an address; true when it is the first time, and not their first address at all. */
+export async function noteAddress(
+  tx: Db,
+  given: { readonly personId: string; readonly address: string; readonly at: Date; readonly addressesMost: number },
+): Promise<{ isNew: boolean; isFirst: boolean }> {
+  const { personId, address, at, addressesMost } = given;
+  const known = await tx
+    .selectFrom("person_addresses")
+    .select("address")
+    .where("person_id", "=", personId)
+    .orderBy("last_at", "desc")
+    .execute();
+  await tx
+    .insertInto("person_addresses")
+    .values({ person_id: personId, address, first_at: at, last_at: at })
+    .onConflict((conflict) => conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }))
+    .execute();
+  const tooMany = known.slice(addressesMost - 1).map((row) => row.address);
+  if (tooMany.length > 0) {
+    await tx
+      .deleteFrom("person_addresses")
+      .where("person_id", "=", personId)
+      .where("address", "in", tooMany)
+      .where("address", "<>", address)
+      .execute();
+  }
+  return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
+}
+
+/** Removes what was asked for in the name of a person and not done yet: reset links, second steps. */
+export async function deleteVerificationsOf(tx: Db, personId: string): Promise<void> {
+  await tx.deleteFrom("person_verifications").where("value", "=", personId).execute();
+}
+
+/** Removes at most `limit` rows each of what has expired. */
+export async function deleteExpired(db: Db, given: { readonly at: Date; readonly limit: number }): Promise<void> {
+  const { at, limit } = given;
+  const sessions = db.selectFrom("person_sessions").select("id").where("expires_at", "<=", at).limit(limit);
+  await db.deleteFrom("person_sessions").where("id", "in", sessions).execute();
+  const asked = db.selectFrom("person_verifications").select("id").where("expires_at", "<=", at).limit(limit);
+  await db.deleteFrom("person_verifications").where("id", "in", asked).execute();
+  const attempts = db.selectFrom("person_attempts").select("key").where("ends_at", "<=", at).limit(limit);
+  await db.deleteFrom("person_attempts").where("key", "in", attempts).execute();
+}
