@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { isTrouble, judge, retryAfterMs, type AttemptEnd, type ScheduleName, type Verdict } from "./schedule.ts";
+import { retryAfterMs } from "#lib/retry-after.ts";
+import { isTrouble, judge, type AttemptEnd, type ScheduleName, type Verdict } from "./schedule.ts";
 
 const hourMs = 3_600_000;
 const nowMs = Date.UTC(2026, 0, 1);

@@ -1,5 +1,6 @@
 // What becomes of a delivery after an attempt: delivered, tried again after a while, or failed for good. Pure.
 import { never } from "#lib/assert.ts";
+import { retryAfterMs } from "#lib/retry-after.ts";
 
 /** `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, and fewer answers are tried again. */
 export type ScheduleName = "standard" | "short";
@@ -94,14 +95,4 @@ export function reasonOf(end: AttemptEnd): string | null {
 /** True when the receiver may be overloaded or away, so that fewer deliveries at a time should go to it. */
 export function isTrouble(end: AttemptEnd): boolean {
   return end.kind === "failed" || end.status === 429 || end.status >= 500;
-}
-
-/** How long a Retry-After asks to wait: seconds or a date. 0 when there is none, or none that can be read. */
-export function retryAfterMs(value: string | null, nowMs: number): number {
-  const text = value?.trim() ?? "";
-  if (/^\d{1,10}$/.test(text)) return Number(text) * secondMs;
-  // Only dates as HTTP writes them: `Date.parse` takes nearly anything for one.
-  if (!/^[A-Z][a-z]{2,8}, /.test(text)) return 0;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);
 }

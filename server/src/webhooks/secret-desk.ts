@@ -1,12 +1,13 @@
 // The secrets that sign a project's webhooks: made, rotated and deleted. A value is shown once, when it is made; at most two
 // are valid at a time. Called by the API; each change and its audit row are one transaction.
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
-import { Secret } from "#lib/secret.ts";
+import type { Secret } from "#lib/secret.ts";
+import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import {
@@ -17,7 +18,6 @@ import {
   retireSecrets,
   type SecretRow,
 } from "./secret-store.ts";
-import { secretPrefix } from "./sign.ts";
 import { webhookSecretContext } from "./signing-keys.ts";
 
 /** A secret as it is listed. */
@@ -33,8 +33,6 @@ const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 const overlapHoursDefault = 24;
 const overlapHoursMax = 720;
 const hourMs = 3_600_000;
-/** Standard Webhooks asks for 24 to 64. */
-const keyBytes = 32;
 
 /** The use cases. They throw `Fault("not_found" | "invalid")`. */
 export class SecretDesk {
@@ -61,7 +59,7 @@ export class SecretDesk {
       throw new Fault("invalid", `overlapHours is ${overlapHours}, but must be a number from 0 to ${overlapHoursMax}.`);
     }
     const id = randomUUID();
-    const secret = new Secret(`${secretPrefix}${randomBytes(keyBytes).toString("base64")}`);
+    const secret = makeWebhookSecret();
     const sealed = this.#sealer.seal(secret.reveal(), webhookSecretContext(projectId, id));
     const row = await this.#db.transaction().execute(async (tx) => {
       if (!(await lockProject(tx, projectId))) throw new Fault("not_found", `There is no project ${projectId}.`);

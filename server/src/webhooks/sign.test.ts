@@ -7,8 +7,9 @@ import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { newDeliveryId, newRunId, newEndpointId, newProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
+import { secretPrefix, standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
-import { callerSignature, headersOf, secretPrefix, standardSignature } from "./sign.ts";
+import { callerSignature, headersOf } from "./sign.ts";
 
 function deliveryWith(changes: Partial<Delivery>): Delivery {
   return {

@@ -1,10 +1,8 @@
 // The header fields of an attempt: Standard Webhooks with every valid secret of the project, the platform's own signature
 // when the caller sent a secret, and what the answer was. Pure.
 import { createHmac } from "node:crypto";
+import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
-
-/** A project's secret as receivers have it begins so; what follows is the key in base64. */
-export const secretPrefix = "whsec_";
 
 /** What an attempt is signed with. */
 export type Signing = {
@@ -30,17 +28,6 @@ export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<
     headers["X-Cerebrium-Webhook-Signature"] = callerSignature(delivery.secret.reveal(), delivery, seconds);
   }
   return headers;
-}
-
-/** `v1,<base64>` for each key, separated by spaces. */
-export function standardSignature(
-  keys: readonly Buffer[],
-  message: { readonly id: string; readonly body: Buffer },
-  seconds: number,
-): string {
-  const sign = (key: Buffer): string =>
-    `v1,${createHmac("sha256", key).update(`${message.id}.${seconds}.`).update(message.body).digest("base64")}`;
-  return keys.map(sign).join(" ");
 }
 
 /** `v1,<hex>` with the caller's secret as the key. */

@@ -4,11 +4,11 @@ import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { Sealer } from "#lib/seal.ts";
+import { secretPrefix } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { readSchedule, readValidSecrets } from "./secret-store.ts";
-import { secretPrefix } from "./sign.ts";
 
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
 type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; readonly untilMs: number };

@@ -1,0 +1,35 @@
+// How whatever is posted to a receiver is signed: Standard Webhooks (https://www.standardwebhooks.com). Pure but for the
+// making of secrets.
+import { createHmac, randomBytes } from "node:crypto";
+import { Secret } from "./secret.ts";
+
+/** A secret as receivers have it begins so; what follows is the key in base64. */
+export const secretPrefix = "whsec_";
+
+/** Standard Webhooks asks for 24 to 64. */
+const keyBytes = { made: 32, least: 24, most: 64 } as const;
+
+/** A new random secret. */
+export function makeWebhookSecret(): Secret {
+  return new Secret(`${secretPrefix}${randomBytes(keyBytes.made).toString("base64")}`);
+}
+
+/** The key of a secret; null for what is none: another beginning, no base64, fewer than 24 bytes or more than 64. */
+export function readWebhookSecret(secret: string): Buffer | null {
+  if (!secret.startsWith(secretPrefix)) return null;
+  const text = secret.slice(secretPrefix.length);
+  const key = Buffer.from(text, "base64");
+  const isBase64 = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
+  return isBase64 && key.length >= keyBytes.least && key.length <= keyBytes.most ? key : null;
+}
+
+/** `v1,<base64>` for each key, separated by spaces. */
+export function standardSignature(
+  keys: readonly Buffer[],
+  message: { readonly id: string; readonly body: Buffer },
+  seconds: number,
+): string {
+  const sign = (key: Buffer): string =>
+    `v1,${createHmac("sha256", key).update(`${message.id}.${seconds}.`).update(message.body).digest("base64")}`;
+  return keys.map(sign).join(" ");
+}
