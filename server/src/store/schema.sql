@@ -247,6 +247,28 @@ create table coupons (
 CREATE INDEX coupons_by_number ON public.coupons USING btree (number DESC);
 CREATE UNIQUE INDEX coupons_in_use ON public.coupons USING btree (code) WHERE (ended_at IS NULL);
 
+create table device_logins (
+  id uuid not null,
+  device_code_hash bytea not null,
+  user_code text not null,
+  state text not null default 'waiting'::text,
+  client text not null,
+  address text,
+  session_id uuid,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  constraint device_logins_pkey PRIMARY KEY (id),
+  constraint device_logins_check CHECK ((expires_at > created_at)),
+  constraint device_logins_check1 CHECK (((state = 'waiting'::text) = (session_id IS NULL))),
+  constraint device_logins_device_code_hash_check CHECK ((length(device_code_hash) = 32)),
+  constraint device_logins_device_code_hash_key UNIQUE (device_code_hash),
+  constraint device_logins_session_id_fkey FOREIGN KEY (session_id) REFERENCES person_sessions(id) ON DELETE CASCADE,
+  constraint device_logins_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'approved'::text, 'denied'::text]))),
+  constraint device_logins_user_code_key UNIQUE (user_code)
+);
+CREATE INDEX device_logins_by_end ON public.device_logins USING btree (expires_at);
+CREATE INDEX device_logins_by_session ON public.device_logins USING btree (session_id) WHERE (session_id IS NOT NULL);
+
 create table git_credentials (
   project_id text not null,
   host text not null,

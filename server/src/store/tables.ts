@@ -175,6 +175,18 @@ export type CouponsTable = {
   is_plan_credit: Generated<boolean>;
 };
 
+export type DeviceLoginsTable = {
+  id: string;
+  device_code_hash: Buffer;
+  user_code: string;
+  state: Generated<"waiting" | "approved" | "denied">;
+  client: string;
+  address: string | null;
+  session_id: string | null;
+  created_at: Date;
+  expires_at: Date;
+};
+
 export type GitCredentialsTable = {
   project_id: ProjectId;
   host: string;
@@ -567,6 +579,7 @@ export type Tables = {
   coupon_applications: CouponApplicationsTable;
   coupon_draws: CouponDrawsTable;
   coupons: CouponsTable;
+  device_logins: DeviceLoginsTable;
   git_credentials: GitCredentialsTable;
   invitations: InvitationsTable;
   ledger_entries: LedgerEntriesTable;

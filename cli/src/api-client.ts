@@ -1,0 +1,142 @@
+// Talks to the management API of one platform: JSON there and back, a deadline, and the platform's own words for what it
+// refuses.
+import type { Machine } from "./machine.ts";
+import { plain } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+
+/** What the platform answered in place of what was asked for. */
+export class ApiRefused extends Refused {
+  readonly status: number;
+  /** The body as it came; undefined when it is not JSON. */
+  readonly body: unknown;
+
+  constructor(status: number, message: string, body: unknown) {
+    super(message);
+    this.status = status;
+    this.body = body;
+  }
+}
+
+export type Ask = {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Begins with a slash. */
+  readonly path: string;
+  /** Sent as JSON, or as it is when it is a form. */
+  readonly body?: object;
+};
+
+/** Gives the bearer token; `isRenewed`: the one before was refused. Null: none is sent. */
+export type Bearer = (isRenewed: boolean) => Promise<string | null>;
+
+/** As the published clients have it. */
+const answerMs = 30_000;
+const answerBytesMost = 50_000_000;
+/** A read that broke off is asked for once more; a change is not: it may have happened. */
+const triesOfReads = 2;
+
+/** One platform at `url`, which has no slash at its end. */
+export class ApiClient {
+  readonly url: string;
+  readonly #machine: Machine;
+  readonly #bearer: Bearer;
+
+  constructor(options: { readonly url: string; readonly machine: Machine; readonly bearer: Bearer }) {
+    this.url = options.url;
+    this.#machine = options.machine;
+    this.#bearer = options.bearer;
+  }
+
+  /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when nobody answers. */
+  async ask(ask: Ask): Promise<unknown> {
+    const token = await this.#bearer(false);
+    try {
+      return await this.#askAs(token, ask);
+    } catch (error) {
+      if (!(error instanceof ApiRefused) || error.status !== 401 || token === null) throw error;
+      const renewed = await this.#bearer(true);
+      if (renewed === null || renewed === token) throw error;
+      return await this.#askAs(renewed, ask);
+    }
+  }
+
+  /** GETs `path`. */
+  get(path: string): Promise<unknown> {
+    return this.ask({ method: "GET", path });
+  }
+
+  async #askAs(token: string | null, ask: Ask): Promise<unknown> {
+    const response = await this.#send(token, ask);
+    const text = await this.#textOf(response);
+    const body = parsed(text);
+    if (!response.ok) throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
+    if (text === "") return null;
+    if (body === undefined) throw new Refused(`What answers at ${this.url} is no Slipway: the answer is not JSON.`);
+    return body;
+  }
+
+  async #send(token: string | null, { method, path, body }: Ask): Promise<Response> {
+    const isForm = body instanceof URLSearchParams;
+    const init: RequestInit = {
+      method,
+      // A token is never sent to where a redirect leads.
+      redirect: "error",
+      headers: {
+        accept: "application/json",
+        "user-agent": `slipway/${this.#machine.version} (${this.#machine.system})`,
+        "x-source": "cli",
+        "x-cli-version": this.#machine.version,
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+    };
+    for (let rest = method === "GET" ? triesOfReads : 1; ; rest--) {
+      try {
+        return await fetch(this.url + path, { ...init, signal: AbortSignal.timeout(answerMs) });
+      } catch (error) {
+        if (rest <= 1) throw this.#unreachable(error);
+      }
+    }
+  }
+
+  async #textOf(response: Response): Promise<string> {
+    const length = Number(response.headers.get("content-length") ?? 0);
+    if (length > answerBytesMost) throw new Refused(`The answer of ${this.url} is too large: ${length} bytes.`);
+    try {
+      return await response.text();
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
+  #refusal(status: number, body: unknown): string {
+    const said = typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
+    return said === "" ? `${this.url} answered with the status ${status} and no message. Is it a Slipway?` : plain(said);
+  }
+
+  #unreachable(error: unknown): Refused {
+    if (error instanceof Error && error.name === "TimeoutError") {
+      return new Refused(`${this.url} did not answer within ${answerMs / 1000} s.`, { cause: error });
+    }
+    const why = reasonOf(error);
+    return new Refused(`${this.url} cannot be reached (${why}). Is the platform running, and the URL right?`, {
+      cause: error,
+    });
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The caller says that it is not JSON.
+    return undefined;
+  }
+}
+
+/** fetch says only that it failed; its cause says why. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code;
+  return cause instanceof Error ? cause.message : String(cause);
+}

@@ -1,0 +1,134 @@
+// The frame that every command stands in: its operands and options, the help made from them, and the refusal of what it
+// does not know. A command is one call of `command` in a file of its own, named in `commands.ts`.
+import { parseArgs, type ParseArgsConfig } from "node:util";
+import { nearest } from "@slipway/server/src/lib/nearest.ts";
+import type { Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
+
+/** Runs a command with what was typed after its name; resolves with the exit code. Throws `Refused`. */
+export type Run = (parameters: readonly string[], machine: Machine) => Promise<number>;
+
+export type Option = {
+  /** What stands for the value in the help, such as `<url>`; null: the option has no value. */
+  readonly value: string | null;
+  readonly about: string;
+};
+
+export type Operand = {
+  readonly name: string;
+  readonly about: string;
+  readonly isOptional?: true;
+};
+
+/** What was typed. */
+export type Given = {
+  /** The operand's text; "" when it is optional and was left out. */
+  operand(name: string): string;
+  /** The option's value; undefined when it was not given. */
+  text(name: string): string | undefined;
+  /** True when the option was given. */
+  has(name: string): boolean;
+};
+
+export type CommandShape = {
+  /** As it is typed after `slipway`, such as `service-accounts create`. */
+  readonly name: string;
+  /** What it does, in a few lines. */
+  readonly about: string;
+  readonly operands?: readonly Operand[];
+  readonly options?: Readonly<Record<string, Option>>;
+  /** Resolves with the exit code; nothing is 0. */
+  readonly run: (given: Given, machine: Machine) => Promise<number | void>;
+};
+
+const helpOption = { help: { value: null, about: "Show this text." } } as const satisfies Record<string, Option>;
+/** The help's second column. */
+const columnAt = 24;
+
+/** A command that answers `--help` and refuses what it does not know. */
+export function command(shape: CommandShape): Run {
+  return async (parameters, machine) => {
+    const given = parse(shape, parameters);
+    if (given === null) {
+      machine.print(helpOf(shape));
+      return 0;
+    }
+    return (await shape.run(given, machine)) ?? 0;
+  };
+}
+
+/** Null: the help was asked for. */
+function parse(shape: CommandShape, parameters: readonly string[]): Given | null {
+  const options = { ...shape.options, ...helpOption };
+  const config = Object.fromEntries(
+    Object.entries(options).map(([name, { value }]) => [
+      name,
+      { type: value === null ? ("boolean" as const) : ("string" as const), ...(name === "help" ? { short: "h" } : {}) },
+    ]),
+  );
+  const { values, positionals } = parseTyped(shape, parameters, config);
+  if (values["help"] === true) return null;
+  const operands = shape.operands ?? [];
+  const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
+  if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
+  const tooMany = positionals[operands.length];
+  if (tooMany !== undefined) throw misused(shape, `"${tooMany}" is more than this command takes`);
+  const textOf = (name: string): string | undefined => {
+    const value = values[name];
+    return typeof value === "string" ? value : undefined;
+  };
+  return {
+    operand: (name) => positionals[operands.findIndex((one) => one.name === name)] ?? "",
+    text: textOf,
+    has: (name) => values[name] !== undefined,
+  };
+}
+
+function parseTyped(
+  shape: CommandShape,
+  parameters: readonly string[],
+  options: NonNullable<ParseArgsConfig["options"]>,
+): { values: Readonly<Record<string, unknown>>; positionals: readonly string[] } {
+  for (const parameter of parameters) {
+    if (parameter === "--") break;
+    const name = /^--([^=]+)/.exec(parameter)?.[1];
+    if (name === undefined || Object.hasOwn(options, name)) continue;
+    const meant = nearest(name, Object.keys(options));
+    throw misused(shape, `--${name} is not an option here${meant === undefined ? "" : `; did you mean --${meant}?`}`);
+  }
+  try {
+    return parseArgs({ args: [...parameters], options, allowPositionals: true });
+  } catch (error) {
+    // Only parseArgs' own complaints carry a code; their first sentence says what is wrong.
+    if (!(error instanceof TypeError) || !("code" in error)) throw error;
+    throw misused(shape, (error.message.split(/\.\s|\n/, 1)[0] ?? "").replace(/\.$/, ""), error);
+  }
+}
+
+function misused(shape: CommandShape, what: string, cause?: unknown): Refused {
+  return new Refused(`${what.replace(/[?.]?$/, (end) => (end === "?" ? end : "."))} See slipway ${shape.name} --help.`, {
+    exitCode: 2,
+    cause,
+  });
+}
+
+function lowered(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+function helpOf({ name, about, operands = [], options = {} }: CommandShape): string {
+  const shown = operands.map((one) => (one.isOptional === true ? `[<${one.name}>]` : `<${one.name}>`));
+  const rows = [
+    ...operands.map((one) => row(`<${one.name}>`, one.about)),
+    ...Object.entries({ ...options, ...helpOption }).map(([key, { value, about: what }]) =>
+      row(value === null ? `--${key}` : `--${key} ${value}`, what),
+    ),
+  ];
+  return [`Usage: slipway ${[name, ...shown, "[options]"].join(" ")}`, "", about.trim(), "", ...rows].join("\n");
+}
+
+/** A line of a help: what is typed, and what it does. */
+export function row(left: string, right: string): string {
+  const gap = left.length + 4 > columnAt ? `\n${" ".repeat(columnAt)}` : " ".repeat(columnAt - left.length - 2);
+  return `  ${left}${gap}${right}`;
+}

@@ -1,0 +1,153 @@
+// Which platform a command talks to, as whom, and about which project: from its options, the environment, and what
+// `slipway login` has stored, in this order.
+import { listOf, textOf, fieldsOf } from "./answer.ts";
+import { ApiClient, ApiRefused, type Bearer } from "./api-client.ts";
+import { tokenEndMs, tokenProject } from "./claims.ts";
+import type { Given, Option } from "./command.ts";
+import type { Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
+import { readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.ts";
+
+/** Options of every command that talks to a platform. */
+export const platformOptions = {
+  url: { value: "<url>", about: "The platform; else SLIPWAY_URL, else where you signed in last." },
+} as const satisfies Record<string, Option>;
+
+/** Options of every command that is about one project. */
+export const projectOptions = {
+  project: { value: "<project>", about: "The project's id or name; else SLIPWAY_PROJECT, else the chosen one." },
+  ...platformOptions,
+} as const satisfies Record<string, Option>;
+
+/** Where a platform is that somebody tries on this machine. */
+export const urlAtHome = "http://127.0.0.1:7070";
+
+/** A token is renewed a little before its end, since clocks differ. */
+const renewEarlierMs = 60_000;
+
+/** A platform and who is calling it. */
+export type Connection = {
+  readonly client: ApiClient;
+  /** The stored sign-in; null: the token comes from SLIPWAY_TOKEN. */
+  readonly signIn: SignIn | null;
+  /** The token from the environment; null: there is a sign-in. */
+  readonly token: string | null;
+};
+
+/** The URL that was named; null: none was. Throws `Refused` for what is no URL of a platform. */
+export function namedUrl(given: Given, machine: Machine): string | null {
+  const option = given.text("url");
+  if (option !== undefined) return checkedUrl("--url", option);
+  const variable = machine.environment["SLIPWAY_URL"] ?? "";
+  return variable === "" ? null : checkedUrl("SLIPWAY_URL", variable);
+}
+
+/** The platform and who is calling. Throws `Refused`, saying how to sign in, when nobody is. */
+export function connect(given: Given, machine: Machine): Connection {
+  const signIns = readSignIns(machine);
+  const url = namedUrl(given, machine) ?? signIns.current;
+  const token = machine.environment["SLIPWAY_TOKEN"] ?? "";
+  if (token !== "") {
+    const at = url ?? urlAtHome;
+    const bearer: Bearer = (isRenewed) => Promise.resolve(isRenewed ? null : token);
+    return { client: new ApiClient({ url: at, machine, bearer }), signIn: null, token };
+  }
+  const signIn = url === null ? undefined : signIns.platforms[url];
+  if (url === null || signIn === undefined) throw notSignedIn(url);
+  return { client: new ApiClient({ url, machine, bearer: bearerOf({ url, signIn, machine }) }), signIn, token: null };
+}
+
+/** The id of the project that the command is about. Asks the platform when a name was given, or when none is chosen. */
+export async function projectOf(connection: Connection, given: Given, machine: Machine): Promise<string> {
+  const option = given.text("project");
+  const variable = machine.environment["SLIPWAY_PROJECT"] ?? "";
+  const named = option ?? (variable === "" ? undefined : variable);
+  const known = connection.token === null ? (connection.signIn?.project ?? null) : tokenProject(connection.token);
+  if (named === undefined && known !== null) return known;
+  const projects = await projectsOf(connection);
+  if (named !== undefined) return chosen(projects, named).id;
+  const [only] = projects;
+  if (only !== undefined && projects.length === 1) return only.id;
+  if (only === undefined) throw new Refused("You belong to no project yet. Let its owner invite you.");
+  const names = projects.map(({ name }) => name).join(", ");
+  throw new Refused(`You belong to several projects: ${names}. Name one with --project, or choose: slipway projects use`);
+}
+
+/** A project as the platform lists it. */
+export type Project = { readonly id: string; readonly name: string };
+
+/** The caller's projects, by name. */
+export async function projectsOf({ client }: Pick<Connection, "client">): Promise<Project[]> {
+  const found = listOf(await client.get("/v2/projects")).map((one) => ({
+    id: textOf(one, "id"),
+    name: textOf(one, "name"),
+  }));
+  return found.toSorted((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
+}
+
+/** The project of this id or name. Throws `Refused` when there is none, or more than one of the name. */
+export function chosen(projects: readonly Project[], named: string): Project {
+  const byId = projects.find(({ id }) => id === named);
+  if (byId !== undefined) return byId;
+  const byName = projects.filter(({ name }) => name === named);
+  const [only] = byName;
+  if (only === undefined) throw new Refused(`You have no project "${named}". See slipway projects.`);
+  if (byName.length === 1) return only;
+  throw new Refused(`Several projects are called "${named}"; name one by its id: ${byName.map(({ id }) => id).join(", ")}`);
+}
+
+/** Where the API keeps what is the project's. */
+export function projectPath(project: string, rest: string): string {
+  return `/v2/projects/${encodeURIComponent(project)}${rest}`;
+}
+
+/** The stored access token, renewed when its end is near or the platform does not take it any more. */
+function bearerOf({ url, signIn, machine }: { url: string; signIn: SignIn; machine: Machine }): Bearer {
+  let { accessToken } = signIn;
+  const renewer = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
+  return async (isRenewed) => {
+    if (!isRenewed && Date.now() < tokenEndMs(accessToken) - renewEarlierMs) return accessToken;
+    accessToken = await renew(renewer, signIn, machine);
+    renewSignIn(machine, url, { ...signIn, accessToken });
+    return accessToken;
+  };
+}
+
+async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine: Machine): Promise<string> {
+  const form = new URLSearchParams({ grant_type: "refresh_token", refresh_token: refreshToken });
+  try {
+    const answer = await client.ask({ method: "POST", path: "/v2/auth/token", body: form });
+    return textOf(fieldsOf(answer), "access_token");
+  } catch (error) {
+    if (!(error instanceof ApiRefused) || (error.status !== 400 && error.status !== 401)) throw error;
+    // Ended by hand, by a changed password, or by its age: what is stored is of no use any more.
+    writeSignIn(machine, client.url, null);
+    throw new Refused(`The sign-in of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
+      cause: error,
+    });
+  }
+}
+
+function notSignedIn(url: string | null): Refused {
+  const where = url === null ? "" : ` at ${url}`;
+  const how = url === null ? "slipway login --url <url of the platform>" : `slipway login --url ${url}`;
+  return new Refused(`You are not signed in${where}. Sign in: ${how}\nWhere nobody can: set SLIPWAY_TOKEN to a service account's token.`);
+}
+
+function checkedUrl(name: string, given: string): string {
+  let url: URL;
+  try {
+    url = new URL(given);
+  } catch (error) {
+    throw new Refused(`${name} is "${given}", but must be a URL such as https://slipway.example.org.`, {
+      exitCode: 2,
+      cause: error,
+    });
+  }
+  const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  if (!/^https?:$/.test(url.protocol) || !isPlain) {
+    // Not shown: it may hold a password.
+    throw new Refused(`${name} must be a URL with http or https, without user, query or fragment.`, { exitCode: 2 });
+  }
+  return url.href.replace(/\/+$/, "");
+}

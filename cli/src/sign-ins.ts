@@ -1,0 +1,115 @@
+// The file that remembers where this person has signed in: ~/.slipway/config.json. It holds tokens, so only its owner may
+// read it; it is replaced as a whole, so that after a crash there is either the old one or the new one.
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
+
+/** A sign-in at one platform. */
+export type SignIn = {
+  readonly accessToken: string;
+  readonly refreshToken: string;
+  readonly email: string;
+  /** The id of the project that commands are about when none is named. */
+  readonly project: string | null;
+};
+
+/** What the file holds: the platform that was signed in to last, and the sign-ins by URL. A token goes to its own URL only. */
+export type SignIns = { readonly current: string | null; readonly platforms: Readonly<Record<string, SignIn>> };
+
+const none: SignIns = { current: null, platforms: {} };
+
+/** Where the file is. */
+export function signInFile(machine: Pick<Machine, "homeFolder">): string {
+  return join(machine.homeFolder, ".slipway", "config.json");
+}
+
+/** What the file holds; nothing when there is none. Throws `Refused` for a file that is not ours. */
+export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
+  const file = signInFile(machine);
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return none;
+    throw new Refused(`${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+  const found = parse(text);
+  if (found === null) {
+    throw new Refused(`${file} is not what slipway login writes. Remove it, then sign in again: slipway login`);
+  }
+  return found;
+}
+
+/** Replaces the sign-in at `url` (null: removes it) and makes it the current one. */
+export function writeSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn | null): void {
+  const before = readSignIns(machine);
+  const others = Object.entries(before.platforms).filter(([key]) => key !== url);
+  const platforms = Object.fromEntries(signIn === null ? others : [...others, [url, signIn]]);
+  const last = others.at(-1)?.[0] ?? null;
+  const current = signIn === null ? (before.current === url ? last : before.current) : url;
+  write(signInFile(machine), { current, platforms });
+}
+
+/** Replaces the sign-in at `url` without making it the current one: its access token was renewed. */
+export function renewSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn): void {
+  const before = readSignIns(machine);
+  // Somebody may have signed out meanwhile.
+  if (before.platforms[url]?.refreshToken !== signIn.refreshToken) return;
+  write(signInFile(machine), { ...before, platforms: { ...before.platforms, [url]: signIn } });
+}
+
+function write(file: string, content: SignIns): void {
+  const temporary = `${file}.${process.pid}.new`;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    try {
+      writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: "wx" });
+      // The process may have a umask that takes even more away.
+      chmodSync(temporary, 0o600);
+      renameSync(temporary, file);
+    } finally {
+      rmSync(temporary, { force: true });
+    }
+  } catch (error) {
+    throw new Refused(`${file} cannot be written: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+function parse(text: string): SignIns | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Whoever edited it by hand is told by the caller.
+    return null;
+  }
+  if (!isRecord(value) || !isRecord(value["platforms"])) return null;
+  const { current, platforms } = value;
+  if (current !== null && typeof current !== "string") return null;
+  const read: Record<string, SignIn> = {};
+  for (const [url, one] of Object.entries(platforms)) {
+    if (!isSignIn(one)) return null;
+    read[url] = one;
+  }
+  return { current, platforms: read };
+}
+
+function isSignIn(value: unknown): value is SignIn {
+  if (!isRecord(value)) return false;
+  const { accessToken, refreshToken, email, project } = value;
+  const isProject = project === null || typeof project === "string";
+  return [accessToken, refreshToken, email].every((one) => typeof one === "string") && isProject;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

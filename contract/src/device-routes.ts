@@ -1,0 +1,102 @@
+// Routes of device login: how a command line signs in a person who approves it in a browser. The first two have the
+// paths and shapes of existing clients.
+import { z } from "zod";
+import type { Field } from "./field.ts";
+import type { Route } from "./route.ts";
+
+/** What begins a device login. */
+export const deviceAuthorization = z.strictObject({
+  deviceAuthResponsePayload: z.strictObject({
+    device_code: z.string(),
+    user_code: z.string(),
+    verification_uri: z.url(),
+    verification_uri_complete: z.url(),
+    /** Seconds. */
+    expires_in: z.int().min(1),
+    /** Seconds between two questions whether it was approved. */
+    interval: z.int().min(1),
+  }),
+});
+
+export const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.string() });
+
+/** What the approving person is shown. */
+export const deviceLogin = z.strictObject({
+  userCode: z.string(),
+  /** What the device says it is: its User-Agent. */
+  client: z.string(),
+  address: z.string().nullable(),
+  createdAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime(),
+  state: z.enum(["waiting", "approved", "denied"]),
+});
+
+/** The body of `POST /token`. */
+export const deviceTokenFields = {
+  device_code: {
+    kind: "text",
+    toml: null,
+    form: /^[\x21-\x7e]{1,200}$/,
+    allowed: "the device_code of a device authorization",
+    default: null,
+    isSecret: true,
+    about: "The device_code that began the device login.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of a decision. */
+export const deviceDecisionFields = {
+  decision: {
+    kind: "choice",
+    toml: null,
+    choices: ["approve", "deny"],
+    default: null,
+    about: "approve: the device is signed in as you; deny: it is not.",
+  },
+} as const satisfies Record<string, Field>;
+
+const deviceLoginPath = "/v2/auth/device-logins/{user_code}";
+
+/** By operation id; part of the table in `routes.ts`. */
+export const deviceRoutes = {
+  beginDeviceLogin: {
+    method: "POST",
+    path: "/device-authorization",
+    about:
+      "Begins a device login (as RFC 8628 has it): a person opens `verification_uri_complete`, compares `user_code` and approves. The body is `{}` or empty.",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: deviceAuthorization,
+  },
+  endDeviceLogin: {
+    method: "POST",
+    path: "/token",
+    about:
+      "The tokens of a device login that was approved, once. Until then 400 with an `error` of RFC 8628: `authorization_pending`, `slow_down`, `access_denied`, `expired_token`, `invalid_grant`.",
+    access: "public",
+    audit: "person.sign_in",
+    body: { kind: "fields", fields: deviceTokenFields, required: ["device_code"] },
+    status: 200,
+    answer: deviceTokens,
+  },
+  getDeviceLogin: {
+    method: "GET",
+    path: deviceLoginPath,
+    about: "What asks to be signed in as the caller, by the code that it shows.",
+    access: "person",
+    audit: null,
+    status: 200,
+    answer: deviceLogin,
+  },
+  decideDeviceLogin: {
+    method: "POST",
+    path: deviceLoginPath,
+    about: "Lets what shows this code sign in as the caller, or refuses it. Once.",
+    access: "person",
+    audit: "person.device_approve",
+    body: { kind: "fields", fields: deviceDecisionFields, required: ["decision"] },
+    status: 200,
+    answer: deviceLogin,
+  },
+} as const satisfies Record<string, Route>;
