@@ -1,10 +1,10 @@
 // The audit log of a project, for its owner.
 import type { z } from "zod";
-import type { auditEntry, auditLogPage } from "@slipway/contract/audit-routes.ts";
-import type { ActorType } from "#audit/actor.ts";
+import type { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
-import type { AuditRow, Outcome } from "#audit/audit-store.ts";
-import { readInstant, timeOfMicros, type Instant } from "#audit/instant.ts";
+import type { Outcome } from "#audit/audit-store.ts";
+import { readInstant, type Instant } from "#audit/instant.ts";
+import { showEntry } from "#audit/shown-entry.ts";
 import { shown } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
 import { projectOf, type Call, type Handler } from "./call.ts";
@@ -48,21 +48,4 @@ function timeOf({ query }: Call, name: "from" | "to"): Instant | null {
   const hint = isPlusLost ? ' In a query "+" is written %2B.' : "";
   const allowed = "a time that the calendar has, of the form 2026-01-31T12:00:00Z (RFC 3339)";
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${allowed}.${hint}`);
-}
-
-function showEntry(row: AuditRow): z.infer<typeof auditEntry> {
-  const { resource_type: type, resource_id: id, resource_name: name } = row;
-  return {
-    id: String(row.id),
-    timestamp: timeOfMicros(row.at_micros),
-    action: row.action,
-    actor: { type: row.actor_type as ActorType, id: row.actor_id, name: row.actor_name },
-    outcome: row.outcome as Outcome,
-    resource: type === null ? null : { type, id: id === "" ? null : id, name },
-    requestId: row.request_id,
-    address: row.address,
-    userAgent: row.user_agent,
-    changes: row.changes as z.infer<typeof auditEntry>["changes"],
-    reason: row.reason,
-  };
 }

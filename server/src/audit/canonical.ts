@@ -1,0 +1,51 @@
+// The one text that a JSON value has when it is hashed, so that everybody gets the same bytes from the same value. It is
+// the text that PostgreSQL gives a jsonb value, since the database makes the hashes; docs/guides/audit-log.md describes it.
+
+/** Any JSON. */
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
+/** Its members in any order. */
+export type JsonObject = { readonly [name: string]: JsonValue };
+
+/**
+ * The names of an object by length in UTF-8 bytes, then by bytes; `, ` between members and `: ` after names, no other
+ * white space; control characters in their short escapes or as `\u001f`; numbers in full, without exponent.
+ */
+export function canonicalText(value: JsonValue): string {
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "number") return plainDecimal(value);
+  if (value === null || typeof value === "boolean") return String(value);
+  if (isList(value)) return `[${value.map(canonicalText).join(", ")}]`;
+  const names = Object.keys(value).toSorted(compareNames);
+  return `{${names.map((name) => `${JSON.stringify(name)}: ${canonicalText(value[name] ?? null)}`).join(", ")}}`;
+}
+
+/** `Array.isArray` does not narrow read-only arrays. */
+function isList(value: JsonObject | readonly JsonValue[]): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}
+
+// oxlint-disable-next-line no-control-regex -- tells names whose characters are all of one byte
+const asciiForm = /^[\0-\x7f]*$/;
+
+function compareNames(left: string, right: string): number {
+  if (asciiForm.test(left) && asciiForm.test(right)) {
+    return left.length - right.length || (left < right ? -1 : Number(left > right));
+  }
+  const [leftBytes, rightBytes] = [Buffer.from(left), Buffer.from(right)];
+  return leftBytes.length - rightBytes.length || Buffer.compare(leftBytes, rightBytes);
+}
+
+const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
+
+/** The shortest decimal that reads as this number, as JavaScript prints it, but never with an exponent. */
+function plainDecimal(value: number): string {
+  // As JSON: minus zero is zero.
+  const text = JSON.stringify(value);
+  const found = exponentForm.exec(text);
+  if (found === null) return text;
+  const [, sign = "", first = "", rest = "", exponent = ""] = found;
+  const digits = first + rest;
+  const places = Number(exponent);
+  if (places < 0) return `${sign}0.${"0".repeat(-places - 1)}${digits}`;
+  return `${sign}${digits.padEnd(places + 1, "0")}`;
+}
