@@ -1,13 +1,12 @@
-// Months, which budgets and statements go by: of the form 2026-01, in UTC. Pure.
+// Months (UTC), which usage is summed up and stated by. Pure.
 import { must } from "#lib/assert.ts";
 
-/** The month that an instant lies in. */
-export function periodOf(atMs: number): string {
-  return new Date(atMs).toISOString().slice(0, 7);
-}
+/** A month, of the form 2026-01. */
+export type Period = string;
 
-/** The first instant behind the month. */
-export function endOfPeriod(period: string): number {
+/** The first day of the month and that of the next one, of the form 2026-01-31. */
+export function daysOf(period: Period): { readonly from: string; readonly to: string } {
   const [year, month] = period.split("-").map(Number);
-  return Date.UTC(must(year, "a period has a year"), must(month, "a period has a month"), 1);
+  const next = new Date(Date.UTC(must(year, "a period has a year"), must(month, "a period has a month"), 1));
+  return { from: `${period}-01`, to: next.toISOString().slice(0, 10) };
 }

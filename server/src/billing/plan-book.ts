@@ -7,7 +7,7 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { endOfPeriod, periodOf } from "./period.ts";
+import { endOfPeriod, periodOf } from "./budget-period.ts";
 import type { Plan, Plans } from "./plan.ts";
 import { readStandings, type StandingRow } from "./plan-store.ts";
 
