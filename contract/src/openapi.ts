@@ -39,7 +39,10 @@ function operation(id: string, route: Route): Json {
   const content =
     route.isBytes === true
       ? { "*/*": { schema: { type: "string", format: "binary" } } }
-      : { "application/json": { schema: jsonSchema(route.answer) } };
+      : {
+          "application/json": { schema: jsonSchema(route.answer) },
+          ...Object.fromEntries((route.otherTypes ?? []).map((type) => [type, { schema: { type: "string" } }])),
+        };
   const answer = { description: route.about, content };
   return {
     operationId: id,

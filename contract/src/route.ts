@@ -25,6 +25,8 @@ export type Route = {
   readonly answer: z.ZodType;
   /** The answer is no JSON but bytes of any content type. */
   readonly isBytes?: true;
+  /** Content types of answers that are not JSON, for callers who ask for them. */
+  readonly otherTypes?: readonly string[];
 };
 
 /** Permissions and actions of the routes below; all there are stand in the server's `accounts` and `audit`. */

@@ -100,6 +100,7 @@ export const routes = {
     query: buildLogQuery,
     status: 200,
     answer: answers.buildLogPage,
+    otherTypes: ["text/event-stream"],
   },
   getAppLogs: {
     method: "GET",

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
@@ -35,6 +36,11 @@ test("contract/openapi.json is what the routes say", async () => {
     `${JSON.stringify(openApiDocument(), null, 2)}\n`,
     "run: node_modules/.bin/node tools/openapi.ts",
   );
+});
+
+test("the OpenAPI document is one, by the schema of OpenAPI 3.1", async () => {
+  const { valid, errors } = await new Validator().validate(openApiDocument());
+  assert.ok(valid, JSON.stringify(errors, null, 1)?.slice(0, 4_000));
 });
 
 test("docs/app-settings.md is what the table of fields says", async () => {

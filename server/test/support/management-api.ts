@@ -29,6 +29,7 @@ import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
 import { SecretDesk } from "#webhooks/secret-desk.ts";
+import "./checked-answers.ts";
 import { testDatabase } from "./database.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
@@ -52,6 +53,8 @@ export type ApiUnderTest = {
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
   readonly sealer: Sealer;
+  readonly keys: SigningKeys;
+  readonly tokens: TokenCheck;
   /** What the sealer seals with. */
   readonly secretKey: string;
   /** A call with the owner's token; `token: null` sends none. */
@@ -166,7 +169,7 @@ export async function startManagementApi(
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
     ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs },
-    ...{ notifications, sealer, secretKey, issue, addProject },
+    ...{ notifications, sealer, keys, tokens, secretKey, issue, addProject },
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
   };

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Json } from "./management-api.ts";
+import "./checked-answers.ts";
 import { until } from "./until.ts";
 
 /** What the first start writes into `bootstrap.json`. */
