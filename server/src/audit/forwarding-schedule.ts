@@ -1,0 +1,57 @@
+// What becomes of a batch of entries after it was sent on: taken, sent again after a while, or held back. Pure.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { OutwardAnswer } from "#lib/outward-request.ts";
+import { retryAfterMs } from "#lib/retry-after.ts";
+
+export type BatchVerdict =
+  | { readonly kind: "taken" }
+  | { readonly kind: "again"; readonly waitMs: number; readonly reason: string }
+  | { readonly kind: "pause"; readonly reason: string };
+
+/** What the verdict depends on. */
+export type Judged = {
+  readonly answer: OutwardAnswer;
+  /** Attempts that failed before this one since the last that did not. */
+  readonly failures: number;
+  /** When the first of them failed; null: none did. */
+  readonly failingSinceMs: number | null;
+  readonly nowMs: number;
+  /** In [0, 1). */
+  readonly random: number;
+};
+
+/** Soon at first; never so rarely that a receiver that is back waits for long. */
+const waits: Backoff = { firstMs: 1_000, factor: 2, mostMs: 900_000, jitter: 0.2 };
+const retryAfterMsMax = 3_600_000;
+/** Longer than a weekend with a holiday. */
+const failingMsMax = 4 * 86_400_000;
+const pausedHint = "Set the forwarding again to go on.";
+
+/** Judges an attempt. Never throws, whatever the receiver sent. */
+export function judge({ answer, failures, failingSinceMs, nowMs, random }: Judged): BatchVerdict {
+  const reason = reasonOf(answer);
+  if (reason === null) return { kind: "taken" };
+  if (answer.kind === "answered" && answer.status === 410) return { kind: "pause", reason: `${reason} ${pausedHint}` };
+  if (failingSinceMs !== null && nowMs - failingSinceMs >= failingMsMax) {
+    return { kind: "pause", reason: `It failed for ${failingMsMax / 86_400_000} days. ${reason} ${pausedHint}` };
+  }
+  const asked = answer.kind === "answered" ? retryAfterMs(answer.retryAfter, nowMs) : 0;
+  const plainMs = backoffMs(waits, failures + 1, random);
+  return { kind: "again", waitMs: Math.max(plainMs, Math.min(asked, retryAfterMsMax)), reason };
+}
+
+/** Why an attempt was no success, as a sentence; null when it was one. */
+function reasonOf(answer: OutwardAnswer): string | null {
+  if (answer.kind === "failed") return sentence(answer.reason);
+  const { status } = answer;
+  if (status >= 200 && status < 300) return null;
+  if (status === 410) return "The receiver answered 410: it wants no more.";
+  if (status >= 300 && status < 400) return `The receiver answered ${status}; redirects are not followed.`;
+  return `The receiver answered ${status}.`;
+}
+
+/** Reasons come as parts of sentences and may hold what a resolver said. */
+function sentence(reason: string): string {
+  const clean = reason.replaceAll("\0", "").slice(0, 400).toWellFormed();
+  return /[.!?]$/.test(clean) ? clean : `The receiver cannot be reached: ${clean}.`;
+}
