@@ -67,6 +67,7 @@ test("tokens have the form that clients expect, and their bearer is known", asyn
   assert.deepEqual(caller, {
     kind: "service_account",
     tokenId: claims.jti,
+    accountId: claims.jti,
     projectId,
     role: "member",
     permissions: null,
@@ -171,7 +172,7 @@ test("a token ends at its date, in memory too", async (t) => {
   assert.equal(check.cached(token), null);
   assert.equal(await check.check(token), null);
   const past = accounts.issue({ ...wish, expiresAt: new Date(clock.now() - 1) });
-  await assert.rejects(past, { name: "Fault", code: "invalid", message: /^expiresAt is .* must be in the future/ });
+  await assert.rejects(past, { name: "Fault", code: "invalid", message: /^expires_at is .* must be in the future/ });
 });
 
 test("a revoked token is refused within a second, by every platform on the database", async (t) => {

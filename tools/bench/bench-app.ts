@@ -68,7 +68,8 @@ export function benchTokens(token: string): {
   check(given: string): Promise<Caller | null>;
 } {
   const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
-  const caller: Caller = { kind: "inference", tokenId, projectId, role: null, permissions: null, name: "bench" };
+  const account = { tokenId, accountId: tokenId, role: null, permissions: null, name: "bench" };
+  const caller: Caller = { kind: "inference", projectId, ...account };
   const known = new Map([[token, caller]]);
   const cached = (given: string): Caller | null => known.get(given) ?? null;
   return { cached, check: (given) => Promise.resolve(cached(given)) };

@@ -10,6 +10,8 @@ export type TokenKind = "service_account" | "inference" | "operator";
 export type TokenCaller = {
   readonly kind: TokenKind;
   readonly tokenId: TokenId;
+  /** The same for all tokens that follow each other by rotation: the id of the first. */
+  readonly accountId: TokenId;
   readonly projectId: ProjectId | null;
   /** Only service accounts have one, unless their permissions were chosen one by one. */
   readonly role: Role | null;
@@ -38,5 +40,5 @@ export type Caller = TokenCaller | PersonCaller;
 export function actorOf(caller: Caller): Actor {
   if (caller.kind === "person") return { type: "person", id: caller.personId, name: caller.name };
   const type = caller.kind === "inference" ? "inference_token" : caller.kind;
-  return { type, id: caller.tokenId, name: caller.name };
+  return { type, id: caller.accountId, name: caller.name };
 }

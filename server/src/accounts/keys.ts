@@ -18,7 +18,7 @@ import {
   resealSigningKey,
   retireOtherKeys,
   type SigningKeyRow,
-} from "./account-store.ts";
+} from "./key-store.ts";
 
 /** The only signature algorithm there is; a token that names another is not valid. */
 export const signatureAlgorithm = "RS256";
@@ -34,6 +34,10 @@ export class SigningKeys {
   readonly #sealer: Sealer;
   readonly #clock: Clock;
   #current: SigningKey | undefined;
+  #rows = new Map<string, SigningKeyRow>();
+  /** Loads may overlap; what an earlier one read must not replace what a later one did. */
+  #loadsBegun = 0;
+  #loadInUse = 0;
   #public = new Map<string, { key: KeyObject; jwk: JWK }>();
 
   constructor(options: { sealer: Sealer; clock: Clock }) {
@@ -43,7 +47,11 @@ export class SigningKeys {
 
   /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `StartRefused` when they cannot be opened. */
   async load(db: Db): Promise<void> {
+    const load = ++this.#loadsBegun;
     const rows = await listSigningKeys(db);
+    if (load < this.#loadInUse) return;
+    this.#loadInUse = load;
+    this.#rows = new Map(rows.map((one) => [one.id, one]));
     this.#public = new Map(rows.map((row) => [row.id, publicHalf(row)]));
     const row = rows.find((candidate) => candidate.retired_at === null);
     this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
@@ -58,12 +66,19 @@ export class SigningKeys {
     return must(this.#current, "there is a signing key");
   }
 
+  /** The key of this id, also when it is retired, to sign again what it has signed; undefined when it is gone. */
+  signer(keyId: string): SigningKey | undefined {
+    if (keyId === this.#current?.id) return this.#current;
+    const row = this.#rows.get(keyId);
+    return row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
+  }
+
   /** The public key that verifies what the key with this id signed, or undefined. */
   verifier(keyId: string): KeyObject | undefined {
     return this.#public.get(keyId)?.key;
   }
 
-  /** All public keys, retired ones included. */
+  /** All public keys, retired ones included; without those that were withdrawn. */
   jwks(): JSONWebKeySet {
     return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
   }

@@ -83,6 +83,11 @@ export function roleAllows(role: Role, permission: Permission): boolean {
   return rolePermissions[role].has(permission);
 }
 
+/** All that a role gives. */
+export function permissionsOf(role: Role): ReadonlySet<Permission> {
+  return rolePermissions[role];
+}
+
 /** What of a caller decides; see caller.ts. */
 type Bearer =
   | { readonly kind: "operator" }
@@ -103,6 +108,11 @@ export function allows(caller: Bearer, permission: Permission, projectId: string
   if (caller.kind === "service_account" && caller.permissions !== null) return caller.permissions.has(permission);
   const role = caller.kind === "person" ? caller.roles.get(projectId) : caller.role;
   return role !== undefined && role !== null && roleAllows(role, permission);
+}
+
+/** True when the caller may do in the project all that the role allows: nobody gives or takes a right that they do not have. */
+export function mayGive(caller: Bearer, role: Role, projectId: string): boolean {
+  return [...rolePermissions[role]].every((permission) => allows(caller, permission, projectId));
 }
 
 /** True when the project is the token's, or one that the person is a member of; operators belong to none. */

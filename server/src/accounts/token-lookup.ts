@@ -1,9 +1,10 @@
 // Whether what a signed token names is there and valid now: a lookup for each kind of claims. This file has the one for
 // tokens with a row of their own; the one for people is handed to TokenCheck by whoever knows their sessions.
 import type { Db } from "#store/database.ts";
-import { tokenById, type TokenRow } from "./account-store.ts";
 import type { Caller, TokenCaller } from "./caller.ts";
+import type { Permission } from "./permissions.ts";
 import type { TokenClaims } from "./token-claims.ts";
+import { tokenById, type TokenRow } from "./token-store.ts";
 
 /** A caller, and until when at most. */
 export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
@@ -25,9 +26,11 @@ function callerOf(row: TokenRow): TokenCaller {
   return {
     kind: row.kind,
     tokenId: row.id,
+    accountId: row.account_id,
     projectId: row.project_id,
     role: row.role,
-    permissions: null,
+    // Written by us; a name that a later version knows gives nothing here.
+    permissions: row.permissions === null ? null : new Set(row.permissions as Permission[]),
     name: row.name,
   };
 }

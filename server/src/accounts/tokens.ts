@@ -1,6 +1,6 @@
-// Issuing and revoking tokens: signed JWTs that are never stored. The row makes a token revocable.
-import { randomUUID } from "node:crypto";
-import { SignJWT, type JWTPayload } from "jose";
+// Issuing and revoking tokens: signed JWTs that are never stored. The row makes a token revocable, and holds all that it
+// takes to sign it again.
+import type { JWTPayload } from "jose";
 import { Fault } from "#lib/fault.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
@@ -8,23 +8,37 @@ import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { insertToken, markRevoked } from "./account-store.ts";
 import type { TokenKind } from "./caller.ts";
-import { signatureAlgorithm, type SigningKey } from "./keys.ts";
-import type { Role } from "./permissions.ts";
+import type { SigningKey } from "./keys.ts";
+import type { Permission, Role } from "./permissions.ts";
+import { signClaims } from "./sign.ts";
+import { insertToken, markRevoked, type TokenRow } from "./token-store.ts";
 
 /** What a token is to be. */
 export type TokenWish =
   | {
       readonly kind: "service_account";
       readonly projectId: ProjectId;
-      readonly role: Role;
+      /** Null: the permissions were chosen one by one. */
+      readonly role: Role | null;
+      readonly permissions?: readonly Permission[];
       readonly expiresAt: Date | null;
     }
-  | { readonly kind: "inference"; readonly projectId: ProjectId; readonly expiresAt?: Date }
+  | {
+      readonly kind: "inference";
+      readonly projectId: ProjectId;
+      readonly expiresAt?: Date;
+      readonly isReadable?: boolean;
+    }
   | { readonly kind: "operator"; readonly expiresAt: Date | null };
 
 export type IssuedToken = { readonly id: TokenId; readonly token: Secret; readonly expiresAt: Date | null };
+
+/** What of a row goes into the token itself. */
+type SignedColumns = Pick<TokenRow, "id" | "account_id" | "kind" | "project_id" | "created_at" | "expires_at">;
+
+/** A row that is to be added, with every column that matters to its token. */
+type NewToken = SignedColumns & Pick<TokenRow, "name" | "role" | "permissions" | "is_readable">;
 
 const nameLengthMost = 100;
 /** Inference tokens are put into programs that nobody touches for years. */
@@ -36,32 +50,43 @@ export async function issueToken(
   tx: Db,
   wanted: { wish: TokenWish; name: string; key: SigningKey; nowMs: number; by: By },
 ): Promise<IssuedToken> {
-  const { wish, key, by } = wanted;
+  const { wish, key, nowMs, by } = wanted;
   const name = checkedName(wanted.name);
-  const issuedAt = Math.floor(wanted.nowMs / 1000);
-  const expiresAt = expiryOf(wish, issuedAt);
-  if (expiresAt !== null && expiresAt.getTime() <= wanted.nowMs) {
-    throw new Fault("invalid", `expiresAt is ${expiresAt.toISOString()}, but must be in the future.`);
-  }
+  const expiresAt = checkedEnd(expiryOf(wish, nowMs), nowMs);
   const id = newTokenId();
   const projectId = wish.kind === "operator" ? null : wish.projectId;
   const role = wish.kind === "service_account" ? wish.role : null;
-  await insertToken(tx, { id, kind: wish.kind, project_id: projectId, name, role, expires_at: expiresAt });
+  const permissions = wish.kind === "service_account" && role === null ? [...(wish.permissions ?? [])] : null;
+  const token = await addToken(tx, key, {
+    ...{ id, account_id: id, kind: wish.kind, project_id: projectId, name, role, permissions },
+    is_readable: wish.kind === "inference" && wish.isReadable === true,
+    created_at: new Date(nowMs),
+    expires_at: expiresAt,
+  });
   await record(tx, {
     projectId,
     action: "token.create",
     by,
     resource: { type: wish.kind, id, name },
-    changes: { name: { new: name }, role: { new: role }, expiresAt: { new: expiresAt } },
+    changes: {
+      ...{ name: { new: name }, role: { new: role }, expiresAt: { new: expiresAt } },
+      ...(permissions === null ? {} : { permissions: { new: permissions } }),
+    },
   });
-  const payload = { ...claimsOf(wish.kind, projectId), jti: id, iat: issuedAt };
-  const signer = new SignJWT(
-    expiresAt === null ? payload : { ...payload, exp: Math.floor(expiresAt.getTime() / 1000) },
-  );
-  const token = await signer
-    .setProtectedHeader({ alg: signatureAlgorithm, typ: "JWT", kid: key.id })
-    .sign(key.privateKey);
-  return { id, token: new Secret(token), expiresAt };
+  return { id, token, expiresAt };
+}
+
+/** Adds the row and signs its token. */
+export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<Secret> {
+  await insertToken(tx, { ...row, signing_key_id: key.id });
+  return await signToken(row, key);
+}
+
+/** The token of a row. Signed again by the same key, it is the same token. */
+export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
+  const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
+  const signed = row.expires_at === null ? claims : { ...claims, exp: secondsOf(row.expires_at) };
+  return new Secret(await signClaims(signed, key));
 }
 
 /** Ends a token; every platform refuses it within a second of the commit. Throws `Fault` when there is no such valid token in the project. */
@@ -81,20 +106,39 @@ export async function revokeToken(
   await notify(tx, "tokens", row.id);
 }
 
-function checkedName(given: string): string {
+/** Without spaces around it. Throws `Fault("invalid")`. */
+export function checkedName(given: string): string {
   const name = given.trim();
   if (name !== "" && name.length <= nameLengthMost) return name;
   throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMost}.`);
 }
 
+/** Throws `Fault("invalid")` for an end that is not in the future. */
+export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
+  if (expiresAt === null || expiresAt.getTime() > nowMs) return expiresAt;
+  throw new Fault("invalid", `expires_at is ${expiresAt.toISOString()}, but must be in the future.`);
+}
+
 /** Clients read the project from the payload, without a check; see docs of the interface. */
-function claimsOf(kind: TokenKind, projectId: ProjectId | null): JWTPayload {
-  if (kind === "service_account") return { principal: `serviceaccount/sa-${randomUUID()}`, projectId };
-  if (kind === "operator") return { principal: `operator/op-${randomUUID()}` };
+function claimsOf({ kind, account_id: account, project_id: projectId }: SignedColumns): JWTPayload {
+  if (kind === "service_account") return { principal: `serviceaccount/sa-${account}`, projectId };
+  if (kind === "operator") return { principal: `operator/op-${account}` };
   return { projectId };
 }
 
-function expiryOf(wish: TokenWish, issuedAt: number): Date | null {
+function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   if (wish.kind !== "inference") return wish.expiresAt;
-  return wish.expiresAt ?? new Date((issuedAt + inferenceYears * secondsPerYear) * 1000);
+  return wish.expiresAt ?? new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000);
 }
+
+/** Whole seconds, as JWTs have them. */
+function secondsOf(at: Date): number {
+  return Math.floor(at.getTime() / 1000);
+}
+
+/** The name of the kind for people. */
+export const kindNames: Readonly<Record<TokenKind, string>> = {
+  service_account: "service account",
+  inference: "token for calling apps",
+  operator: "operator's token",
+};

@@ -34,6 +34,34 @@ create table apps (
   constraint apps_project_id_name_key UNIQUE (project_id, name)
 );
 
+create table audit_forwardings (
+  id uuid not null,
+  scope text not null,
+  project_id text,
+  url text,
+  secret_sealed text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  position bigint not null,
+  sending_through bigint,
+  failures integer not null default 0,
+  failing_since timestamp with time zone,
+  due_at timestamp with time zone not null default clock_timestamp(),
+  paused_at timestamp with time zone,
+  reason text,
+  delivered_at timestamp with time zone,
+  lease_holder text,
+  lease_epoch bigint not null default 0,
+  lease_until timestamp with time zone,
+  constraint audit_forwardings_pkey PRIMARY KEY (id),
+  constraint audit_forwardings_check CHECK ((sending_through > "position")),
+  constraint audit_forwardings_check1 CHECK (((scope = 'project'::text) = ((url IS NOT NULL) AND (secret_sealed IS NOT NULL)))),
+  constraint audit_forwardings_check2 CHECK (((scope = 'platform'::text) OR (project_id IS NOT NULL))),
+  constraint audit_forwardings_position_check CHECK (("position" >= 0)),
+  constraint audit_forwardings_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint audit_forwardings_scope_check CHECK ((scope = ANY (ARRAY['project'::text, 'platform'::text]))),
+  constraint audit_forwardings_scope_project_id_key UNIQUE NULLS NOT DISTINCT (scope, project_id)
+);
+
 create table audit_log (
   id bigint not null generated always as identity,
   project_id text,
@@ -66,11 +94,12 @@ create table billing_accounts (
   currency text not null default 'USD'::text,
   created_at timestamp with time zone not null default clock_timestamp(),
   postings bigint not null default 0,
-  posted_at timestamp with time zone,
+  posting_due_at timestamp with time zone,
   constraint billing_accounts_pkey PRIMARY KEY (project_id),
   constraint billing_accounts_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
   constraint billing_accounts_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
+CREATE INDEX billing_accounts_to_post ON public.billing_accounts USING btree (posting_due_at) WHERE (posting_due_at IS NOT NULL);
 
 create table budget_notices (
   id uuid not null,

@@ -31,6 +31,26 @@ export type AppsTable = {
   updated_at: Generated<Date>;
 };
 
+export type AuditForwardingsTable = {
+  id: string;
+  scope: "project" | "platform";
+  project_id: ProjectId | null;
+  url: string | null;
+  secret_sealed: string | null;
+  created_at: Generated<Date>;
+  position: number;
+  sending_through: number | null;
+  failures: Generated<number>;
+  failing_since: Date | null;
+  due_at: Generated<Date>;
+  paused_at: Date | null;
+  reason: string | null;
+  delivered_at: Date | null;
+  lease_holder: string | null;
+  lease_epoch: Generated<number>;
+  lease_until: Date | null;
+};
+
 export type AuditLogTable = {
   id: GeneratedAlways<number>;
   project_id: ProjectId | null;
@@ -55,7 +75,7 @@ export type BillingAccountsTable = {
   currency: Generated<string>;
   created_at: Generated<Date>;
   postings: Generated<number>;
-  posted_at: Date | null;
+  posting_due_at: Date | null;
 };
 
 export type BudgetNoticesTable = {
@@ -569,6 +589,7 @@ export type WebhookSecretsTable = {
 export type Tables = {
   app_logs: AppLogsTable;
   apps: AppsTable;
+  audit_forwardings: AuditForwardingsTable;
   audit_log: AuditLogTable;
   billing_accounts: BillingAccountsTable;
   budget_notices: BudgetNoticesTable;

@@ -156,6 +156,7 @@ function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurre
 function callerOf(token: string): Caller | null {
   const common = {
     tokenId: "00000000-0000-4000-8000-000000000003" as TokenId,
+    accountId: "00000000-0000-4000-8000-000000000003" as TokenId,
     role: null,
     permissions: null,
     name: "test",

@@ -1,0 +1,195 @@
+// Bodies and answers of the routes of tokens: service accounts, API keys (tokens for calling apps), the operator's own
+// tokens, and the keys that sign them all.
+import { z } from "zod";
+import type { Field } from "./field.ts";
+import type { Permission } from "./route.ts";
+
+/** What a service account can be allowed, one by one. Operating the platform is not a project's to give. */
+export const choosablePermissions = [
+  "projects.read",
+  "projects.update",
+  "projects.delete",
+  "apps.read",
+  "apps.create",
+  "apps.update",
+  "apps.delete",
+  "apps.call",
+  "builds.create",
+  "builds.cancel",
+  "logs.read",
+  "runs.read",
+  "runs.cancel",
+  "runs.redrive",
+  "webhooks.read",
+  "webhooks.write",
+  "secrets.read",
+  "secrets.write",
+  "credentials.read",
+  "credentials.write",
+  "tokens.read",
+  "tokens.write",
+  "members.read",
+  "members.write",
+  "audit_log.read",
+  "audit_log.forward",
+  "billing.read",
+  "billing.write",
+] as const satisfies readonly (Permission | "apps.update" | "apps.delete" | "apps.call")[];
+
+const roles = ["owner", "admin", "member", "billing"] as const;
+
+const name = {
+  kind: "text",
+  toml: null,
+  form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
+  allowed: "1 to 100 characters, not only spaces",
+  default: null,
+  about: "What people are shown, here and in the audit log.",
+} as const satisfies Field;
+
+const expiresAt = (defaultAbout: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i,
+    allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
+    default: null,
+    defaultAbout,
+    about: "From this instant on it is not valid.",
+  }) as const satisfies Field;
+
+const role = {
+  kind: "choice",
+  toml: null,
+  choices: roles,
+  default: null,
+  about: "What it may do, by a role of people. Either this or permissions; never more than the caller may.",
+} as const satisfies Field;
+
+const permissions = {
+  kind: "list",
+  toml: null,
+  choices: choosablePermissions,
+  lengthLeast: 1,
+  lengthMost: choosablePermissions.length,
+  isSingleAllowed: false,
+  isUnique: true,
+  default: [],
+  defaultAbout: "those of the role",
+  about: "What it may do, chosen one by one. Either this or role; never more than the caller may.",
+} as const satisfies Field;
+
+/** The body of `POST …/service-accounts`. */
+export const serviceAccountFields = {
+  name,
+  role,
+  permissions,
+  expires_at: expiresAt("it does not expire"),
+} as const satisfies Record<string, Field>;
+
+/** The body of `PATCH …/service-accounts/{…}`. */
+export const serviceAccountChange = { name, role, permissions } as const satisfies Record<string, Field>;
+
+/** The body of `POST …/api-keys`. */
+export const apiKeyFields = {
+  name,
+  expires_at: expiresAt("in ten years"),
+  readable: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about:
+      "True: whoever may issue tokens can read it again in the list, as clients do that fetch it before they call an app.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/operator/tokens`. */
+export const operatorTokenFields = {
+  name,
+  expires_at: expiresAt("it does not expire"),
+} as const satisfies Record<string, Field>;
+
+/** The bodies of `…/rotate`. */
+export const rotationFields = {
+  expires_at: {
+    ...expiresAt("as long from now as the one before was valid"),
+    about: "From this instant on the new token is not valid.",
+  },
+  overlap_seconds: {
+    kind: "integer",
+    toml: null,
+    least: 0,
+    most: 2_592_000,
+    default: 86_400,
+    about: "For how long the token before stays valid beside the new one; 0: every earlier one ends at once.",
+  },
+} as const satisfies Record<string, Field>;
+
+const time = z.iso.datetime();
+const state = z.enum(["active", "expired", "revoked"]);
+
+/** When and from where; some seconds late. */
+const lastUse = { last_used_at: time.nullable(), last_used_address: z.string().nullable() };
+
+/** What all kinds of tokens show. `expires_at`: of the newest token; null: never. */
+const shownAccount = {
+  id: z.uuid(),
+  name: z.string(),
+  state,
+  created_at: time,
+  expires_at: time.nullable(),
+  ...lastUse,
+  /** Newest first: during a rotation there are two that are active. */
+  tokens: z.array(z.strictObject({ id: z.uuid(), state, created_at: time, expires_at: time.nullable(), ...lastUse })),
+};
+
+/** Shown when it is issued, and never again. */
+const token = z.string().min(1);
+
+export const serviceAccount = z.strictObject({
+  ...shownAccount,
+  /** Null when its permissions were chosen one by one. */
+  role: z.enum(roles).nullable(),
+  /** Null when it has a role. */
+  permissions: z.array(z.enum(choosablePermissions)).nullable(),
+});
+export const serviceAccountList = z.array(serviceAccount);
+export const issuedServiceAccount = serviceAccount.extend({ token });
+
+export const apiKey = z.strictObject({
+  ...shownAccount,
+  readable: z.boolean(),
+  /** `cerebrium_jwt` where `apiKey` holds the token: the word that clients look for. */
+  source: z.enum(["cerebrium_jwt", "slipway"]),
+  /** The token, when it is active and readable and the caller may issue tokens. */
+  apiKey: z.string().nullable(),
+});
+export const apiKeyList = z.array(apiKey);
+export const issuedApiKey = apiKey.extend({ token });
+
+export const operatorToken = z.strictObject(shownAccount);
+export const operatorTokenList = z.array(operatorToken);
+export const issuedOperatorToken = operatorToken.extend({ token });
+
+export const signingKey = z.strictObject({
+  /** `kid` in tokens and in the published key set. */
+  id: z.string(),
+  /** current: it signs; retired: it only verifies; withdrawn: what it signed is not valid. */
+  state: z.enum(["current", "retired", "withdrawn"]),
+  created_at: time,
+  retired_at: time.nullable(),
+  withdrawn_at: time.nullable(),
+  /** How many valid tokens of service accounts, API keys and operators it signed. */
+  valid_tokens: z.int().min(0),
+});
+export const signingKeyList = z.array(signingKey);
+
+/** The query of `DELETE /v2/operator/signing-keys/{key_id}`. */
+export const withdrawKeyQuery = {
+  force: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: also when valid tokens are signed by it, which end at once, as after a key was stolen.",
+  },
+} as const satisfies Record<string, Field>;

@@ -1,0 +1,67 @@
+// Rows of the keys that sign tokens.
+import { sql, type Insertable, type Selectable } from "kysely";
+import type { Db } from "#store/database.ts";
+import type { SigningKeysTable } from "#store/tables.ts";
+
+export type SigningKeyRow = Selectable<SigningKeysTable>;
+
+/** A key, and how many valid tokens with a row it signed. */
+export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & { readonly validTokens: number };
+
+/** All signing keys that were not withdrawn, newest first. */
+export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
+  return db
+    .selectFrom("signing_keys")
+    .selectAll()
+    .where("withdrawn_at", "is", null)
+    .orderBy("created_at", "desc")
+    .orderBy("id")
+    .execute();
+}
+
+/** All signing keys, withdrawn ones too, newest first. */
+export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
+  const { rows } = await sql<CountedKey>`
+    select key.id, key.created_at, key.retired_at, key.withdrawn_at,
+           (select count(*)::integer from tokens
+             where signing_key_id = key.id and revoked_at is null and (expires_at is null or expires_at > ${now})
+           ) as "validTokens"
+      from signing_keys key
+     order by key.created_at desc, key.id
+  `.execute(db);
+  return rows;
+}
+
+/** Adds a signing key. */
+export async function insertSigningKey(tx: Db, row: Insertable<SigningKeysTable>): Promise<void> {
+  await tx.insertInto("signing_keys").values(row).execute();
+}
+
+/** Retires every key but one; returns the ids of those that were not retired yet. */
+export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<string[]> {
+  const rows = await tx
+    .updateTable("signing_keys")
+    .set({ retired_at: at })
+    .where("id", "<>", keyId)
+    .where("retired_at", "is", null)
+    .returning("id")
+    .execute();
+  return rows.map((row) => row.id);
+}
+
+/** Marks a retired key withdrawn and empties its private half; false when there is no such key that could be. */
+export async function markWithdrawn(tx: Db, keyId: string, at: Date): Promise<boolean> {
+  const result = await tx
+    .updateTable("signing_keys")
+    .set({ withdrawn_at: at, private_key_sealed: "" })
+    .where("id", "=", keyId)
+    .where("retired_at", "is not", null)
+    .where("withdrawn_at", "is", null)
+    .executeTakeFirst();
+  return result.numUpdatedRows > 0n;
+}
+
+/** Replaces the sealed private half of a key. */
+export async function resealSigningKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
+  await tx.updateTable("signing_keys").set({ private_key_sealed: key.sealed }).where("id", "=", key.id).execute();
+}

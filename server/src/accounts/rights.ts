@@ -1,0 +1,37 @@
+// What a service account may do: a role, or permissions that were chosen one by one. And who may give it that: nobody
+// gives more than they have. Pure.
+import type { ProjectId } from "#lib/ids.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Caller } from "./caller.ts";
+import { allows, permissionTable, permissionsOf, type Permission, type Role } from "./permissions.ts";
+
+/** Exactly one of the two is there. */
+export type Rights =
+  | { readonly role: Role; readonly permissions: null }
+  | { readonly role: null; readonly permissions: readonly Permission[] };
+
+/** What a token for calling apps may do. */
+export const callingRights: Rights = { role: null, permissions: ["apps.call"] };
+
+/** Every permission that can be chosen: operating the platform is not a project's to give. */
+export const choosable: readonly Permission[] = (Object.keys(permissionTable) as Permission[]).filter(
+  (permission) => permission !== "platform.manage",
+);
+
+/** The rights as a row says them. */
+export function rightsOf(row: { readonly role: Role | null; readonly permissions: readonly string[] | null }): Rights {
+  if (row.role !== null) return { role: row.role, permissions: null };
+  return { role: null, permissions: choosable.filter((permission) => row.permissions?.includes(permission)) };
+}
+
+/** Throws `Fault("forbidden")`, naming what is missing, unless the caller may do all of it in the project. */
+export function requireRights(caller: Caller, rights: Rights, projectId: ProjectId): void {
+  const wanted = rights.role === null ? rights.permissions : [...permissionsOf(rights.role)];
+  const missing = wanted.filter((permission) => !allows(caller, permission, projectId));
+  if (missing.length === 0) return;
+  const what = rights.role === null ? "these permissions" : `the role ${rights.role}`;
+  throw new Fault(
+    "forbidden",
+    `Nobody gives a token more rights than their own: ${what} would need ${missing.join(", ")}, which the caller lacks.`,
+  );
+}

@@ -1,0 +1,10 @@
+// Signing of claims by the platform's keys. The same claims, key and order give the same bytes: RS256 has no randomness.
+import { SignJWT, type JWTPayload } from "jose";
+import { signatureAlgorithm, type SigningKey } from "./keys.ts";
+
+/** A JWT in its compact form, of exactly these claims: `iat` and `exp` are the caller's to give. */
+export function signClaims(claims: JWTPayload, key: SigningKey): Promise<string> {
+  return new SignJWT(claims)
+    .setProtectedHeader({ alg: signatureAlgorithm, typ: "JWT", kid: key.id })
+    .sign(key.privateKey);
+}

@@ -1,0 +1,155 @@
+// Rows of tokens. Those that follow each other by rotation share an account, whose id is that of the first of them.
+import { sql, type Insertable, type Selectable } from "kysely";
+import type { ProjectId, TokenId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import type { TokensTable } from "#store/tables.ts";
+import type { TokenKind } from "./caller.ts";
+
+export type TokenRow = Selectable<TokensTable>;
+
+/** Whose tokens: of a project, or the operators' (null), and of which kind. */
+export type TokenPlace = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
+
+/** An account's tokens, newest first, only the latest few. */
+export type AccountRows = {
+  readonly accountId: TokenId;
+  readonly createdAt: Date;
+  readonly tokens: readonly TokenRow[];
+};
+
+/** How many tokens of an account are shown: two at most are valid, the others tell of the last rotations. */
+const tokensShown = 5;
+
+/** The token's row, revoked or not, or undefined. */
+export function tokenById(db: Db, id: TokenId): Promise<TokenRow | undefined> {
+  return db.selectFrom("tokens").selectAll().where("id", "=", id).executeTakeFirst();
+}
+
+/** Adds a token's row. */
+export async function insertToken(tx: Db, row: Insertable<TokensTable>): Promise<void> {
+  await tx.insertInto("tokens").values(row).execute();
+}
+
+/** Accounts of a place, at most `limit`: those with a valid token first, then newest first. */
+export async function listAccounts(
+  db: Db,
+  query: TokenPlace & { readonly accountId?: TokenId; readonly limit: number; readonly now: Date },
+): Promise<AccountRows[]> {
+  const { kind, projectId, accountId, limit, now } = query;
+  const ofAccount = accountId === undefined ? sql`true` : sql`account_id = ${accountId}`;
+  const { rows } = await sql<TokenRow & { first_at: Date }>`
+    select latest.*, account.first_at
+      from (select account_id, min(created_at) as first_at,
+                   bool_or(revoked_at is null and (expires_at is null or expires_at > ${now})) as is_active
+              from tokens
+             where project_id is not distinct from ${projectId} and kind = ${kind} and ${ofAccount}
+             group by account_id
+             order by is_active desc, first_at desc, account_id
+             limit ${limit}) as account
+     cross join lateral (select * from tokens where tokens.account_id = account.account_id
+                          order by created_at desc, id limit ${tokensShown}) as latest
+     order by account.is_active desc, account.first_at desc, account.account_id, latest.created_at desc, latest.id
+  `.execute(db);
+  const accounts = new Map<TokenId, { accountId: TokenId; createdAt: Date; tokens: TokenRow[] }>();
+  for (const { first_at: createdAt, ...row } of rows) {
+    const account = accounts.get(row.account_id) ?? { accountId: row.account_id, createdAt, tokens: [] };
+    account.tokens.push(row);
+    accounts.set(row.account_id, account);
+  }
+  return [...accounts.values()];
+}
+
+/** How many accounts of a place have a valid token, `except` one. */
+export async function countActiveAccounts(
+  db: Db,
+  query: TokenPlace & { readonly now: Date; readonly except?: TokenId },
+): Promise<number> {
+  const { kind, projectId, now, except } = query;
+  const row = await db
+    .selectFrom("tokens")
+    .select(({ fn }) => fn.count<number>("account_id").distinct().as("count"))
+    .where("kind", "=", kind)
+    .where("project_id", "is not distinct from", projectId)
+    .where("revoked_at", "is", null)
+    .where(({ eb }) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
+    .$if(except !== undefined, (query_) => query_.where("account_id", "<>", except as TokenId))
+    .executeTakeFirstOrThrow();
+  return Number(row.count);
+}
+
+/**
+ * All tokens of an account of the place, newest first; empty when there is no such account. The row of the first one is
+ * locked before the others are read, so that of two changes of an account the later sees what the earlier did.
+ */
+export async function lockAccount(tx: Db, place: TokenPlace & { readonly accountId: TokenId }): Promise<TokenRow[]> {
+  const { kind, projectId, accountId } = place;
+  const first = await tx
+    .selectFrom("tokens")
+    .select("id")
+    .where("id", "=", accountId)
+    .where("account_id", "=", accountId)
+    .where("kind", "=", kind)
+    .where("project_id", "is not distinct from", projectId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (first === undefined) return [];
+  return await tx
+    .selectFrom("tokens")
+    .selectAll()
+    .where("account_id", "=", accountId)
+    .orderBy("created_at", "desc")
+    .orderBy("id")
+    .execute();
+}
+
+/** Changes of the tokens of one kind take turns within their transactions; needed where what is counted must stay true. */
+export async function lockKind(tx: Db, kind: TokenKind): Promise<void> {
+  await sql`select pg_advisory_xact_lock(7070003, hashtext(${kind}))`.execute(tx);
+}
+
+/** Gives all tokens of an account another name or other rights. */
+export async function updateAccount(
+  tx: Db,
+  accountId: TokenId,
+  columns: Pick<TokenRow, "name" | "role" | "permissions">,
+): Promise<void> {
+  await tx.updateTable("tokens").set(columns).where("account_id", "=", accountId).execute();
+}
+
+/** Lets tokens end at a time, unless they end before. */
+export async function shortenTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<void> {
+  if (ids.length === 0) return;
+  await tx
+    .updateTable("tokens")
+    .set({ expires_at: sql<Date>`least(expires_at, ${at}::timestamptz)` })
+    .where("id", "in", ids)
+    .execute();
+}
+
+/** Marks those of the tokens revoked that are not yet; returns their ids. */
+export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<TokenId[]> {
+  if (ids.length === 0) return [];
+  const rows = await tx
+    .updateTable("tokens")
+    .set({ revoked_at: at })
+    .where("id", "in", ids)
+    .where("revoked_at", "is", null)
+    .returning("id")
+    .execute();
+  return rows.map((row) => row.id);
+}
+
+/** Marks a project's token (null: an operator's) revoked; its row, or undefined when there is no such token that is not revoked yet. */
+export function markRevoked(
+  tx: Db,
+  token: { id: TokenId; projectId: ProjectId | null; at: Date },
+): Promise<TokenRow | undefined> {
+  return tx
+    .updateTable("tokens")
+    .set({ revoked_at: token.at })
+    .where("id", "=", token.id)
+    .where("project_id", "is not distinct from", token.projectId)
+    .where("revoked_at", "is", null)
+    .returningAll()
+    .executeTakeFirst();
+}
