@@ -5,6 +5,7 @@ import { createHash, randomBytes, randomInt } from "node:crypto";
 /** No vowels, so that no words come about; nothing that is read for another (RFC 8628, 6.1). 20^8 codes. */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const lettersOfCode = 8;
+const codeForm = new RegExp(`^[${letters}]{${lettersOfCode}}$`);
 const deviceCodeBytes = 32;
 
 /** A code for the device: 256 bits that nobody guesses. */
@@ -25,8 +26,7 @@ export function newUserCode(): string {
 /** The code as it is stored, however it was typed: small letters, spaces, without the dash. Null: it cannot be one. */
 export function readUserCode(typed: string): string | null {
   const code = typed.toUpperCase().replaceAll(/[\s-]/g, "");
-  const isOne = code.length === lettersOfCode && [...code].every((letter) => letters.includes(letter));
-  return isOne ? shownUserCode(code) : null;
+  return codeForm.test(code) ? shownUserCode(code) : null;
 }
 
 function shownUserCode(code: string): string {

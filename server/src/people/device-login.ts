@@ -1,0 +1,172 @@
+// Device login (as RFC 8628 has it): a command line gets two codes, a person who is signed in compares the short one and
+// approves, and the command line gets a session of its own for the long one, once. Decision 0025 says why these rows are
+// ours. Codes last ten minutes; how many wait is bounded.
+import { randomUUID } from "node:crypto";
+import type { PersonCaller } from "#accounts/caller.ts";
+import type { By } from "#audit/actor.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { LruMap } from "#lib/lru-map.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
+import {
+  countOpenLogins,
+  decideLogin,
+  insertDeviceLogin,
+  loginByDeviceCode,
+  loginByUserCode,
+  removeEndedLogins,
+  takeApprovedLogin,
+  type DeviceLoginRow,
+} from "./device-store.ts";
+import { recordOfPerson } from "./person-record.ts";
+
+/** What a new session is used with. */
+export type SessionTokens = { readonly accessToken: string; readonly refreshToken: string };
+
+export type DeviceLoginsOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  /** Opens a session of the person within the transaction, and records the sign-in. */
+  readonly openSession: (tx: Tx, given: { readonly personId: string; readonly by: By }) => Promise<SessionTokens>;
+};
+
+/** What begins a device login. */
+export type BegunLogin = {
+  readonly deviceCode: string;
+  readonly userCode: string;
+  readonly expiresInSeconds: number;
+  readonly intervalSeconds: number;
+};
+
+/** A device login as the approving person sees it. */
+export type DeviceLogin = Pick<
+  DeviceLoginRow,
+  "user_code" | "state" | "client" | "address" | "created_at" | "expires_at"
+>;
+
+/** Why a device gets no tokens (yet); the names are those of RFC 8628, 3.5, and RFC 6749, 5.2. */
+export type NotYet = "authorization_pending" | "slow_down" | "access_denied" | "expired_token" | "invalid_grant";
+
+const lifeMs = 10 * 60_000;
+const intervalSeconds = 1;
+/** Existing clients ask twice a second, whatever interval they are told. */
+const askedAgainMs = 200;
+/** A device that comes too late is told so for this long. */
+const rememberedMs = 60 * 60_000;
+const openMost = 10_000;
+const removedAtOnceMost = 1_000;
+const clientLengthMost = 200;
+/** Two codes that are alike among 10,000 of 20^8 come once in a million times. */
+const triesMost = 5;
+
+/** Device logins. All state is in the database, so that any platform on it can answer any step. */
+export class DeviceLogins {
+  readonly #options: DeviceLoginsOptions;
+  /** Hash of a device code → when it last asked. Only for telling who asks too often. */
+  readonly #asked = new LruMap<string, number>(openMost);
+
+  constructor(options: DeviceLoginsOptions) {
+    this.#options = options;
+  }
+
+  /** Begins one. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
+  async begin(device: { readonly client: string; readonly address: string | null }): Promise<BegunLogin> {
+    const { db, clock } = this.#options;
+    const now = clock.now();
+    await removeEndedLogins(db, { before: new Date(now - rememberedMs), most: removedAtOnceMost });
+    if ((await countOpenLogins(db, { nowAt: new Date(now), most: openMost })) >= openMost) {
+      throw new Fault("rate_limited", "Too many devices wait for a person to approve them; try again in a minute.", {
+        retryAfterSeconds: 60,
+      });
+    }
+    const deviceCode = newDeviceCode();
+    for (let tries = 0; tries < triesMost; tries++) {
+      const userCode = newUserCode();
+      const isAdded = await insertDeviceLogin(db, {
+        id: randomUUID(),
+        device_code_hash: hashOfDeviceCode(deviceCode),
+        user_code: userCode,
+        client: device.client.slice(0, clientLengthMost),
+        address: device.address,
+        created_at: new Date(now),
+        expires_at: new Date(now + lifeMs),
+      });
+      if (isAdded) return { deviceCode, userCode, expiresInSeconds: lifeMs / 1000, intervalSeconds };
+    }
+    throw new Error("no user code was free");
+  }
+
+  /** What shows this code, however it was typed. Throws `Fault("not_found")`. */
+  async find(typedCode: string): Promise<DeviceLogin> {
+    const { db, clock } = this.#options;
+    const userCode = readUserCode(typedCode);
+    const row = userCode === null ? undefined : await loginByUserCode(db, userCode, new Date(clock.now()));
+    if (row === undefined) throw unknownCode();
+    return row;
+  }
+
+  /** Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict")`. */
+  async decide(
+    typedCode: string,
+    given: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
+  ): Promise<DeviceLogin> {
+    const { db, clock } = this.#options;
+    const found = await this.find(typedCode);
+    const { person, isApproved } = given;
+    const state = isApproved ? "approved" : "denied";
+    const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
+    return await db.transaction().execute(async (tx) => {
+      const decided = await decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) });
+      if (decided === undefined) throw new Fault("conflict", "This code was approved or refused already.");
+      await recordDecision(tx, decided, given);
+      return decided;
+    });
+  }
+
+  /** The tokens of a login that was approved, once; else why there are none. */
+  async redeem(deviceCode: string, by: By): Promise<SessionTokens | NotYet> {
+    const { db, clock, openSession } = this.#options;
+    const hash = hashOfDeviceCode(deviceCode);
+    if (this.#asksTooOften(hash.toString("base64"))) return "slow_down";
+    const login = await loginByDeviceCode(db, hash);
+    if (login === undefined) return "invalid_grant";
+    if (login.expires_at.getTime() <= clock.now()) return "expired_token";
+    if (login.state === "denied") return "access_denied";
+    if (login.state === "waiting") return "authorization_pending";
+    const tokens = await db.transaction().execute(async (tx) => {
+      const taken = await takeApprovedLogin(tx, hash, new Date(clock.now()));
+      return taken === undefined ? null : await openSession(tx, { personId: taken.personId, by });
+    });
+    return tokens ?? "invalid_grant";
+  }
+
+  #asksTooOften(key: string): boolean {
+    const now = this.#options.clock.monotonicMs();
+    const last = this.#asked.get(key);
+    this.#asked.set(key, now);
+    return last !== undefined && now - last < askedAgainMs;
+  }
+}
+
+/** Into the log of each project that the device could act in from now on. */
+async function recordDecision(
+  tx: Tx,
+  login: DeviceLoginRow,
+  { person, isApproved, by }: { person: PersonCaller; isApproved: boolean; by: By },
+): Promise<void> {
+  const outcome = isApproved
+    ? ({ outcome: "success" } as const)
+    : ({ outcome: "failure", reason: "The person refused the device." } as const);
+  await recordOfPerson(tx, {
+    action: "person.device_approve",
+    about: { id: person.personId, email: person.email, name: person.name },
+    by,
+    ...outcome,
+    changes: { client: { new: login.client }, address: { new: login.address } },
+  });
+}
+
+function unknownCode(): Fault {
+  return new Fault("not_found", "No device shows this code, or it has ended: codes last ten minutes.");
+}
