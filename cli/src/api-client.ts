@@ -111,7 +111,9 @@ export class ApiClient {
 
   #refusal(status: number, body: unknown): string {
     const said = typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
-    return said === "" ? `${this.url} answered with the status ${status} and no message. Is it a Slipway?` : plain(said);
+    return said === ""
+      ? `${this.url} answered with the status ${status} and no message. Is it a Slipway?`
+      : plain(said);
   }
 
   #unreachable(error: unknown): Refused {

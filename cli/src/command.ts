@@ -106,10 +106,13 @@ function parseTyped(
 }
 
 function misused(shape: CommandShape, what: string, cause?: unknown): Refused {
-  return new Refused(`${what.replace(/[?.]?$/, (end) => (end === "?" ? end : "."))} See slipway ${shape.name} --help.`, {
-    exitCode: 2,
-    cause,
-  });
+  return new Refused(
+    `${what.replace(/[?.]?$/, (end) => (end === "?" ? end : "."))} See slipway ${shape.name} --help.`,
+    {
+      exitCode: 2,
+      cause,
+    },
+  );
 }
 
 function lowered(text: string): string {
@@ -118,9 +121,10 @@ function lowered(text: string): string {
 
 function helpOf({ name, about, operands = [], options = {} }: CommandShape): string {
   const shown = operands.map((one) => (one.isOptional === true ? `[<${one.name}>]` : `<${one.name}>`));
+  const all: Readonly<Record<string, Option>> = { ...options, ...helpOption };
   const rows = [
     ...operands.map((one) => row(`<${one.name}>`, one.about)),
-    ...Object.entries({ ...options, ...helpOption }).map(([key, { value, about: what }]) =>
+    ...Object.entries(all).map(([key, { value, about: what }]) =>
       row(value === null ? `--${key}` : `--${key} ${value}`, what),
     ),
   ];

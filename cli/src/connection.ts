@@ -70,7 +70,9 @@ export async function projectOf(connection: Connection, given: Given, machine: M
   if (only !== undefined && projects.length === 1) return only.id;
   if (only === undefined) throw new Refused("You belong to no project yet. Let its owner invite you.");
   const names = projects.map(({ name }) => name).join(", ");
-  throw new Refused(`You belong to several projects: ${names}. Name one with --project, or choose: slipway projects use`);
+  throw new Refused(
+    `You belong to several projects: ${names}. Name one with --project, or choose: slipway projects use`,
+  );
 }
 
 /** A project as the platform lists it. */
@@ -93,7 +95,9 @@ export function chosen(projects: readonly Project[], named: string): Project {
   const [only] = byName;
   if (only === undefined) throw new Refused(`You have no project "${named}". See slipway projects.`);
   if (byName.length === 1) return only;
-  throw new Refused(`Several projects are called "${named}"; name one by its id: ${byName.map(({ id }) => id).join(", ")}`);
+  throw new Refused(
+    `Several projects are called "${named}"; name one by its id: ${byName.map(({ id }) => id).join(", ")}`,
+  );
 }
 
 /** Where the API keeps what is the project's. */
@@ -131,7 +135,9 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
 function notSignedIn(url: string | null): Refused {
   const where = url === null ? "" : ` at ${url}`;
   const how = url === null ? "slipway login --url <url of the platform>" : `slipway login --url ${url}`;
-  return new Refused(`You are not signed in${where}. Sign in: ${how}\nWhere nobody can: set SLIPWAY_TOKEN to a service account's token.`);
+  return new Refused(
+    `You are not signed in${where}. Sign in: ${how}\nWhere nobody can: set SLIPWAY_TOKEN to a service account's token.`,
+  );
 }
 
 function checkedUrl(name: string, given: string): string {

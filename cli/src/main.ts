@@ -1,48 +1,76 @@
 #!/usr/bin/env node
-// The command line. So far it starts the platform; commands that talk to a running one will be files beside this one.
-import { readFileSync } from "node:fs";
+// The command line: finds the command that was typed, runs it, and ends with its exit code. 0: it did what was asked;
+// 1: it could not, and said why; 2: it was not understood.
 import { nearest } from "@slipway/server/src/lib/nearest.ts";
+import { row } from "./command.ts";
+import { commands, type Entry } from "./commands.ts";
+import { thisMachine, type Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
 
-const help = `Usage: slipway <command>
+const ownOptions = { "--help": "Show this text.", "--version": "Show the version." } as const;
 
-  start        start the platform; settings are environment variables, see slipway start --help
-  --help       show this text
-  --version    show the version
-`;
-
-function version(): string {
-  const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
-  return manifest.version;
+function help(words: readonly string[], entries: Readonly<Record<string, Entry>>): string {
+  const usage = ["Usage: slipway", ...words, "<command>"].join(" ");
+  const rows = Object.entries(entries).map(([name, { about }]) => row(name, about));
+  const options = words.length === 0 ? Object.entries(ownOptions).map(([name, about]) => row(name, about)) : [];
+  const more = `slipway ${[...words, "<command>", "--help"].join(" ")} tells what a command takes.`;
+  return [usage, "", ...rows, ...options, "", more].join("\n");
 }
 
-/** Runs one command and returns the exit code: 0 when it did what was asked, 2 when it was not understood. */
-async function run([command, ...parameters]: readonly string[]): Promise<number> {
-  switch (command) {
-    case "start": {
-      // Only now: the platform is large, and the other commands answer at once.
-      const { runPlatform } = await import("@slipway/server/src/run-platform.ts");
-      return runPlatform(parameters);
-    }
-    case "--help":
-    case "-h":
-    case "help":
-      process.stdout.write(help);
-      return 0;
-    case "--version":
-    case "-v":
-      process.stdout.write(`${version()}\n`);
-      return 0;
-    case undefined:
-      process.stderr.write(help);
-      return 2;
-    default: {
-      const meant = nearest(command, ["start", "--help", "--version"]);
-      process.stderr.write(
-        `"${command}" is not a command${meant ? `; did you mean ${meant}?` : "."} See slipway --help.\n`,
-      );
-      return 2;
-    }
+/** Where the typed words lead: what may follow them, and what is meant when nothing does. */
+type Place = {
+  readonly words: readonly string[];
+  readonly entries: Readonly<Record<string, Entry>>;
+  readonly otherwise?: string;
+};
+
+/** Runs what `parameters` name. */
+async function run(
+  parameters: readonly string[],
+  { words, entries, otherwise }: Place,
+  machine: Machine,
+): Promise<number> {
+  const [word, ...rest] = parameters;
+  if (word === "--help" || word === "-h" || (word === "help" && words.length === 0)) {
+    machine.print(help(words, entries));
+    return 0;
+  }
+  if (otherwise !== undefined && (word === undefined || word.startsWith("-"))) {
+    return await run([otherwise, ...parameters], { words, entries }, machine);
+  }
+  if (word === undefined) {
+    machine.tell(help(words, entries));
+    return 2;
+  }
+  const entry = Object.hasOwn(entries, word) ? entries[word] : undefined;
+  if (entry === undefined) throw unknown(word, words, entries);
+  if ("load" in entry) return await (await entry.load())(rest, machine);
+  const { verbs, otherwise: otherVerb } = entry;
+  const place = { words: [...words, word], entries: verbs };
+  return await run(rest, otherVerb === undefined ? place : { ...place, otherwise: otherVerb }, machine);
+}
+
+function unknown(word: string, words: readonly string[], entries: Readonly<Record<string, Entry>>): Refused {
+  const known = [...Object.keys(entries), ...(words.length === 0 ? Object.keys(ownOptions) : [])];
+  const meant = nearest(word, known);
+  const typed = [...words, word].join(" ");
+  const see = ["slipway", ...words, "--help"].join(" ");
+  const hint = meant === undefined ? "." : `; did you mean ${meant}?`;
+  return new Refused(`"${typed}" is not a command${hint} See ${see}.`, { exitCode: 2 });
+}
+
+async function main(parameters: readonly string[], machine: Machine): Promise<number> {
+  if (parameters[0] === "--version" || parameters[0] === "-v") {
+    machine.print(machine.version);
+    return 0;
+  }
+  try {
+    return await run(parameters, { words: [], entries: commands }, machine);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    machine.tell(error.message);
+    return error.exitCode;
   }
 }
 
-process.exitCode = await run(process.argv.slice(2));
+process.exitCode = await main(process.argv.slice(2), thisMachine());

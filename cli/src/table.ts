@@ -13,6 +13,11 @@ export function printTable(machine: Machine, heads: readonly string[], rows: rea
   const lines = [heads, ...rows].map((line) => line.map(plain));
   const widths = heads.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   for (const line of lines) {
-    machine.print(line.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join("  ").trimEnd());
+    machine.print(
+      line
+        .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    );
   }
 }

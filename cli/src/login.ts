@@ -1,0 +1,129 @@
+// `slipway login`: signs a person in on this machine, by a code that they compare in a browser.
+import { fieldsOf, textOf, type Fields } from "./answer.ts";
+import { ApiClient, ApiRefused } from "./api-client.ts";
+import { command, type Given } from "./command.ts";
+import { namedUrl, projectsOf, urlAtHome } from "./connection.ts";
+import type { Machine } from "./machine.ts";
+import { personOf } from "./person.ts";
+import { plain } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+import { readSignIns, signInFile, writeSignIn } from "./sign-ins.ts";
+
+type Asked = {
+  readonly deviceCode: string;
+  readonly userCode: string;
+  readonly page: string;
+  readonly intervalMs: number;
+  readonly lifeMs: number;
+};
+
+type Tokens = { readonly accessToken: string; readonly refreshToken: string };
+
+/** RFC 8628, 3.5: added to the interval when the platform says slow_down. */
+const slowerMs = 5_000;
+/** Whatever a platform answers, nobody is kept waiting for longer. */
+const lifeMsMost = 30 * 60_000;
+
+/** Signs in. */
+export const login = command({
+  name: "login",
+  about: `Signs you in: shows a code, and waits until you have approved it in a browser.
+It needs a terminal. In scripts and CI set SLIPWAY_TOKEN to the token of a service account instead.`,
+  options: {
+    url: { value: "<url>", about: `The platform; else SLIPWAY_URL, else the last one, else ${urlAtHome}.` },
+  },
+  async run(given, machine) {
+    refuseWithoutPerson(machine);
+    const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
+    const tokens = await approvedTokens(new ApiClient({ url, machine, bearer: () => Promise.resolve(null) }), machine);
+    await keep(url, tokens, { given, machine });
+  },
+});
+
+function refuseWithoutPerson(machine: Machine): void {
+  if (machine.isInteractive) return;
+  throw new Refused(
+    "slipway login needs a terminal, since a person signs in.\n" +
+      "In scripts and CI set SLIPWAY_TOKEN to the token of a service account, and SLIPWAY_URL to the platform's URL.",
+  );
+}
+
+async function approvedTokens(client: ApiClient, machine: Machine): Promise<Tokens> {
+  const asked = await begin(client);
+  machine.tell(`Open this page in a browser:\n\n  ${asked.page}\n`);
+  machine.tell(`It must show this code:\n\n  ${asked.userCode}\n\nWaiting until you have approved it …`);
+  const endMs = performance.now() + asked.lifeMs;
+  let { intervalMs } = asked;
+  for (;;) {
+    const answer = await ask(client, asked.deviceCode);
+    if (typeof answer !== "string") return answer;
+    if (answer === "slow_down") intervalMs += slowerMs;
+    if (performance.now() + intervalMs >= endMs) throw notApproved("expired_token");
+    await new Promise((resolve) => setTimeout(resolve, intervalMs));
+  }
+}
+
+async function begin(client: ApiClient): Promise<Asked> {
+  const answer = fieldsOf(await client.ask({ method: "POST", path: "/device-authorization", body: {} }));
+  const asked = fieldsOf(answer["deviceAuthResponsePayload"]);
+  return {
+    deviceCode: textOf(asked, "device_code"),
+    userCode: plain(textOf(asked, "user_code")),
+    page: plain(textOf(asked, "verification_uri_complete")),
+    intervalMs: secondsOf(asked, "interval", 5) * 1000,
+    lifeMs: Math.min(secondsOf(asked, "expires_in", 600) * 1000, lifeMsMost),
+  };
+}
+
+function secondsOf(fields: Fields, name: string, otherwise: number): number {
+  const value = fields[name];
+  return typeof value === "number" && value >= 1 ? value : otherwise;
+}
+
+/** The tokens, or that there are none yet. */
+async function ask(client: ApiClient, deviceCode: string): Promise<Tokens | "authorization_pending" | "slow_down"> {
+  try {
+    const answer = fieldsOf(await client.ask({ method: "POST", path: "/token", body: { device_code: deviceCode } }));
+    return { accessToken: textOf(answer, "accessToken"), refreshToken: textOf(answer, "refreshToken") };
+  } catch (error) {
+    const code = error instanceof ApiRefused ? codeOf(error.body) : undefined;
+    if (code === "authorization_pending" || code === "slow_down") return code;
+    if (code === undefined) throw error;
+    throw notApproved(code, error);
+  }
+}
+
+function codeOf(body: unknown): string | undefined {
+  const error = typeof body === "object" && body !== null && "error" in body ? body.error : undefined;
+  return typeof error === "string" ? error : undefined;
+}
+
+function notApproved(code: string, cause?: unknown): Refused {
+  const why =
+    code === "access_denied"
+      ? "The sign-in was refused in the browser."
+      : code === "expired_token"
+        ? "Nobody approved the code in time. Try again: slipway login"
+        : "The sign-in cannot be completed any more. Try again: slipway login";
+  return new Refused(why, { cause });
+}
+
+async function keep(
+  url: string,
+  tokens: Tokens,
+  { given, machine }: { given: Given; machine: Machine },
+): Promise<void> {
+  const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(tokens.accessToken) });
+  const [{ email }, projects] = [await personOf(client), await projectsOf({ client })];
+  const before = readSignIns(machine).platforms[url]?.project;
+  const project = projects.find(({ id }) => id === before) ?? projects[0];
+  writeSignIn(machine, url, { ...tokens, email, project: project?.id ?? null });
+  machine.tell(`\nSigned in to ${url} as ${plain(email)}.`);
+  if (project === undefined) machine.tell("You belong to no project yet: its owner can invite you.");
+  else machine.tell(`Commands are about the project ${plain(project.name)} (${project.id}).`);
+  if (projects.length > 1) machine.tell("Choose another one: slipway projects use <project>");
+  machine.tell(`Kept in ${signInFile(machine)}, which only you can read.`);
+  if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "" && given.text("url") === undefined) {
+    machine.tell("SLIPWAY_TOKEN is set: commands use it instead of this sign-in, until you unset it.");
+  }
+}

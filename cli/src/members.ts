@@ -1,0 +1,46 @@
+// `slipway members`: who belongs to a project, and who is invited to it.
+import { listOf, textOf, type Fields } from "./answer.ts";
+import { ApiRefused, type ApiClient } from "./api-client.ts";
+import { command } from "./command.ts";
+import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
+import { jsonOption, printTable } from "./table.ts";
+
+/** Lists members, and open invitations where the caller may see them. */
+export const listMembers = command({
+  name: "members list",
+  about: "Shows who belongs to the project, and below them who is invited and has not accepted yet.",
+  options: { ...projectOptions, ...jsonOption },
+  async run(given, machine) {
+    const connection = connect(given, machine);
+    const project = await projectOf(connection, given, machine);
+    const members = await connection.client.get(projectPath(project, "/members"));
+    if (given.has("json")) {
+      machine.print(JSON.stringify(members));
+      return;
+    }
+    const rows = listOf(members).map((one) => [
+      textOf(one, "email"),
+      textOf(one, "name"),
+      textOf(one, "role"),
+      "member",
+    ]);
+    const invited = await invitationsOf(connection.client, project);
+    const open = invited.map((one) => [
+      textOf(one, "email"),
+      "",
+      textOf(one, "role"),
+      `invited until ${textOf(one, "expiresAt")}`,
+    ]);
+    printTable(machine, ["EMAIL", "NAME", "ROLE", "STATE"], [...rows, ...open]);
+  },
+});
+
+/** Only those who may invite see invitations. */
+async function invitationsOf(client: ApiClient, project: string): Promise<Fields[]> {
+  try {
+    return listOf(await client.get(projectPath(project, "/invitations")));
+  } catch (error) {
+    if (error instanceof ApiRefused && error.status === 403) return [];
+    throw error;
+  }
+}

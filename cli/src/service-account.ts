@@ -1,0 +1,37 @@
+// What the commands of service accounts share: finding the one that was named, and showing a new token.
+import { listOf, textOf, type Fields } from "./answer.ts";
+import { projectPath, type Connection } from "./connection.ts";
+import type { Machine } from "./machine.ts";
+import { plain } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+
+/** The path of a project's service accounts. */
+export function accountsPath(project: string, rest = ""): string {
+  return projectPath(project, `/service-accounts${rest}`);
+}
+
+/** The service account of this id or name; of those of one name, the one that is active. Throws `Refused`. */
+export async function accountOf({ client }: Connection, project: string, named: string): Promise<Fields> {
+  const accounts = listOf(await client.get(accountsPath(project)));
+  const byId = accounts.find((one) => one["id"] === named);
+  if (byId !== undefined) return byId;
+  const byName = accounts.filter((one) => one["name"] === named && one["state"] === "active");
+  const [only] = byName;
+  if (only === undefined) {
+    throw new Refused(`The project has no active service account "${named}". See slipway service-accounts list.`);
+  }
+  if (byName.length === 1) return only;
+  const ids = byName.map((one) => textOf(one, "id")).join(", ");
+  throw new Refused(`Several service accounts are called "${named}"; name one by its id: ${ids}`);
+}
+
+/** Prints the token alone, so that a script can take it, and says the rest to the person. */
+export function showToken(machine: Machine, issued: Fields, { isJson, said }: { isJson: boolean; said: string }): void {
+  if (isJson) {
+    machine.print(JSON.stringify(issued));
+    return;
+  }
+  machine.tell(plain(said));
+  machine.tell("Its token, shown this once; keep it as you keep a password:");
+  machine.print(textOf(issued, "token"));
+}

@@ -1,0 +1,22 @@
+// `slipway service-accounts delete`: ends a service account and all its tokens.
+import { textOf } from "./answer.ts";
+import { command } from "./command.ts";
+import { connect, projectOf, projectOptions } from "./connection.ts";
+import { plain } from "./plain-text.ts";
+import { accountOf, accountsPath } from "./service-account.ts";
+
+/** Deletes one. */
+export const deleteServiceAccount = command({
+  name: "service-accounts delete",
+  about: "Deletes a service account: its tokens are worth nothing any more, everywhere within a second.",
+  operands: [{ name: "account", about: "The service account's name or id." }],
+  options: projectOptions,
+  async run(given, machine) {
+    const connection = connect(given, machine);
+    const project = await projectOf(connection, given, machine);
+    const account = await accountOf(connection, project, given.operand("account"));
+    const path = accountsPath(project, `/${encodeURIComponent(textOf(account, "id"))}`);
+    await connection.client.ask({ method: "DELETE", path });
+    machine.tell(`Deleted the service account ${plain(textOf(account, "name"))}; its tokens have ended.`);
+  },
+});

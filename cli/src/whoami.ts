@@ -1,0 +1,34 @@
+// `slipway whoami`: who commands act as, where, and about which project.
+import { command } from "./command.ts";
+import { connect, platformOptions, projectsOf, type Project } from "./connection.ts";
+import { personOf } from "./person.ts";
+import { plain } from "./plain-text.ts";
+import { jsonOption } from "./table.ts";
+import { tokenProject } from "./claims.ts";
+
+/** Shows who is calling. Fails when the platform does not take the token. */
+export const whoami = command({
+  name: "whoami",
+  about: "Shows who commands act as, on which platform, and about which project. Fails when the sign-in has ended.",
+  options: { ...platformOptions, ...jsonOption },
+  async run(given, machine) {
+    const connection = connect(given, machine);
+    const { client, signIn, token } = connection;
+    const person = signIn === null ? null : await personOf(client);
+    const projects = await projectsOf(connection);
+    const chosenId = (machine.environment["SLIPWAY_PROJECT"] ?? "") || (signIn?.project ?? tokenProject(token ?? ""));
+    const project = projects.find(({ id, name }) => id === chosenId || name === chosenId) ?? null;
+    if (given.has("json")) {
+      machine.print(JSON.stringify({ url: client.url, person, project }));
+      return;
+    }
+    const who = person === null ? "the token in SLIPWAY_TOKEN" : `${plain(person.email)} (${plain(person.name)})`;
+    machine.print(`You are ${who} at ${client.url}.`);
+    machine.print(aboutProject(project));
+  },
+});
+
+function aboutProject(project: Project | null): string {
+  if (project === null) return "No project is chosen: name one with --project.";
+  return `Commands are about the project ${plain(project.name)} (${project.id}).`;
+}
