@@ -21,6 +21,8 @@ export type Route = {
   readonly audit: AuditAction | null;
   readonly query?: Readonly<Record<string, Field>>;
   readonly body?: BodyShape;
+  /** The body may also come as a form (application/x-www-form-urlencoded). */
+  readonly takesForm?: true;
   readonly status: 200 | 201;
   readonly answer: z.ZodType;
   /** The answer is no JSON but bytes of any content type. */

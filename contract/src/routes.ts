@@ -5,6 +5,9 @@ import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
+import { peopleRoutes } from "./people-routes.ts";
+import { planRoutes } from "./plan-routes.ts";
+import { projectRoutes } from "./project-routes.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
@@ -25,15 +28,6 @@ export const routes = {
     body: { kind: "fields", fields: appFields, required: ["gitRepo"] },
     status: 201,
     answer: answers.createdApp,
-  },
-  listProjects: {
-    method: "GET",
-    path: "/v2/projects",
-    about: "The projects that the caller belongs to.",
-    access: "any",
-    audit: null,
-    status: 200,
-    answer: answers.projectList,
   },
   listApps: {
     method: "GET",
@@ -121,9 +115,12 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  ...projectRoutes,
+  ...peopleRoutes,
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...planRoutes,
   ...auditRoutes,
   getProjectSecrets: {
     method: "GET",

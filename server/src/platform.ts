@@ -92,7 +92,9 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { db, notifications, sealer } = store;
   const resealed = (await resealOld(db, sealer)) + (await resealWebhooks(db, sealer)) + (await resealRuns(db, sealer));
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
-  const { keys, tokens } = await openPeople(config, { ...store, log, lifecycle, clock });
+  const reached: Reached = { urls: null, isServing: false };
+  const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
+  const { keys, tokens, people, membership } = await openPeople(config, { ...store, log, lifecycle, clock, baseUrl: reachedAt });
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
@@ -105,7 +107,6 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const parts = { ...store, ...{ tokens, routes, driver, environmentOf, log, lifecycle, onStep }, lines: logs.appLogs };
   const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
-  const reached: Reached = { urls: null, isServing: false };
   const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
@@ -113,6 +114,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { auditLog } = openAudit(config, { ...store, keys, log, lifecycle, clock });
   const apiParts = {
     auditLog,
+    ...{ people, membership },
     useCases: cases,
     runs: runDesk,
     webhooks: webhooks.desk,

@@ -7,6 +7,7 @@ import type { SigningKeys } from "#accounts/keys.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
+import type { BudgetDesk } from "#billing/budget-desk.ts";
 import type { CouponDesk } from "#billing/coupon-desk.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -14,6 +15,7 @@ import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
+import type { People } from "#people/people.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
 import type { WebhookDesk } from "#webhooks/desk.ts";
 import { appHandlers } from "./apps.ts";
@@ -23,8 +25,14 @@ import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import { logHandlers } from "./logs.ts";
+import { invitationHandlers, memberHandlers, type MemberParts } from "./members.ts";
+import { takeForms } from "./forms.ts";
 import { addPages } from "./pages.ts";
+import { peopleHandlers } from "./people-auth.ts";
+import { budgetHandlers } from "./budgets.ts";
+import { planHandlers, type PlanParts } from "./plans.ts";
 import { platformHandlers } from "./platform-info.ts";
+import { projectHandlers } from "./projects.ts";
 import { RateLimit } from "./rate-limit.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
@@ -43,7 +51,11 @@ export type ApiParts = {
   readonly runs: RunDesk;
   readonly webhooks: WebhookDesk;
   readonly coupons: CouponDesk;
+  readonly plans: PlanParts;
+  readonly budgets: BudgetDesk;
   readonly auditLog: AuditLog;
+  readonly membership: MemberParts;
+  readonly people: People;
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
@@ -79,6 +91,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     },
   });
   readJsonBodies(api);
+  takeForms(api);
   api.addHook("onRequest", (request, reply, done) => {
     void reply.header("x-request-id", request.id);
     setSecurityHeaders(reply);
@@ -98,12 +111,18 @@ export function createApi(parts: ApiParts): FastifyInstance {
       waitReason: parts.waitReason,
       limit: new RateLimit({ most: parts.deploysPerMinute, clock }),
     }),
+    ...projectHandlers({ projects: useCases.projects, clock }),
+    ...memberHandlers(parts.membership),
+    ...invitationHandlers({ ...parts.membership, tokens: parts.tokens, urls: parts.urls, clock }),
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
     ...couponHandlers({ desk: parts.coupons, clock }),
+    ...planHandlers(parts.plans),
+    ...budgetHandlers({ desk: parts.budgets, apps: useCases.apps }),
     ...auditLogHandlers(parts.auditLog),
+    ...peopleHandlers({ people: parts.people, urls: parts.urls }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

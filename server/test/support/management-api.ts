@@ -25,6 +25,9 @@ import { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { RunDesk, type RunDeskOptions } from "#runs/run-desk.ts";
+import { InvitationDesk } from "#people/invitations.ts";
+import { MemberDesk } from "#people/members.ts";
+import { openPeopleArea, type People, type PeopleOptions } from "#people/people.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
@@ -52,6 +55,7 @@ export type ApiUnderTest = {
   readonly buildLogs: BuildLogs;
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
+  readonly people: People;
   readonly sealer: Sealer;
   readonly keys: SigningKeys;
   readonly tokens: TokenCheck;
@@ -83,6 +87,7 @@ function desksOf(given: { db: Db; sealer: Sealer; clock: Clock; runs: Partial<Ru
   return {
     runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
     coupons: new CouponDesk({ db, clock }),
+    membership: { members: new MemberDesk({ db }), invitations: new InvitationDesk({ db, clock }), postMail: null },
     auditLog: new AuditLog({ db, clock, retentionDays: 365 }),
     webhooks: new WebhookDesk({ db, secrets: new SecretDesk({ db, sealer }), onStep: ignore }),
   };
@@ -114,6 +119,8 @@ export async function startManagementApi(
     readonly waitReason?: (appId: string) => string | undefined;
     /** What is to be different for runs. */
     readonly runs?: Partial<RunDeskOptions>;
+    /** What is to be different for people. */
+    readonly people?: Partial<PeopleOptions>;
   } = {},
 ): Promise<ApiUnderTest> {
   const clock = options.clock ?? systemClock;
@@ -126,14 +133,17 @@ export async function startManagementApi(
   const keys = new SigningKeys({ sealer, clock });
   await keys.rotate(db, testBy);
   await keys.load(db);
-  const tokens = new TokenCheck({ db, keys, notifications, clock });
+  let baseUrl = "";
+  const peopleParts = { db, sealer, keys, clock, log: silentLog, mailer: null, baseUrl: () => baseUrl };
+  const people = await openPeopleArea({ ...peopleParts, ...options.people });
+  const tokens = new TokenCheck({ db, keys, notifications, clock, people: people.lookup });
   t.after(() => tokens.close());
   const buildLogs = new BuildLogs({ db, notifications, clock, log: silentLog });
   const appLogs = new AppLogs({ db, notifications, clock });
   const cases = useCases({ db, sealer, desk: { receiveBuild, rebuild, requestCancel }, providers: ["aws", "local"] });
-  let baseUrl = "";
   const api = createApi({
     useCases: cases,
+    people,
     tokens,
     keys,
     buildLogs,
@@ -169,7 +179,7 @@ export async function startManagementApi(
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
     ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs },
-    ...{ notifications, sealer, keys, tokens, secretKey, issue, addProject },
+    ...{ notifications, people, sealer, keys, tokens, secretKey, issue, addProject },
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
   };

@@ -1,0 +1,57 @@
+// The shapes of the answers about people and their sign-in.
+import { z } from "zod";
+
+const time = z.iso.datetime();
+
+export const person = z.strictObject({
+  id: z.uuid(),
+  email: z.string(),
+  name: z.string(),
+  twoFactorEnabled: z.boolean(),
+});
+
+/** `refreshToken` gives further access tokens for as long as the session lasts. */
+export const signedIn = z.strictObject({
+  accessToken: z.string(),
+  refreshToken: z.string(),
+  /** Of the access token, in seconds. */
+  expiresIn: z.int().min(1),
+  person,
+});
+
+/** The password was right; a code is to be sent together with `challenge`. */
+export const twoFactorNeeded = z.strictObject({
+  twoFactorRequired: z.literal(true),
+  challenge: z.string(),
+  expiresIn: z.int().min(1),
+});
+
+export const signInAnswer = z.union([signedIn, twoFactorNeeded]);
+
+/** The names are those of OAuth 2.0. */
+export const accessAnswer = z.strictObject({
+  access_token: z.string(),
+  token_type: z.literal("Bearer"),
+  expires_in: z.int().min(1),
+});
+
+const session = z.strictObject({
+  id: z.uuid(),
+  /** Where it was signed in from. */
+  address: z.string().nullable(),
+  userAgent: z.string().nullable(),
+  createdAt: time,
+  /** To about an hour. */
+  lastUsedAt: time,
+  expiresAt: time,
+  /** Whether the token of the request belongs to it. */
+  isCurrent: z.boolean(),
+});
+
+export const me = z.strictObject({
+  person,
+  session,
+  projects: z.array(z.strictObject({ id: z.string(), role: z.enum(["owner", "admin", "member", "billing"]) })),
+});
+
+export const sessionList = z.array(session);

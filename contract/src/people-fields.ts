@@ -1,0 +1,74 @@
+// Bodies of the routes for people and their sign-in, as rows like those of `parameters.ts`.
+import type { Field } from "./field.ts";
+
+/** An address of mail. Only ASCII: two addresses that look alike are then the same. */
+export const emailField = {
+  kind: "text",
+  toml: null,
+  form: /^[\x21-\x3f\x41-\x7e]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?$/,
+  allowed: "an e-mail address",
+  default: null,
+  about: "The e-mail address; upper and lower case are the same.",
+} as const satisfies Field;
+
+const secretText = (about: string, most = 1_000) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: new RegExp(`^[^\\0]{1,${most}}$`),
+    allowed: `1 to ${most} characters`,
+    default: null,
+    isSecret: true,
+    about,
+  }) as const satisfies Field;
+
+/** What a person is called. */
+export const personNameField = {
+  kind: "text",
+  toml: null,
+  form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
+  allowed: "1 to 100 characters, not only spaces",
+  default: null,
+  about: "What other people are shown.",
+} as const satisfies Field;
+
+/** A password that is chosen now. */
+export const newPasswordField = secretText("The new password: at least 10 characters.");
+
+/** The body of `POST /v2/auth/sign-in`. */
+export const signInFields = {
+  email: emailField,
+  password: secretText("The password."),
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/sign-in/two-factor`. */
+export const twoFactorSignInFields = {
+  challenge: secretText("The challenge that the first step answered with.", 200),
+  code: secretText("The code that the authenticator app shows now, or one of the backup codes.", 40),
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/token`, as JSON or as a form. */
+export const tokenFields = {
+  grant_type: {
+    kind: "choice",
+    toml: null,
+    choices: ["refresh_token"],
+    default: "refresh_token",
+    about: "What is shown for an access token.",
+  },
+  refresh_token: {
+    ...secretText("The refresh token of a sign-in.", 500),
+    defaultAbout: "the session's cookie",
+  },
+  client_id: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{0,200}$/,
+    allowed: "at most 200 characters",
+    default: null,
+    about: "Not looked at; clients of OAuth 2.0 send it.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/sign-out`. */
+export const signOutFields = { refresh_token: tokenFields.refresh_token } as const satisfies Record<string, Field>;

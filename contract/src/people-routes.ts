@@ -1,0 +1,81 @@
+// Routes of people: signing in and out, access tokens, sessions. Those with a cookie take requests from pages of the
+// platform itself only.
+import { messageAnswer } from "./answers.ts";
+import { accessAnswer, me, sessionList, signInAnswer } from "./people-answers.ts";
+import { signInFields, signOutFields, tokenFields } from "./people-fields.ts";
+import type { Route } from "./route.ts";
+
+const auth = "/v2/auth";
+
+/** By operation id; part of the table in `routes.ts`. */
+export const peopleRoutes = {
+  signIn: {
+    method: "POST",
+    path: `${auth}/sign-in`,
+    about:
+      "Signs a person in with a password: answers with an access token and a refresh token, and sets the session's cookie. With two-factor sign-in on, it answers with a challenge instead.",
+    access: "public",
+    audit: "person.sign_in",
+    body: { kind: "fields", fields: signInFields, required: ["email", "password"] },
+    status: 200,
+    answer: signInAnswer,
+  },
+  issueAccessToken: {
+    method: "POST",
+    path: `${auth}/token`,
+    about:
+      "A new access token for a refresh token, in a JSON body or as a form (OAuth 2.0, grant_type=refresh_token), or for the session's cookie.",
+    access: "public",
+    audit: null,
+    body: { kind: "fields", fields: tokenFields, required: [] },
+    takesForm: true,
+    status: 200,
+    answer: accessAnswer,
+  },
+  signOut: {
+    method: "POST",
+    path: `${auth}/sign-out`,
+    about: "Ends the session of a refresh token, or of the cookie, which is removed. Answers alike when there is none.",
+    access: "public",
+    audit: "person.sign_out",
+    body: { kind: "fields", fields: signOutFields, required: [] },
+    status: 200,
+    answer: messageAnswer,
+  },
+  getSession: {
+    method: "GET",
+    path: `${auth}/session`,
+    about: "The person whose access token this is, the session, and the projects that they are a member of.",
+    access: "person",
+    audit: null,
+    status: 200,
+    answer: me,
+  },
+  listSessions: {
+    method: "GET",
+    path: `${auth}/sessions`,
+    about: "The person's sessions, the one that was used last first.",
+    access: "person",
+    audit: null,
+    status: 200,
+    answer: sessionList,
+  },
+  endSession: {
+    method: "DELETE",
+    path: `${auth}/sessions/{session_id}`,
+    about: "Ends one of the person's sessions; its access tokens are refused within a second.",
+    access: "person",
+    audit: "person.session_end",
+    status: 200,
+    answer: messageAnswer,
+  },
+  endOtherSessions: {
+    method: "DELETE",
+    path: `${auth}/sessions`,
+    about: "Ends all of the person's sessions but the one of the request.",
+    access: "person",
+    audit: "person.session_end",
+    status: 200,
+    answer: messageAnswer,
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,27 @@
+// Bodies that are forms: clients of OAuth 2.0 send them. Only the routes that say so take them, since a page of any other
+// site may have a browser send one.
+import type { FastifyInstance } from "fastify";
+import { routeIds, routes } from "@slipway/contract/routes.ts";
+import type { Route } from "@slipway/contract/route.ts";
+import { Fault } from "#lib/fault.ts";
+
+const fieldsMost = 100;
+
+/** Has the routes that take forms take them; all others answer as for any body that is not JSON. */
+export function takeForms(api: FastifyInstance): void {
+  const takers = new Set(routeIds.filter((id) => (routes[id] as Route).takesForm).map((id) => routes[id].path));
+  const type = "application/x-www-form-urlencoded";
+  api.addContentTypeParser(type, { parseAs: "string" }, (request, text, done) => {
+    const path: string | undefined = request.routeOptions.url;
+    if (path === undefined || !takers.has(path as never)) {
+      return done(
+        new Fault("unsupported_media_type", 'The body must be JSON, sent with "Content-Type: application/json".'),
+      );
+    }
+    const fields = [...new URLSearchParams(String(text))];
+    if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMost) {
+      return done(new Fault("malformed", "The form names a field twice, or has too many."));
+    }
+    done(null, Object.fromEntries(fields));
+  });
+}

@@ -1,0 +1,131 @@
+// Signing in and out, access tokens, sessions.
+import type { z } from "zod";
+import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
+import { signInFields, signOutFields, tokenFields } from "@slipway/contract/people-fields.ts";
+import type { PersonCaller } from "#accounts/caller.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Challenge } from "#people/challenges.ts";
+import type { People } from "#people/people.ts";
+import type { PersonRow, SessionRow } from "#people/people-store.ts";
+import type { SignedIn } from "#people/sessions.ts";
+import { pathPart, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { clearSessionCookie, requireOwnPage, sessionCookie, setSessionCookie } from "./session-cookie.ts";
+import type { Urls } from "./urls.ts";
+
+type Ids =
+  | "signIn"
+  | "issueAccessToken"
+  | "signOut"
+  | "getSession"
+  | "listSessions"
+  | "endSession"
+  | "endOtherSessions";
+
+export type PeopleApi = { readonly people: People; readonly urls: () => Urls };
+
+/** Answers for sign-in and sessions. */
+export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
+  const { people, urls } = api;
+  return {
+    async signIn(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: signInFields, required: ["email", "password"] }, call.body);
+      const password = new Secret(String(body["password"]));
+      const done = await people.signIn.withPassword({ email: String(body["email"]), password, by: call.by });
+      return answerSignIn(call, done, api);
+    },
+    async issueAccessToken(call) {
+      const body = readBody({ fields: tokenFields, required: [] }, call.body ?? {});
+      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api) ?? "");
+      if (found === null) throw new Fault("unauthorized", "The session has ended; sign in again.");
+      const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
+      return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
+    },
+    async signOut(call) {
+      const body = readBody({ fields: signOutFields, required: [] }, call.body ?? {});
+      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api) ?? "");
+      if (found !== null) await people.sessions.signOut(found, call.by);
+      clearSessionCookie(call.reply, urls().baseUrl);
+      return { message: "You are signed out." };
+    },
+    async getSession(call) {
+      const caller = callerOf(call);
+      const row = await people.personById(caller.personId);
+      const sessions = await people.sessions.list(caller.personId);
+      const session = sessions.find(({ id }) => id === caller.sessionId);
+      if (row === undefined || session === undefined) {
+        throw new Fault("unauthorized", "The session has ended; sign in again.");
+      }
+      const projects = [...caller.roles].map(([id, role]) => ({ id, role }));
+      return { person: showPerson(row), session: showSession(session, caller), projects } satisfies z.infer<typeof me>;
+    },
+    async listSessions(call) {
+      const caller = callerOf(call);
+      return (await people.sessions.list(caller.personId)).map((session) => showSession(session, caller));
+    },
+    async endSession(call) {
+      const id = must(pathPart(call.request, "session_id"), "the route names a session");
+      if (!uuidForm.test(id)) throw new Fault("not_found", "You have no session of that id.");
+      await people.sessions.endOne(callerOf(call).personId, id, call.by);
+      return { message: "The session has ended." };
+    },
+    async endOtherSessions(call) {
+      const { personId, sessionId } = callerOf(call);
+      await people.sessions.endAllOthers(personId, sessionId, call.by);
+      return { message: "All other sessions have ended." };
+    },
+  };
+}
+
+const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The person who calls; the route takes nobody else. */
+export function callerOf(call: Call): PersonCaller {
+  if (call.caller?.kind === "person") return call.caller;
+  throw new Fault("forbidden", "Only a person who is signed in can use this.");
+}
+
+/** What whoever signed in is told; sets the cookie. */
+export function answerSignIn(call: Call, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
+  if (done.kind === "signed_in") return answerSignedIn(call, done, api);
+  return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
+}
+
+/** As `answerSignIn`, where there is no second step. */
+export function answerSignedIn(call: Call, done: SignedIn, { urls }: PeopleApi): z.infer<typeof signedIn> {
+  setSessionCookie(call.reply, done.refreshToken, urls().baseUrl);
+  return {
+    accessToken: done.accessToken.reveal(),
+    refreshToken: done.refreshToken.reveal(),
+    expiresIn: done.expiresIn,
+    person: showPerson(done.person),
+  };
+}
+
+/** The refresh token of the body, else of the cookie, which only pages of the platform may use. */
+function refreshTokenOf(call: Call, given: unknown, { urls }: PeopleApi): string | null {
+  if (typeof given === "string") return given;
+  const { baseUrl } = urls();
+  const value = sessionCookie(call.request, baseUrl);
+  if (value !== null) requireOwnPage(call.request, baseUrl);
+  return value;
+}
+
+function showPerson({ id, email, name, two_factor_enabled }: PersonRow): z.infer<typeof person> {
+  return { id, email, name, twoFactorEnabled: two_factor_enabled };
+}
+
+function showSession(row: SessionRow, caller: PersonCaller): z.infer<typeof me>["session"] {
+  return {
+    id: row.id,
+    address: row.address === "" ? null : row.address,
+    userAgent: row.user_agent === "" ? null : row.user_agent,
+    createdAt: row.created_at.toISOString(),
+    lastUsedAt: row.updated_at.toISOString(),
+    expiresAt: row.expires_at.toISOString(),
+    isCurrent: row.id === caller.sessionId,
+  };
+}

@@ -1,0 +1,80 @@
+// How often something may be tried: passwords, codes, links. Counted in the database, so that neither a restart nor a
+// second platform gives another round of tries. Who is counted is kept as a hash only.
+import { createHash } from "node:crypto";
+import { isIPv6 } from "node:net";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Db } from "#store/database.ts";
+import { giveBackAttempt, takeAttempt } from "./attempt-store.ts";
+
+/** One thing that is counted: at most `most` within `windowMs` from the first. */
+export type Limit = { readonly kind: string; readonly most: number; readonly windowMs: number };
+
+const minuteMs = 60_000;
+
+/** What is limited. The numbers are for people who mistype, not for programs that guess. */
+export const limits = {
+  /** Several people may share an address. */
+  signInAddress: { kind: "sign-in address", most: 50, windowMs: 15 * minuteMs },
+  signInAccount: { kind: "sign-in account", most: 10, windowMs: 15 * minuteMs },
+  /** By address of mail, and by the address that asks. */
+  resetAccount: { kind: "reset account", most: 5, windowMs: 60 * minuteMs },
+  resetAddress: { kind: "reset address", most: 30, windowMs: 60 * minuteMs },
+  /** Passwords and codes that are asked for again by people who are signed in, by person. */
+  confirm: { kind: "confirm", most: 10, windowMs: 15 * minuteMs },
+  /** Links, refresh tokens and visits to a provider, by address. */
+  secretAddress: { kind: "secret address", most: 300, windowMs: 15 * minuteMs },
+} as const satisfies Record<string, Limit>;
+
+/** Counts tries. */
+export class AttemptLimits {
+  readonly #db: Db;
+  readonly #clock: Clock;
+
+  constructor({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
+    this.#db = db;
+    this.#clock = clock;
+  }
+
+  /** Counts one try. Throws `Fault("rate_limited")` with the seconds until there is room again. */
+  async take(limit: Limit, who: string): Promise<void> {
+    const retryAfterSeconds = await this.isTaken(limit, who);
+    if (retryAfterSeconds === null) return;
+    const text = `There were too many attempts; try again in ${retryAfterSeconds} s.`;
+    throw new Fault("rate_limited", text, { retryAfterSeconds });
+  }
+
+  /** As `take`, for those who must not be told: the seconds until there is room again, or null when there is. */
+  async isTaken({ kind, most, windowMs }: Limit, who: string): Promise<number | null> {
+    const now = this.#clock.now();
+    const { used, endsAt } = await takeAttempt(this.#db, {
+      key: keyOf(kind, who),
+      at: new Date(now),
+      endsAt: new Date(now + windowMs),
+      most,
+    });
+    return used <= most ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
+  }
+
+  /** What was right was no try. */
+  async giveBack({ kind }: Limit, who: string): Promise<void> {
+    await giveBackAttempt(this.#db, keyOf(kind, who));
+  }
+}
+
+function keyOf(kind: string, who: string): string {
+  return createHash("sha256").update(`${kind}\0${who}`).digest("base64url");
+}
+
+/** An address as it is counted: whoever has one of IPv6 has a whole network of 64 bits. */
+export function addressKey(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined) return mapped;
+  if (!isIPv6(address)) return address;
+  const [head = "", tail] = address.replace(/%.*$/, "").split("::");
+  const first = head === "" ? [] : head.split(":");
+  const last = tail === undefined || tail === "" ? [] : tail.split(":");
+  const middle = tail === undefined ? [] : Array.from({ length: 8 - first.length - last.length }, () => "0");
+  const groups = [...first, ...middle, ...last].slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${groups.join(":")}::/64`;
+}

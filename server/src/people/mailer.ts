@@ -1,0 +1,97 @@
+// Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a password: neither they nor
+// the server's password reach the log.
+import { createTransport, type Transporter } from "nodemailer";
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+
+export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
+
+export type MailerOptions = {
+  /** smtp:// or smtps://, with user and password where the server wants them. */
+  readonly url: Secret;
+  readonly from: string;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** For connecting, for the greeting, and between two signs of life. */
+const waitMs = 10_000;
+const attemptsMost = 4;
+const retryBackoff: Backoff = { firstMs: 500, factor: 4, mostMs: 30_000, jitter: 0.2 };
+/** Mail that was posted and not sent yet; more is dropped, and the log says so. */
+const postedMost = 1_000;
+
+/** Sends mail. `close()` waits for what was posted, but tries nothing again. */
+export class Mailer {
+  readonly #options: MailerOptions;
+  readonly #transport: Transporter;
+  readonly #posted = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: MailerOptions) {
+    this.#options = options;
+    this.#transport = createTransport({
+      url: options.url.reveal(),
+      connectionTimeout: waitMs,
+      greetingTimeout: waitMs,
+      socketTimeout: waitMs,
+      dnsTimeout: waitMs,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  }
+
+  /** Resolves when the server has taken it; rejects when it has not, without a second try. */
+  async send({ to, subject, text }: Mail): Promise<void> {
+    const { from } = this.#options;
+    // An address as an object is taken as it is: in a text, a comma would make two of it.
+    await this.#transport.sendMail({ from, to: { name: "", address: to }, subject: oneLine(subject), text });
+  }
+
+  /** Sends in the background, again when it fails; at last the log says so. Returns at once, whatever becomes of it. */
+  post(mail: Mail): void {
+    const { log } = this.#options;
+    if (this.#posted.size >= postedMost) {
+      log.error({ waiting: postedMost }, "mail was dropped: too much of it waits for the mail server");
+      return;
+    }
+    const sending = this.#sendAgain(mail).finally(() => this.#posted.delete(sending));
+    this.#posted.add(sending);
+  }
+
+  /** Ends it. */
+  async close(): Promise<void> {
+    this.#stopping.abort(new Error("the platform is stopping"));
+    await Promise.all(this.#posted);
+    this.#transport.close();
+  }
+
+  async #sendAgain(mail: Mail): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stopping;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.send(mail);
+      } catch (error) {
+        const isLast = attempt >= attemptsMost || signal.aborted;
+        log[isLast ? "error" : "warn"]({ reason: reasonOf(error), attempt }, "mail could not be sent");
+        if (isLast) return;
+      }
+      // Aborted: tried once more at once, and then given up.
+      await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+    }
+  }
+}
+
+/** What the server said may name the address, which is a person's: its code is enough. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown";
+  const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
+  return [code, responseCode].filter((part) => part !== undefined).join(" ") || error.name;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/[\x00-\x1f\x7f]+/g, " ").slice(0, 200);
+}

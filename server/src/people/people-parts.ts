@@ -1,0 +1,28 @@
+// What the parts of this area share; people.ts builds it once.
+import type { SigningKeys } from "#accounts/keys.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import type { AttemptLimits } from "./attempt-limits.ts";
+import type { Auth } from "./auth.ts";
+import type { HashGate } from "./hash-gate.ts";
+import type { Mailer } from "./mailer.ts";
+import type { ScopedDatabase } from "./scoped-database.ts";
+import type { SessionTokens } from "./session-tokens.ts";
+
+export type PeopleParts = {
+  readonly db: Db;
+  readonly keys: Pick<SigningKeys, "current">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly scoped: ScopedDatabase;
+  /** Made when it is first needed: where the platform is reached is not known before. */
+  readonly auth: () => Auth;
+  readonly tokens: SessionTokens;
+  readonly limits: AttemptLimits;
+  readonly hashes: HashGate;
+  /** Null: no mail can be sent. */
+  readonly mailer: Mailer | null;
+  /** Where the platform is reached, without a slash at the end. */
+  readonly baseUrl: () => string;
+};

@@ -1,0 +1,112 @@
+// People and how they sign in: the one door of this area to what it shares. Ways of signing in are fields of it; each is
+// a file of its own.
+import { personByEmail } from "#accounts/account-store.ts";
+import { createPerson } from "#accounts/projects.ts";
+import type { SigningKeys } from "#accounts/keys.ts";
+import type { PersonClaims } from "#accounts/token-claims.ts";
+import type { Lookup } from "#accounts/token-lookup.ts";
+import type { By } from "#audit/actor.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { AttemptLimits } from "./attempt-limits.ts";
+import { loadAuthSecret } from "./auth-secret.ts";
+import { openAuth, type Auth } from "./auth.ts";
+import { checkNewPassword } from "./password-rules.ts";
+import { Challenges } from "./challenges.ts";
+import { HashGate } from "./hash-gate.ts";
+import type { Mailer } from "./mailer.ts";
+import type { PeopleParts } from "./people-parts.ts";
+import { personById, type PersonRow } from "./people-store.ts";
+import { personLookup } from "./person-lookup.ts";
+import { ScopedDatabase } from "./scoped-database.ts";
+import { SessionTokens } from "./session-tokens.ts";
+import { Sessions, type PersonSession, type SignedIn, type Way } from "./sessions.ts";
+import { SignIn } from "./sign-in.ts";
+
+export type PeopleOptions = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly keys: Pick<SigningKeys, "current">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Null: no mail can be sent. */
+  readonly mailer: Mailer | null;
+  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
+  readonly baseUrl: () => string;
+};
+
+/** People and their sign-in. */
+export class People {
+  readonly signIn: SignIn;
+  readonly sessions: Sessions;
+  /** Null: no mail can be sent. */
+  readonly mailer: Mailer | null;
+  /** For the check of tokens: who an access token belongs to. */
+  readonly lookup: Lookup<PersonClaims>;
+  readonly #parts: PeopleParts;
+
+  constructor(parts: PeopleParts) {
+    this.#parts = parts;
+    this.mailer = parts.mailer;
+    this.lookup = personLookup(parts.db);
+    this.sessions = new Sessions(parts);
+    const challenges = new Challenges(parts);
+    this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
+  }
+
+  /** The person with the address of mail (any case), or undefined. */
+  personByEmail(email: string, db: Db = this.#parts.db): Promise<PersonRow | undefined> {
+    return personByEmail(db, email);
+  }
+
+  /** The person, or undefined. */
+  personById(id: string, db: Db = this.#parts.db): Promise<PersonRow | undefined> {
+    return personById(db, id);
+  }
+
+  /** Makes a person of somebody who was invited; returns the id. Throws `Fault("conflict")` when the address is taken, `Fault("invalid")` for a bad password. */
+  createFromInvitation(
+    tx: Tx,
+    person: { readonly email: string; readonly name: string; readonly password: Secret },
+  ): Promise<string> {
+    checkNewPassword("password", person.password, person.email);
+    return createPerson(tx, person);
+  }
+
+  /** A new session of the person, recorded as a sign-in, with its tokens; for those who showed otherwise who they are. */
+  async startSession(tx: Tx, personId: string, given: { readonly way: Way; readonly by: By }): Promise<SignedIn> {
+    const person = await personById(tx, personId);
+    if (person === undefined) throw new Error("a session is started for somebody who is not there");
+    const session = await this.sessions.open(tx, person, given);
+    return this.sessions.tokensOf({ person, session });
+  }
+
+  /** An access token of a session. Throws `Fault("unauthorized")` when it has ended. */
+  issueAccess(sessionId: string): Promise<{ accessToken: Secret; expiresIn: number }> {
+    return this.sessions.issueAccess(sessionId);
+  }
+
+  /** The session of a refresh token or of the cookie's value; null when there is none (any more). */
+  sessionOf(refreshToken: string): Promise<PersonSession | null> {
+    return this.sessions.of(refreshToken);
+  }
+}
+
+/** Opens it; makes the secret of sessions when there is none yet. */
+export async function openPeopleArea(options: PeopleOptions): Promise<People> {
+  const { db, sealer, keys, clock, log, mailer, baseUrl } = options;
+  const secret = await loadAuthSecret(db, sealer);
+  const scoped = new ScopedDatabase(db);
+  let made: Auth | undefined;
+  const auth = (): Auth => {
+    made ??= openAuth({ database: scoped.view, secret, baseUrl: baseUrl() });
+    return made;
+  };
+  const tokens = new SessionTokens(secret);
+  const limits = new AttemptLimits({ db, clock });
+  const shared = { db, keys, clock, log, mailer, baseUrl };
+  return new People({ ...shared, scoped, auth, tokens, limits, hashes: new HashGate() });
+}

@@ -1,0 +1,40 @@
+// What a browser or a command line holds of a session: its token with a signature. The database has the token alone, so
+// whoever reads the database can sign in as nobody.
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { Secret } from "#lib/secret.ts";
+
+const form = /^([A-Za-z0-9_-]{16,64})\.([A-Za-z0-9_-]{43})$/;
+const signaturePurpose = "slipway-session";
+
+/** Signs and reads them with the secret of auth-secret.ts. */
+export class SessionTokens {
+  readonly #secret: Secret;
+
+  constructor(secret: Secret) {
+    this.#secret = secret;
+  }
+
+  /** The refresh token, which is also the value of the cookie. */
+  sign(token: string): Secret {
+    return new Secret(`${token}.${this.#signature(token).toString("base64url")}`);
+  }
+
+  /** The session's token; null when it was not signed here. */
+  read(given: string): string | null {
+    const [, token, signature] = form.exec(given) ?? [];
+    if (token === undefined || signature === undefined) return null;
+    const bytes = Buffer.from(signature, "base64url");
+    const expected = this.#signature(token);
+    return bytes.length === expected.length && timingSafeEqual(bytes, expected) ? token : null;
+  }
+
+  /** The header Cookie that better-auth takes a value from. */
+  cookieFor(name: string, value: string): Headers {
+    const signature = createHmac("sha256", this.#secret.reveal()).update(value).digest("base64");
+    return new Headers({ cookie: `${name}=${encodeURIComponent(`${value}.${signature}`)}` });
+  }
+
+  #signature(token: string): Buffer {
+    return createHmac("sha256", this.#secret.reveal()).update(`${signaturePurpose}:${token}`).digest();
+  }
+}

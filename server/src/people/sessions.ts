@@ -1,0 +1,179 @@
+// Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and ended. Every platform
+// refuses access tokens of an ended session within a second of the commit.
+import type { By } from "#audit/actor.ts";
+import { personTokenSeconds, signPersonToken } from "#accounts/person-token.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { sessionSeconds } from "./auth.ts";
+import {
+  deleteSessions,
+  extendSession,
+  listSessions,
+  noteAddress,
+  personById,
+  sessionById,
+  sessionByToken,
+  type PersonRow,
+  type SessionRow,
+} from "./people-store.ts";
+import type { PeopleParts } from "./people-parts.ts";
+import { byPerson, recordOfPerson } from "./person-record.ts";
+
+/** A session with whose it is. */
+export type PersonSession = { readonly person: PersonRow; readonly session: SessionRow };
+
+/** What whoever signed in is given. */
+export type SignedIn = PersonSession & {
+  readonly kind: "signed_in";
+  readonly accessToken: Secret;
+  /** Of the access token, in seconds. */
+  readonly expiresIn: number;
+  /** Gives further access tokens for as long as the session lasts; also the value of the cookie. */
+  readonly refreshToken: Secret;
+};
+
+/** How somebody signed in. */
+export type Way = "password" | "two_factor" | "oidc" | "github" | "device" | "invitation";
+
+/** A session that is used goes on; not every use is written. */
+const extendAfterMs = 3_600_000;
+/** The most sessions of a person; a further one ends the one that was used the longest time ago. */
+const sessionsMost = 100;
+/** The most addresses that are known of a person. */
+const addressesMost = 100;
+const userAgentLengthMost = 500;
+
+/** Opens, finds and ends sessions. */
+export class Sessions {
+  readonly #parts: PeopleParts;
+
+  constructor(parts: PeopleParts) {
+    this.#parts = parts;
+  }
+
+  /** A new session, recorded as a sign-in, whatever sessions the caller had before. */
+  async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<SessionRow> {
+    const { scoped, auth, clock } = this.#parts;
+    const address = given.by.request?.address ?? "";
+    const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMost);
+    const { internalAdapter } = await auth().$context;
+    const made = await scoped.within(tx, () =>
+      internalAdapter.createSession(person.id, false, { ipAddress: address, userAgent }),
+    );
+    await this.#endSurplus(tx, person.id);
+    const by = byPerson(person, given.by);
+    const at = new Date(clock.now());
+    if (address !== "") {
+      const { isNew, isFirst } = await noteAddress(tx, { personId: person.id, address, at, addressesMost });
+      if (isNew && !isFirst) await recordOfPerson(tx, { action: "person.new_address", about: person, by });
+    }
+    const changes = { way: { new: given.way } };
+    await recordOfPerson(tx, { action: "person.sign_in", about: person, by, changes });
+    return required(await sessionById(tx, made.id));
+  }
+
+  /** The tokens of a session. */
+  async tokensOf({ person, session }: PersonSession): Promise<SignedIn> {
+    const refreshToken = this.#parts.tokens.sign(session.token);
+    const access = await this.#sign(person, session);
+    return { kind: "signed_in", person, session, refreshToken, ...access };
+  }
+
+  /** The session of a refresh token or cookie; null when there is none (any more). It goes on from now. */
+  async of(refreshToken: string): Promise<PersonSession | null> {
+    const { db, clock, tokens } = this.#parts;
+    const token = tokens.read(refreshToken);
+    const session = token === null ? undefined : await sessionByToken(db, token);
+    if (session === undefined || session.expires_at.getTime() <= clock.now()) return null;
+    const person = await personById(db, session.person_id);
+    if (person === undefined) return null;
+    if (clock.now() - session.updated_at.getTime() > extendAfterMs) {
+      const times = { at: new Date(clock.now()), until: new Date(clock.now() + sessionSeconds * 1000) };
+      await extendSession(db, session.id, times);
+    }
+    return { person, session };
+  }
+
+  /** An access token of a session. Throws `Fault("unauthorized")` when it has ended. */
+  async issueAccess(sessionId: string): Promise<{ accessToken: Secret; expiresIn: number }> {
+    const { db, clock } = this.#parts;
+    const session = await sessionById(db, sessionId);
+    const person = session === undefined ? undefined : await personById(db, session.person_id);
+    if (session === undefined || person === undefined || session.expires_at.getTime() <= clock.now()) throw ended();
+    return this.#sign(person, session);
+  }
+
+  /** A person's sessions, the one that was used last first. */
+  list(personId: string): Promise<SessionRow[]> {
+    const { db, clock } = this.#parts;
+    return listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMost });
+  }
+
+  /** Ends the session that is used to sign out. */
+  async signOut({ person, session }: PersonSession, by: By): Promise<void> {
+    await this.#parts.db.transaction().execute(async (tx) => {
+      if (!(await this.#end(tx, { personId: person.id, only: session.id }))) return;
+      await recordOfPerson(tx, { action: "person.sign_out", about: person, by: byPerson(person, by) });
+    });
+  }
+
+  /** Ends one session of the person. Throws `Fault("not_found")`. */
+  async endOne(personId: string, sessionId: string, by: By): Promise<void> {
+    await this.#parts.db.transaction().execute(async (tx) => {
+      if (!(await this.#end(tx, { personId, only: sessionId }))) {
+        throw new Fault("not_found", "You have no session of that id.");
+      }
+      await this.#recordEnd(tx, personId, by);
+    });
+  }
+
+  /** Ends all sessions of the person but this one (null: all); what they are used for stops within a second. */
+  async endOthers(tx: Tx, given: { readonly personId: string; readonly except: string | null }): Promise<boolean> {
+    return this.#end(tx, given);
+  }
+
+  /** As `endOthers`, recorded by itself. */
+  async endAllOthers(personId: string, except: string, by: By): Promise<void> {
+    await this.#parts.db.transaction().execute(async (tx) => {
+      if (await this.#end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
+    });
+  }
+
+  async #end(tx: Tx, which: Parameters<typeof deleteSessions>[1]): Promise<boolean> {
+    const ids = await deleteSessions(tx, which);
+    if (ids.length > 0) await notify(tx, "people", which.personId);
+    return ids.length > 0;
+  }
+
+  async #recordEnd(tx: Tx, personId: string, by: By): Promise<void> {
+    const person = await personById(tx, personId);
+    if (person === undefined) return;
+    await recordOfPerson(tx, { action: "person.session_end", about: person, by: byPerson(person, by) });
+  }
+
+  async #endSurplus(tx: Db, personId: string): Promise<void> {
+    const at = new Date(0);
+    const all = await listSessions(tx, { personId, at, limit: sessionsMost * 2 });
+    const surplus = all.slice(sessionsMost);
+    for (const { id } of surplus) await deleteSessions(tx, { personId, only: id });
+    if (surplus.length > 0) await notify(tx, "people", personId);
+  }
+
+  async #sign(person: PersonRow, session: SessionRow): Promise<{ accessToken: Secret; expiresIn: number }> {
+    const { keys, clock } = this.#parts;
+    const named = { personId: person.id, sessionId: session.id, email: person.email };
+    const accessToken = await signPersonToken({ ...named, key: keys.current(), nowMs: clock.now() });
+    return { accessToken, expiresIn: personTokenSeconds };
+  }
+}
+
+function required(session: SessionRow | undefined): SessionRow {
+  if (session === undefined) throw ended();
+  return session;
+}
+
+function ended(): Fault {
+  return new Fault("unauthorized", "The session has ended; sign in again.");
+}

@@ -1,0 +1,63 @@
+// Signing in with a password. Whether an address is known shows neither in the answer nor in how long it takes; tries are
+// limited by account and by where they come from, whatever the password.
+import type { By } from "#audit/actor.ts";
+import { hashPassword, isPassword } from "#accounts/passwords.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Secret } from "#lib/secret.ts";
+import { addressKey, limits } from "./attempt-limits.ts";
+import type { Challenge, Challenges } from "./challenges.ts";
+import { credentialOf, type Credential } from "./people-store.ts";
+import type { PeopleParts } from "./people-parts.ts";
+import { byAnybody, recordOfPerson } from "./person-record.ts";
+import type { Sessions, SignedIn } from "./sessions.ts";
+
+export type PasswordSignIn = { readonly email: string; readonly password: Secret; readonly by: By };
+
+/** Signs in with a password. */
+export class SignIn {
+  readonly #parts: PeopleParts;
+  readonly #sessions: Sessions;
+  readonly #challenges: Challenges;
+  /** Of a password that nobody has: compared with when there is none, which takes as long. */
+  readonly #nobodysHash: Promise<string>;
+
+  constructor(parts: PeopleParts, given: { readonly sessions: Sessions; readonly challenges: Challenges }) {
+    this.#parts = parts;
+    this.#sessions = given.sessions;
+    this.#challenges = given.challenges;
+    this.#nobodysHash = hashPassword("");
+  }
+
+  /** A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`. */
+  async withPassword({ email, password, by }: PasswordSignIn): Promise<SignedIn | Challenge> {
+    const { db, limits: counts, hashes } = this.#parts;
+    const address = by.request?.address ?? "";
+    const person = await credentialOf(db, { email: email.toLowerCase(), address });
+    // Where the person has signed in before, they have tries of their own: nobody else's use those up.
+    const account = `${email.toLowerCase()} ${person?.isKnownAddress === true ? address : ""}`;
+    await counts.take(limits.signInAddress, addressKey(address));
+    await counts.take(limits.signInAccount, account);
+    const hash = person?.passwordHash ?? (await this.#nobodysHash);
+    const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
+    if (!isRight || person === undefined || person.passwordHash === null) {
+      await this.#recordFailure({ email, person, by });
+      throw new Fault("unauthorized", "The e-mail address or the password is wrong.");
+    }
+    await counts.giveBack(limits.signInAddress, addressKey(address));
+    await counts.giveBack(limits.signInAccount, account);
+    if (person.two_factor_enabled) return this.#challenges.make(person.id);
+    const session = await db.transaction().execute((tx) => this.#sessions.open(tx, person, { way: "password", by }));
+    return this.#sessions.tokensOf({ person, session });
+  }
+
+  async #recordFailure(given: { email: string; person: Credential | undefined; by: By }): Promise<void> {
+    const { person, by } = given;
+    const about = person ?? { id: null, email: given.email.toLowerCase(), name: given.email };
+    const reason = person === undefined ? "Nobody has this address." : "The password was wrong.";
+    await this.#parts.db
+      .transaction()
+      .execute((tx) =>
+        recordOfPerson(tx, { action: "person.sign_in", outcome: "failure", about, by: byAnybody(by), reason }),
+      );
+  }
+}
