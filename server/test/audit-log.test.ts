@@ -7,6 +7,7 @@ import * as answers from "@slipway/contract/answers.ts";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import { makeAuditToken } from "#audit/audit-page-token.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { asOwner, emptyAuditLog } from "./support/as-owner.ts";
 import { startManagementApi, type ApiUnderTest, type CallOptions, type Json } from "./support/management-api.ts";
 
 const dayMs = 86_400_000;
@@ -34,10 +35,15 @@ async function fill(api: ApiUnderTest, rows: readonly Json[], projectId: Project
   return made.map((row) => row.resource_id).toReversed();
 }
 
+/** Entries that are gone, as old ones are one day. */
+async function remove(api: ApiUnderTest, ids: readonly string[]): Promise<void> {
+  await asOwner(api.db, (tx) => tx.deleteFrom("audit_log").where("resource_id", "in", ids).execute());
+}
+
 /** Nothing but what the test adds: starting made entries too. */
 async function stage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<ApiUnderTest> {
   const api = await startManagementApi(t, options);
-  await api.db.deleteFrom("audit_log").execute();
+  await emptyAuditLog(api.db);
   return api;
 }
 
@@ -233,7 +239,7 @@ describe("the parameters", () => {
       const page = await read(api, query);
       assert.deepEqual([page.logs.length, page.hasMore], [count, true], query);
     }
-    await api.db.deleteFrom("audit_log").where("resource_id", "=", "0").execute();
+    await remove(api, ["0"]);
     const exact = await read(api, "limit=200");
     assert.deepEqual([exact.logs.length, exact.hasMore, exact.nextPageToken], [200, false, undefined]);
     assert.equal(new Set(idsOf(exact)).size, ids.length - 1);
@@ -283,11 +289,11 @@ describe("pages", () => {
     assert.deepEqual(await allOf(api, "limit=5"), ids);
     const arriving = await allOf(api, "limit=4", () => fill(api, [{ resource_id: "new" }]));
     assert.deepEqual(arriving, ids, "what arrives meanwhile stands before the first page");
-    await api.db.deleteFrom("audit_log").where("resource_id", "=", "new").execute();
+    await remove(api, ["new"]);
     let oldest = 0;
     const expiring = await allOf(api, "limit=4", async () => {
       const gone = [String(oldest++), String(oldest++)];
-      await api.db.deleteFrom("audit_log").where("resource_id", "in", gone).execute();
+      await remove(api, gone);
     });
     assert.deepEqual(expiring, ids.slice(0, expiring.length), "those that are left, in their order");
     assert.ok(expiring.length >= 12 && expiring.length < 23);

@@ -34,10 +34,29 @@ create table apps (
   constraint apps_project_id_name_key UNIQUE (project_id, name)
 );
 
+create table audit_chains (
+  chain text not null,
+  constraint audit_chains_pkey PRIMARY KEY (chain)
+);
+
+create table audit_checkpoints (
+  chain text not null,
+  number bigint not null,
+  hash bytea not null,
+  previous bigint not null,
+  at timestamp with time zone not null,
+  key_id text not null,
+  jws text not null,
+  constraint audit_checkpoints_pkey PRIMARY KEY (chain, number),
+  constraint audit_checkpoints_chain_previous_key UNIQUE (chain, previous),
+  constraint audit_checkpoints_check CHECK (((previous >= 0) AND (previous < number))),
+  constraint audit_checkpoints_hash_check CHECK ((length(hash) = 32))
+);
+
 create table audit_forwardings (
   id uuid not null,
   scope text not null,
-  project_id text,
+  chain text not null,
   url text,
   secret_sealed text,
   created_at timestamp with time zone not null default clock_timestamp(),
@@ -53,13 +72,22 @@ create table audit_forwardings (
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
   constraint audit_forwardings_pkey PRIMARY KEY (id),
-  constraint audit_forwardings_check CHECK ((sending_through > "position")),
-  constraint audit_forwardings_check1 CHECK (((scope = 'project'::text) = ((url IS NOT NULL) AND (secret_sealed IS NOT NULL)))),
-  constraint audit_forwardings_check2 CHECK (((scope = 'platform'::text) OR (project_id IS NOT NULL))),
+  constraint audit_forwardings_check CHECK (((scope = 'platform'::text) OR (chain <> 'platform'::text))),
+  constraint audit_forwardings_check1 CHECK ((sending_through > "position")),
+  constraint audit_forwardings_check2 CHECK (((scope = 'project'::text) = ((url IS NOT NULL) AND (secret_sealed IS NOT NULL)))),
   constraint audit_forwardings_position_check CHECK (("position" >= 0)),
-  constraint audit_forwardings_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
-  constraint audit_forwardings_scope_check CHECK ((scope = ANY (ARRAY['project'::text, 'platform'::text]))),
-  constraint audit_forwardings_scope_project_id_key UNIQUE NULLS NOT DISTINCT (scope, project_id)
+  constraint audit_forwardings_scope_chain_key UNIQUE (scope, chain),
+  constraint audit_forwardings_scope_check CHECK ((scope = ANY (ARRAY['project'::text, 'platform'::text])))
+);
+
+create table audit_links (
+  chain text not null,
+  number bigint not null,
+  entry_id bigint not null,
+  hash bytea not null,
+  constraint audit_links_pkey PRIMARY KEY (chain, number),
+  constraint audit_links_entry_id_key UNIQUE (entry_id),
+  constraint audit_links_hash_check CHECK ((length(hash) = 32))
 );
 
 create table audit_log (
@@ -80,6 +108,7 @@ create table audit_log (
   changes jsonb,
   reason text,
   constraint audit_log_pkey PRIMARY KEY (id),
+  constraint audit_log_link TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint audit_log_outcome_check CHECK ((outcome = ANY (ARRAY['success'::text, 'failure'::text]))),
   constraint audit_log_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
@@ -88,6 +117,18 @@ CREATE INDEX audit_log_by_actor ON public.audit_log USING btree (project_id, act
 CREATE INDEX audit_log_by_actor_and_action ON public.audit_log USING btree (project_id, actor_id, action, outcome, at DESC, id DESC);
 CREATE INDEX audit_log_by_outcome ON public.audit_log USING btree (project_id, outcome, at DESC, id DESC);
 CREATE INDEX audit_log_by_time ON public.audit_log USING brin (at) WITH (autosummarize='on');
+
+create table audit_stubs (
+  chain text not null,
+  number bigint not null,
+  hash bytea not null,
+  before timestamp with time zone not null,
+  at timestamp with time zone not null,
+  key_id text not null,
+  jws text not null,
+  constraint audit_stubs_pkey PRIMARY KEY (chain),
+  constraint audit_stubs_hash_check CHECK ((length(hash) = 32))
+);
 
 create table billing_accounts (
   project_id text not null,
@@ -855,6 +896,37 @@ create table webhook_secrets (
 CREATE INDEX webhook_secrets_by_project ON public.webhook_secrets USING btree (project_id, created_at DESC);
 CREATE UNIQUE INDEX webhook_secrets_newest ON public.webhook_secrets USING btree (project_id) WHERE (expires_at IS NULL);
 
+CREATE OR REPLACE FUNCTION public.audit_link_hash(previous bytea, entry audit_log, number bigint)
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select sha256(previous || convert_to(audit_link_text(entry, number), 'UTF8'))
+$function$;
+CREATE OR REPLACE FUNCTION public.audit_link_text(entry audit_log, number bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_build_object(
+    'project', entry.project_id,
+    'number', number,
+    'entry', jsonb_build_object(
+      'id', entry.id::text,
+      'timestamp', to_char(entry.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'action', entry.action,
+      'actor', jsonb_build_object('type', entry.actor_type, 'id', entry.actor_id, 'name', entry.actor_name),
+      'outcome', entry.outcome,
+      'resource', case when entry.resource_type is not null then jsonb_build_object(
+        'type', entry.resource_type, 'id', nullif(entry.resource_id, ''), 'name', entry.resource_name) end,
+      'requestId', entry.request_id,
+      'address', entry.address,
+      'userAgent', entry.user_agent,
+      'changes', entry.changes,
+      'reason', entry.reason
+    )
+  )::text
+$function$;
 CREATE OR REPLACE FUNCTION public.enter_in_ledger()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -870,12 +942,117 @@ begin
   end if;
   return new;
 end $function$;
+CREATE OR REPLACE FUNCTION public.keep_audit_chain()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from gone where not exists (
+       select from audit_stubs stub where stub.chain = gone.chain and gone.number <= stub.number)) then
+    raise exception 'rows of % are removed by retention only', tg_table_name using errcode = 'integrity_constraint_violation';
+  end if;
+  return null;
+end $function$;
+CREATE OR REPLACE FUNCTION public.keep_audit_entries()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from gone where not exists (
+       select from audit_links link join audit_stubs stub on stub.chain = link.chain and link.number <= stub.number
+        where link.entry_id = gone.id)) then
+    raise exception 'entries of the audit log are removed by retention only' using errcode = 'integrity_constraint_violation';
+  end if;
+  return null;
+end $function$;
+CREATE OR REPLACE FUNCTION public.link_audit_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  chain_name text := coalesce(new.project_id, 'platform');
+  chains text := current_setting('slipway.audit_chains', true);
+  lock_key bigint;
+  last_number bigint;
+  last_hash bytea;
+begin
+  if chains = ' ' || chain_name || ' ' then
+    perform pg_advisory_xact_lock(hashtextextended(chain_name, 0));
+  elsif current_setting('slipway.audit_chains_locked', true) is distinct from chains then
+    for lock_key in select hashtextextended(name, 0) from string_to_table(trim(chains), ' ') as name order by 1 loop
+      perform pg_advisory_xact_lock(lock_key);
+    end loop;
+    perform set_config('slipway.audit_chains_locked', chains, true);
+  end if;
+  -- A statement of its own: it sees what the one that held the lock before has committed.
+  select number, hash into last_number, last_hash from audit_links
+   where chain = chain_name order by number desc limit 1;
+  if not found then
+    select number, hash into last_number, last_hash from audit_stubs where chain = chain_name;
+  end if;
+  if last_number is null then
+    insert into audit_chains (chain) values (chain_name);
+    last_number := 0;
+    last_hash := decode(repeat('00', 32), 'hex');
+  end if;
+  insert into audit_links (chain, number, entry_id, hash)
+  values (chain_name, last_number + 1, new.id, audit_link_hash(last_hash, new, last_number + 1));
+  return null;
+end $function$;
+CREATE OR REPLACE FUNCTION public.note_audit_chain()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform set_config('slipway.audit_chains',
+    coalesce(nullif(current_setting('slipway.audit_chains', true), ''), ' ') || coalesce(new.project_id, 'platform') || ' ',
+    true);
+  return new;
+end $function$;
 CREATE OR REPLACE FUNCTION public.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   raise exception 'rows of % are never changed or removed', tg_table_name using errcode = 'integrity_constraint_violation';
+end $function$;
+CREATE OR REPLACE FUNCTION public.remove_audit_entries(chain_name text, through bigint, older_than timestamp with time zone, removed_at timestamp with time zone, signed_with text, signature text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  last_hash bytea;
+  removed integer;
+begin
+  select hash into last_hash from audit_links where chain = chain_name and number = through;
+  if not found then
+    return 0;
+  end if;
+  if older_than > now() - interval '23 hours' or exists (
+       select from audit_links link join audit_log entry on entry.id = link.entry_id
+        where link.chain = chain_name and link.number <= through and entry.at >= older_than) then
+    raise exception 'entries up to % of % are too young to be removed', through, chain_name
+      using errcode = 'integrity_constraint_violation';
+  end if;
+  -- Who does the same at the same time waits here, and then finds it done.
+  insert into audit_stubs as stub (chain, number, hash, before, at, key_id, jws)
+  values (chain_name, through, last_hash, older_than, removed_at, signed_with, signature)
+      on conflict (chain) do update
+     set number = excluded.number, hash = excluded.hash, before = excluded.before, at = excluded.at,
+         key_id = excluded.key_id, jws = excluded.jws
+   where stub.number < excluded.number;
+  if not found then
+    return 0;
+  end if;
+  delete from audit_log where id in (select entry_id from audit_links where chain = chain_name and number <= through);
+  get diagnostics removed = row_count;
+  delete from audit_checkpoints where chain = chain_name and number <= through;
+  delete from audit_links where chain = chain_name and number <= through;
+  return removed;
 end $function$;
 CREATE OR REPLACE FUNCTION public.require_balance()
  RETURNS trigger
@@ -904,13 +1081,24 @@ begin
   end if;
   return new;
 end $function$;
+CREATE TRIGGER audit_chains_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_chains FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_checkpoints_keep AFTER DELETE ON public.audit_checkpoints REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_chain();
+CREATE TRIGGER audit_checkpoints_stay BEFORE UPDATE OR TRUNCATE ON public.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_links_keep AFTER DELETE ON public.audit_links REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_chain();
+CREATE TRIGGER audit_links_stay BEFORE UPDATE OR TRUNCATE ON public.audit_links FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_log_keep AFTER DELETE ON public.audit_log REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_entries();
+CREATE CONSTRAINT TRIGGER audit_log_link AFTER INSERT ON public.audit_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION link_audit_entry();
+CREATE TRIGGER audit_log_note BEFORE INSERT ON public.audit_log FOR EACH ROW WHEN ((strpos(COALESCE(current_setting('slipway.audit_chains'::text, true), ''::text), ((' '::text || COALESCE(new.project_id, 'platform'::text)) || ' '::text)) = 0)) EXECUTE FUNCTION note_audit_chain();
+CREATE TRIGGER audit_log_stay BEFORE UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_stubs_grow BEFORE UPDATE ON public.audit_stubs FOR EACH ROW WHEN (((new.chain <> old.chain) OR (new.number <= old.number))) EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_stubs_stay BEFORE DELETE OR TRUNCATE ON public.audit_stubs FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR EACH ROW EXECUTE FUNCTION enter_in_ledger();
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
 CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
-CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION require_live_project();
-CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

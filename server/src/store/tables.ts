@@ -31,10 +31,24 @@ export type AppsTable = {
   updated_at: Generated<Date>;
 };
 
+export type AuditChainsTable = {
+  chain: string;
+};
+
+export type AuditCheckpointsTable = {
+  chain: string;
+  number: number;
+  hash: Buffer;
+  previous: number;
+  at: Date;
+  key_id: string;
+  jws: string;
+};
+
 export type AuditForwardingsTable = {
   id: string;
   scope: "project" | "platform";
-  project_id: ProjectId | null;
+  chain: string;
   url: string | null;
   secret_sealed: string | null;
   created_at: Generated<Date>;
@@ -49,6 +63,13 @@ export type AuditForwardingsTable = {
   lease_holder: string | null;
   lease_epoch: Generated<number>;
   lease_until: Date | null;
+};
+
+export type AuditLinksTable = {
+  chain: string;
+  number: number;
+  entry_id: number;
+  hash: Buffer;
 };
 
 export type AuditLogTable = {
@@ -68,6 +89,16 @@ export type AuditLogTable = {
   user_agent: string | null;
   changes: Json | null;
   reason: string | null;
+};
+
+export type AuditStubsTable = {
+  chain: string;
+  number: number;
+  hash: Buffer;
+  before: Date;
+  at: Date;
+  key_id: string;
+  jws: string;
 };
 
 export type BillingAccountsTable = {
@@ -589,8 +620,12 @@ export type WebhookSecretsTable = {
 export type Tables = {
   app_logs: AppLogsTable;
   apps: AppsTable;
+  audit_chains: AuditChainsTable;
+  audit_checkpoints: AuditCheckpointsTable;
   audit_forwardings: AuditForwardingsTable;
+  audit_links: AuditLinksTable;
   audit_log: AuditLogTable;
+  audit_stubs: AuditStubsTable;
   billing_accounts: BillingAccountsTable;
   budget_notices: BudgetNoticesTable;
   budgets: BudgetsTable;
