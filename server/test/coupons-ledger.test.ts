@@ -16,7 +16,7 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { ofCents, readCurrency, wholeCents, type Money } from "#lib/money.ts";
 import type { Db } from "#store/database.ts";
-import { insertProject } from "#accounts/account-store.ts";
+import { insertProject } from "#accounts/project-store.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { auditOf, ledgerOf } from "./coupons-stage.ts";
 import { byPlatform } from "./support/accounts.ts";

@@ -1,7 +1,7 @@
 // Roles and kinds of token against permissions: what each may do, and above all may not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { allows, permissionTable, roleAllows, type Permission, type Role } from "./permissions.ts";
+import { allows, mayGive, permissionTable, roleAllows, type Permission, type Role } from "./permissions.ts";
 
 const permissions = Object.keys(permissionTable) as Permission[];
 const inProject = { projectId: "p-00000001" };
@@ -79,4 +79,21 @@ test("a person has in each project the role that they have there", () => {
   assert.equal(allows(caller, "billing.read", "p-00000002"), true);
   assert.equal(allows(caller, "projects.read", "p-00000003"), false);
   assert.equal(allows(caller, "projects.read", null), false);
+});
+
+test("nobody gives a role that allows what they may not: admins give neither owner nor billing", () => {
+  const roles: Role[] = ["owner", "admin", "member", "billing"];
+  const given = (role: Role): Role[] =>
+    roles.filter((other) => mayGive({ kind: "person", roles: new Map([["p-00000001", role]]) }, other, "p-00000001"));
+  assert.deepEqual(given("owner"), roles);
+  assert.deepEqual(given("admin"), ["admin", "member"]);
+  assert.deepEqual(given("member"), ["member"]);
+  assert.deepEqual(given("billing"), ["billing"]);
+  const chosen = new Set<Permission>(["members.write"]);
+  const account = { kind: "service_account" as const, role: null, permissions: chosen, ...inProject };
+  assert.deepEqual(
+    roles.filter((role) => mayGive(account, role, "p-00000001")),
+    [],
+  );
+  assert.equal(mayGive({ kind: "operator" }, "owner", "p-00000001"), true);
 });

@@ -1,46 +1,114 @@
-// Projects and the people who own them.
+// Projects from their making to their end, and the people who own them.
 import { randomUUID } from "node:crypto";
 import { newProjectId, type ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Db } from "#store/database.ts";
-import {
-  insertMember,
-  insertPassword,
-  insertPerson,
-  insertProject,
-  personByEmail,
-  projectById,
-  type ProjectRow,
-} from "./account-store.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { insertPassword, insertPerson, personByEmail } from "./account-store.ts";
 import { hashPassword } from "./passwords.ts";
+import {
+  anyApp,
+  countOwned,
+  eraseSecrets,
+  insertMember,
+  insertProject,
+  lockProject,
+  lockProjectWhole,
+  markDeleted,
+  projectById,
+  removeInvitations,
+  removeMembers,
+  revokeTokens,
+  setProjectName,
+  type ProjectRow,
+} from "./project-store.ts";
 
 const nameLengthMost = 100;
+/** Of one person; more is a program that runs wild. */
+const ownedMost = 1_000;
 
 /** The project, or null. */
 export async function findProject(db: Db, id: ProjectId): Promise<ProjectRow | null> {
   return (await projectById(db, id)) ?? null;
 }
 
-/** Makes a project with an owner, who must be known. Throws `Fault` for a name that is empty or too long. */
-export async function createProject(tx: Db, wanted: { name: string; ownerId: string; by: By }): Promise<ProjectId> {
-  const name = wanted.name.trim();
-  if (name === "" || name.length > nameLengthMost) {
-    throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMost}.`);
+/** Makes a project. Its owner must be known; null: it has no members yet. Throws `Fault` for a name that is empty or too long. */
+export async function createProject(
+  tx: Db,
+  wanted: { name: string; ownerId: string | null; by: By },
+): Promise<ProjectId> {
+  const name = checkedName(wanted.name);
+  const { ownerId, by } = wanted;
+  if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMost) {
+    throw new Fault("conflict", `You own ${ownedMost} projects already, which is the limit; delete one first.`);
   }
   const id = newProjectId();
   await insertProject(tx, { id, name });
-  await insertMember(tx, { project_id: id, person_id: wanted.ownerId, role: "owner" });
+  if (ownerId !== null) await insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
   await record(tx, {
-    projectId: id,
-    action: "project.create",
-    by: wanted.by,
-    resource: { type: "project", id, name },
+    ...{ projectId: id, action: "project.create", by, resource: { type: "project", id, name } },
     changes: { name: { new: name } },
   });
+  if (ownerId !== null) await notify(tx, "people", ownerId);
   return id;
+}
+
+/** Gives a project another name. Throws `Fault` when it is not there, or for a name that is empty or too long. */
+export async function renameProject(
+  tx: Tx,
+  wanted: { id: ProjectId; name: string; by: By },
+): Promise<Pick<ProjectRow, "id" | "name" | "created_at">> {
+  const { id, by } = wanted;
+  const name = checkedName(wanted.name);
+  const row = await lockProject(tx, id);
+  if (row === undefined) throw noSuchProject();
+  await setProjectName(tx, id, name);
+  await record(tx, {
+    ...{ projectId: id, action: "project.update", by, resource: { type: "project", id, name } },
+    changes: { name: { old: row.name, new: name } },
+  });
+  return { ...row, name };
+}
+
+/**
+ * Ends a project without apps, and with it its members, invitations, tokens and secrets, everywhere within a second of the
+ * commit. What was recorded of it is kept. Throws `Fault` when it is not there or has apps.
+ */
+export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
+  const { id, by } = wanted;
+  const at = new Date(wanted.nowMs);
+  const row = await lockProjectWhole(tx, id);
+  if (row === undefined) throw noSuchProject();
+  const app = await anyApp(tx, id);
+  if (app !== undefined) {
+    throw new Fault("conflict", `The project has apps, such as ${app}; only a project without apps can be deleted.`);
+  }
+  const tokens = await revokeTokens(tx, id, at);
+  const members = await removeMembers(tx, id);
+  await removeInvitations(tx, id);
+  await eraseSecrets(tx, id);
+  await markDeleted(tx, id, at);
+  await record(tx, {
+    ...{ projectId: id, action: "project.delete", by, resource: { type: "project", id, name: row.name } },
+    changes: { memberCount: { old: members.length, new: 0 }, tokenCount: { old: tokens.length, new: 0 } },
+  });
+  for (const token of tokens) await notify(tx, "tokens", token);
+  for (const member of members) await notify(tx, "people", member);
+  await notify(tx, "webhook_secrets", id);
+}
+
+/** The same whether it never was, is gone, or is another's. */
+export function noSuchProject(): Fault {
+  return new Fault("not_found", "There is no such project, or it is not yours.");
+}
+
+function checkedName(given: string): string {
+  const name = given.trim();
+  if (name !== "" && name.length <= nameLengthMost) return name;
+  throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMost}.`);
 }
 
 /** Makes a person; returns the id. Throws `Fault` when the address is taken. */

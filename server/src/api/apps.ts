@@ -1,9 +1,8 @@
-// Projects, apps and their replicas.
+// Apps and their replicas.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Apps, AppDetail, AppView } from "#apps/app.ts";
 import type { Containers, ContainerView } from "#apps/containers.ts";
-import type { ProjectList } from "#apps/project-list.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -14,18 +13,17 @@ import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.
 type Parts = {
   readonly apps: Apps;
   readonly containers: Containers;
-  readonly projects: ProjectList;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
   /** What keeps the calls of an app waiting; undefined: nothing. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
-type Ids = "createGitApp" | "listProjects" | "listApps" | "getApp" | "listContainers";
+type Ids = "createGitApp" | "listApps" | "getApp" | "listContainers";
 
-/** Answers for projects, apps and their replicas. */
+/** Answers for apps and their replicas. */
 export function appHandlers(parts: Parts): Record<Ids, Handler> {
-  const { apps, containers, projects, urls, limit, waitReason, clock } = parts;
+  const { apps, containers, urls, limit, waitReason, clock } = parts;
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -43,9 +41,6 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
         projectId,
         status: created.status,
       } satisfies z.infer<typeof answers.createdApp>;
-    },
-    async listProjects(call) {
-      return await projects.of(must(call.caller, "the route needs a token"));
     },
     async listApps(call) {
       return (await apps.list(projectOf(call))).map(showApp);

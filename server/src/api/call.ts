@@ -23,7 +23,13 @@ export type Call = {
 /** Answers one route: what it returns is sent as JSON; undefined: it has taken the connection over. */
 export type Handler = (call: Call) => Promise<object | undefined>;
 
-const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** What most ids look like. */
+export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Who calls a route that needs a token. */
+export function callerOf(call: Call): Caller {
+  return must(call.caller, "the route needs a token");
+}
 
 /** The project of the path. That it is there and the caller's was checked before. */
 export function projectOf(call: Call): ProjectId {

@@ -16,6 +16,10 @@ export function faultOf(error: unknown, requestId: string): Fault {
       cause: error,
     });
   }
+  if (isEndedProject(code, error)) {
+    // It ended while the request was under way: the answer is the one that it would have had a moment later.
+    return new Fault("not_found", "There is no such project, or it is not yours.", { cause: error });
+  }
   if (isBrokenOff(error)) {
     return new Fault("malformed", "The connection was broken off before the request was complete.", { cause: error });
   }
@@ -46,6 +50,11 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
 
 function codeOf(error: unknown): string {
   return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+}
+
+/** The database's own refusal to add something to a project that has been deleted. */
+function isEndedProject(code: string, error: unknown): boolean {
+  return code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project";
 }
 
 /** The client went away while it sent its body; the database's own resets have no status. */

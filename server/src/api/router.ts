@@ -4,7 +4,6 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
-import type { TokenCheck } from "#accounts/token-check.ts";
 import type { Attempts } from "#apps/attempts.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import type { AuditAction } from "#audit/actions.ts";
@@ -12,13 +11,13 @@ import { anonymousActor, type By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
-import { authenticate, authorize } from "./access.ts";
+import { authenticate, authorize, type Tokens } from "./access.ts";
 import { pathPart, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import { readQuery } from "./parameters.ts";
 
 export type RouterParts = {
-  readonly tokens: Pick<TokenCheck, "check">;
+  readonly tokens: Tokens;
   readonly projects: ProjectList;
   readonly attempts: Attempts;
   readonly log: Log;
@@ -123,6 +122,8 @@ const resourceParts = [
   ["webhook_endpoint", "endpoint_id"],
   ["webhook_secret", "secret_id"],
   ["coupon", "code"],
+  ["person", "person_id"],
+  ["invitation", "invitation_id"],
   ["app", "app_id"],
   ["git_credential", "host"],
   ["project", "project_id"],

@@ -1,5 +1,6 @@
 // Addresses that answers hold.
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
 
 /** Where the platform is reached, without a slash at the end. */
 export type Urls = {
@@ -29,4 +30,9 @@ export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildPlac
 /** Where an app is called. */
 export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): string {
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
+}
+
+/** Where an invitation is accepted. Whoever has this address can accept it. */
+export function invitationPage(urls: Urls, secret: Secret): string {
+  return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;
 }

@@ -1,15 +1,24 @@
-// The projects that a caller may see.
-import { listProjects, type ProjectRow } from "#accounts/account-store.ts";
+// Projects as callers see, make, rename and delete them.
 import type { Caller } from "#accounts/caller.ts";
-import { findProject } from "#accounts/projects.ts";
+import type { Role } from "#accounts/permissions.ts";
+import { listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
+import { createProject, deleteProject, findProject, noSuchProject, renameProject } from "#accounts/projects.ts";
+import type { By } from "#audit/actor.ts";
+import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-export type ProjectView = { readonly id: ProjectId; readonly name: string };
+/** `role`: the caller's in it; null for operators and for tokens without one. */
+export type ProjectView = {
+  readonly id: ProjectId;
+  readonly name: string;
+  readonly role: Role | null;
+  readonly createdAt: Date;
+};
 
 const projectsMost = 10_000;
 
-/** Projects as callers see them. */
+/** The use cases. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
 export class ProjectList {
   readonly #db: Db;
 
@@ -22,16 +31,59 @@ export class ProjectList {
     return (await findProject(this.#db, projectId)) !== null;
   }
 
-  #rowsOf(caller: Caller): Promise<readonly (ProjectRow | null)[]> {
-    if (caller.kind === "operator") return listProjects(this.#db, projectsMost);
-    const own = caller.projectId === null ? [] : [caller.projectId];
-    const ids = caller.kind === "person" ? [...caller.roles.keys()] : own;
-    return Promise.all(ids.map((id) => findProject(this.#db, id)));
-  }
-
   /** The caller's own, or all for an operator, oldest first. */
   async of(caller: Caller): Promise<ProjectView[]> {
-    const rows = await this.#rowsOf(caller);
-    return rows.flatMap((row) => (row === null ? [] : [{ id: row.id, name: row.name }]));
+    return (await this.#rowsOf(caller)).map((row) => viewOf(row, caller));
   }
+
+  /** One project, which the caller may see. */
+  async get(projectId: ProjectId, caller: Caller): Promise<ProjectView> {
+    const row = await findProject(this.#db, projectId);
+    if (row === null) throw noSuchProject();
+    return viewOf(row, caller);
+  }
+
+  /** Throws `Fault("forbidden")` for callers who may make no projects: tokens that belong to one. */
+  requireMaker(caller: Caller): void {
+    if (caller.kind === "person" || caller.kind === "operator") return;
+    const text = `The token "${caller.name}" belongs to one project and gives no right to make others.`;
+    throw new Fault("forbidden", text);
+  }
+
+  /** Makes a project: a person becomes its owner; an operator's has no members until some are invited. */
+  async create(name: string, caller: Caller, by: By): Promise<ProjectView> {
+    this.requireMaker(caller);
+    const ownerId = caller.kind === "person" ? caller.personId : null;
+    return await this.#db.transaction().execute(async (tx) => {
+      const id = await createProject(tx, { name, ownerId, by });
+      const row = await findProject(tx, id);
+      if (row === null) throw noSuchProject();
+      return { ...viewOf(row, caller), role: ownerId === null ? null : "owner" };
+    });
+  }
+
+  /** Gives it another name. */
+  async rename(wanted: { id: ProjectId; name: string; by: By }, caller: Caller): Promise<ProjectView> {
+    return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, wanted)), caller);
+  }
+
+  /** Ends a project without apps, with its members, invitations, tokens and secrets. */
+  async delete(wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
+    await this.#db.transaction().execute((tx) => deleteProject(tx, wanted));
+  }
+
+  #rowsOf(caller: Caller): Promise<readonly ProjectRow[]> {
+    if (caller.kind === "operator") return listProjects(this.#db, projectsMost);
+    const own = caller.projectId === null ? [] : [caller.projectId];
+    return projectsByIds(this.#db, caller.kind === "person" ? [...caller.roles.keys()] : own);
+  }
+}
+
+function viewOf(row: Pick<ProjectRow, "id" | "name" | "created_at">, caller: Caller): ProjectView {
+  return { id: row.id, name: row.name, role: roleIn(row.id, caller), createdAt: row.created_at };
+}
+
+function roleIn(projectId: ProjectId, caller: Caller): Role | null {
+  if (caller.kind === "operator") return null;
+  return caller.kind === "person" ? (caller.roles.get(projectId) ?? null) : caller.role;
 }

@@ -1,0 +1,67 @@
+// Bodies of the routes of projects, members and invitations, as rows like those of `parameters.ts`.
+import type { Field } from "./field.ts";
+
+const name = (about: string, defaultAbout?: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
+    allowed: "1 to 100 characters, not only spaces",
+    default: null,
+    ...(defaultAbout === undefined ? {} : { defaultAbout }),
+    about,
+  }) as const satisfies Field;
+
+const role = (about: string) =>
+  ({
+    kind: "choice",
+    toml: null,
+    choices: ["owner", "admin", "member", "billing"],
+    default: null,
+    about,
+  }) as const satisfies Field;
+
+/** The body of `POST /v2/projects` and of `PATCH /v2/projects/{project_id}`. */
+export const projectFields = { name: name("What people are shown.") } as const satisfies Record<string, Field>;
+
+/** The body of `PATCH …/members/{person_id}`. */
+export const memberFields = {
+  role: role("What the member may do from now on; no more than the caller may."),
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST …/invitations`. */
+export const invitationFields = {
+  email: {
+    kind: "text",
+    toml: null,
+    form: /^[^\s@<>"(),:;[\]\\\x00-\x1f\x7f]{1,64}@[^\s@<>"(),;\\\x00-\x1f\x7f]{1,189}$/,
+    allowed: "an address of mail such as ada@example.org",
+    default: null,
+    about: "Who is invited; upper and lower case are the same.",
+  },
+  role: role("What the person will be allowed; no more than the caller may."),
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/invitations/accept`. */
+export const acceptFields = {
+  token: {
+    kind: "text",
+    toml: null,
+    form: /^[\w-]{1,200}$/,
+    allowed: "the last part of an invitation's link",
+    default: null,
+    isSecret: true,
+    about: "The last part of the invitation's link.",
+  },
+  name: name("What others are shown.", "for people who have no account yet it must be sent"),
+  password: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{10,1000}$/,
+    allowed: "a text of 10 to 1000 characters",
+    default: null,
+    defaultAbout: "for people who have no account yet it must be sent",
+    isSecret: true,
+    about: "What a person who has no account yet will sign in with.",
+  },
+} as const satisfies Record<string, Field>;

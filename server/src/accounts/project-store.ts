@@ -1,0 +1,102 @@
+// Rows of projects and what ends with them. A deleted project's row stays, and no function but `markDeleted` sees it.
+import { sql, type Insertable, type Selectable } from "kysely";
+import type { ProjectId, TokenId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { MembersTable, ProjectsTable } from "#store/tables.ts";
+
+export type ProjectRow = Selectable<ProjectsTable>;
+
+/** The project, or undefined. */
+export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefined> {
+  return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null).executeTakeFirst();
+}
+
+/** All projects, oldest first, at most `limit`. */
+export function listProjects(db: Db, limit: number): Promise<ProjectRow[]> {
+  const rows = db.selectFrom("projects").selectAll().where("deleted_at", "is", null);
+  return rows.orderBy("created_at").orderBy("id").limit(limit).execute();
+}
+
+/** Those of these projects that are there, oldest first. */
+export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<ProjectRow[]> {
+  if (ids.length === 0) return Promise.resolve([]);
+  const rows = db.selectFrom("projects").selectAll().where("deleted_at", "is", null).where("id", "in", ids);
+  return rows.orderBy("created_at").orderBy("id").execute();
+}
+
+/**
+ * The project, or undefined. Locks its row until the transaction ends: members and invitations change one at a time.
+ * Whoever locks it and other rows locks it first.
+ */
+export function lockProject(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
+  const row = tx.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
+  return row.forNoKeyUpdate().executeTakeFirst();
+}
+
+/** The same, and nothing that names the project is added meanwhile. */
+export function lockProjectWhole(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
+  const row = tx.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
+  return row.forUpdate().executeTakeFirst();
+}
+
+/** Adds a project. */
+export async function insertProject(tx: Db, row: Insertable<ProjectsTable>): Promise<void> {
+  await tx.insertInto("projects").values(row).execute();
+}
+
+/** Makes a person a member; fails when they are one. */
+export async function insertMember(tx: Db, row: Insertable<MembersTable>): Promise<void> {
+  await tx.insertInto("members").values(row).execute();
+}
+
+/** Gives the project, whose row is locked, another name. */
+export async function setProjectName(tx: Tx, id: ProjectId, name: string): Promise<void> {
+  await tx.updateTable("projects").set({ name }).where("id", "=", id).execute();
+}
+
+/** Marks the project, whose row is locked, as deleted. */
+export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void> {
+  await tx
+    .updateTable("projects")
+    .set({ deleted_at: at })
+    .where("id", "=", id)
+    .where("deleted_at", "is", null)
+    .execute();
+}
+
+/** The name of one of the project's apps; undefined: it has none. */
+export async function anyApp(tx: Tx, id: ProjectId): Promise<string | undefined> {
+  const apps = tx.selectFrom("apps").select("name").where("project_id", "=", id).orderBy("name").limit(1);
+  return (await apps.executeTakeFirst())?.name;
+}
+
+/** In how many projects the person is an owner. */
+export async function countOwned(tx: Db, personId: string): Promise<number> {
+  const rows = tx.selectFrom("members").where("person_id", "=", personId).where("role", "=", "owner");
+  const { count } = await rows.select((row) => row.fn.countAll<string>().as("count")).executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Ends all memberships of the project; returns whose they were. */
+export async function removeMembers(tx: Tx, id: ProjectId): Promise<string[]> {
+  const rows = await tx.deleteFrom("members").where("project_id", "=", id).returning("person_id").execute();
+  return rows.map((row) => row.person_id);
+}
+
+/** Ends all invitations to the project. */
+export async function removeInvitations(tx: Tx, id: ProjectId): Promise<void> {
+  await tx.deleteFrom("invitations").where("project_id", "=", id).execute();
+}
+
+/** Revokes all tokens of the project; returns those that were not revoked before. */
+export async function revokeTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
+  const rows = tx.updateTable("tokens").set({ revoked_at: at }).where("project_id", "=", id);
+  return (await rows.where("revoked_at", "is", null).returning("id").execute()).map((row) => row.id);
+}
+
+/** Erases what only the project's apps could have used and nobody may read any more. */
+export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
+  for (const table of ["secrets", "git_credentials", "webhook_secrets"] as const) {
+    await sql`delete from ${sql.table(table)} where project_id = ${id}`.execute(tx);
+  }
+}

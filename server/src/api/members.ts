@@ -1,0 +1,151 @@
+// Members of projects, and invitations: both sides of them.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/project-answers.ts";
+import { acceptFields, invitationFields, memberFields } from "@slipway/contract/project-fields.ts";
+import type { Role } from "#accounts/permissions.ts";
+import type { TokenCheck } from "#accounts/token-check.ts";
+import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Accepted, Invitation, InvitationDesk, OpenInvitation } from "#people/invitations.ts";
+import type { Mail } from "#people/mailer.ts";
+import type { Member, MemberDesk } from "#people/members.ts";
+import { authenticate } from "./access.ts";
+import { callerOf, pathPart, projectOf, uuidForm, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { RateLimit } from "./rate-limit.ts";
+import { invitationPage, type Urls } from "./urls.ts";
+
+/** What the API does with members and invitations. */
+export type MemberParts = {
+  readonly members: MemberDesk;
+  readonly invitations: InvitationDesk;
+  /** Sends in the background; null: mail is not set up. */
+  readonly postMail: ((mail: Mail) => void) | null;
+};
+
+type Parts = MemberParts & {
+  readonly tokens: Pick<TokenCheck, "check">;
+  readonly urls: () => Urls;
+  readonly clock: Clock;
+};
+type MemberIds = "listMembers" | "updateMember" | "removeMember" | "leaveProject";
+type InvitationIds = "listInvitations" | "createInvitation" | "deleteInvitation" | "getInvitation" | "acceptInvitation";
+
+/** Of one project: nobody types in more, and each may send mail to somebody who did not ask for it. */
+const invitationsPerMinute = 30;
+
+/** Answers for members. */
+export function memberHandlers({ members }: Pick<Parts, "members">): Record<MemberIds, Handler> {
+  return {
+    async listMembers(call) {
+      return (await members.list(projectOf(call))).map(showMember);
+    },
+    async updateMember(call) {
+      const key = { projectId: projectOf(call), personId: idOf(call, "person_id", "member") };
+      const { role } = readBody({ fields: memberFields, required: ["role"] }, call.body);
+      return showMember(await members.changeRole(key, role as Role, { caller: callerOf(call), by: call.by }));
+    },
+    async removeMember(call) {
+      const key = { projectId: projectOf(call), personId: idOf(call, "person_id", "member") };
+      await members.remove(key, { caller: callerOf(call), by: call.by });
+      return { message: "The person is no longer a member of the project." };
+    },
+    async leaveProject(call) {
+      const caller = callerOf(call);
+      if (caller.kind !== "person") throw new Fault("forbidden", "Only people are members of projects.");
+      await members.leave({ projectId: projectOf(call), personId: caller.personId }, call.by);
+      return { message: "You are no longer a member of the project." };
+    },
+  };
+}
+
+/** Answers for invitations. */
+export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
+  const { invitations, tokens, urls, clock, postMail } = parts;
+  const limit = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
+  return {
+    async listInvitations(call) {
+      return (await invitations.list(projectOf(call))).map(showInvitation);
+    },
+    async createInvitation(call) {
+      const projectId = projectOf(call);
+      const body = readBody({ fields: invitationFields, required: ["email", "role"] }, call.body);
+      limit.take(projectId);
+      const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
+      const made = await invitations.create(wish, { caller: callerOf(call), by: call.by });
+      const link = invitationPage(urls(), made.secret);
+      postMail?.(mailOf({ ...made, link }));
+      return {
+        ...showInvitation(made.invitation),
+        ...{ link, isMailed: postMail !== null },
+      } satisfies z.infer<typeof answers.newInvitation>;
+    },
+    async deleteInvitation(call) {
+      const id = idOf(call, "invitation_id", "invitation");
+      await invitations.delete(projectOf(call), id, { caller: callerOf(call), by: call.by });
+      return { message: "The invitation is withdrawn; its link is good for nothing any more." };
+    },
+    async getInvitation(call) {
+      const secret = must(pathPart(call.request, "token"), "the route names a token");
+      return showOpen(await invitations.show(new Secret(secret)));
+    },
+    async acceptInvitation(call) {
+      const { token, name, password } = readBody({ fields: acceptFields, required: ["token"] }, call.body);
+      const hasToken = call.request.headers.authorization !== undefined;
+      const accepted = await invitations.accept({
+        secret: new Secret(String(token)),
+        name: name === null ? null : String(name),
+        password: password === null ? null : new Secret(String(password)),
+        caller: hasToken ? await authenticate(call.request, tokens) : null,
+        by: call.by,
+      });
+      return accepted satisfies Accepted satisfies z.infer<typeof answers.acceptedInvitation>;
+    },
+  };
+}
+
+function idOf(call: Call, part: string, what: string): string {
+  const given = must(pathPart(call.request, part), `the route names a ${part}`);
+  if (!uuidForm.test(given)) throw new Fault("not_found", `The project has no ${what} of that id.`);
+  return given;
+}
+
+function tooMany(used: number, seconds: number): string {
+  return `${used} people were invited within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
+function mailOf({
+  invitation,
+  projectName,
+  link,
+}: {
+  invitation: Invitation;
+  projectName: string;
+  link: string;
+}): Mail {
+  const { email, role, invitedBy, expiresAt } = invitation;
+  return {
+    to: email,
+    subject: `Invitation to the project ${projectName}`,
+    text: [
+      `${invitedBy ?? "Somebody"} has invited you to the project "${projectName}" with the role ${role}.`,
+      `To accept, open this link, which is for you alone and good for one use until ${expiresAt.toUTCString()}:`,
+      link,
+      "If you did not expect this, there is nothing that you must do.",
+    ].join("\n\n"),
+  };
+}
+
+function showMember({ createdAt, ...member }: Member): z.infer<typeof answers.member> {
+  return { ...member, createdAt: createdAt.toISOString() };
+}
+
+function showInvitation({ createdAt, expiresAt, ...rest }: Invitation): z.infer<typeof answers.invitation> {
+  return { ...rest, createdAt: createdAt.toISOString(), expiresAt: expiresAt.toISOString() };
+}
+
+function showOpen({ expiresAt, ...rest }: OpenInvitation): z.infer<typeof answers.openInvitation> {
+  return { ...rest, expiresAt: expiresAt.toISOString() };
+}

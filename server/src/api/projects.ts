@@ -1,0 +1,49 @@
+// Projects: listing, making, renaming, deleting them.
+import type { z } from "zod";
+import type { projectDetail } from "@slipway/contract/project-answers.ts";
+import { projectFields } from "@slipway/contract/project-fields.ts";
+import type { ProjectList, ProjectView } from "#apps/project-list.ts";
+import type { Clock } from "#lib/clock.ts";
+import { callerOf, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+
+type Ids = "listProjects" | "createProject" | "getProject" | "updateProject" | "deleteProject";
+
+/** Answers for projects. */
+export function projectHandlers({
+  projects,
+  clock,
+}: {
+  readonly projects: ProjectList;
+  readonly clock: Clock;
+}): Record<Ids, Handler> {
+  return {
+    async listProjects(call) {
+      return (await projects.of(callerOf(call))).map(({ id, name }) => ({ id, name }));
+    },
+    async createProject(call) {
+      projects.requireMaker(callerOf(call));
+      return showProject(await projects.create(nameOf(call), callerOf(call), call.by));
+    },
+    async getProject(call) {
+      return showProject(await projects.get(projectOf(call), callerOf(call)));
+    },
+    async updateProject(call) {
+      return showProject(
+        await projects.rename({ id: projectOf(call), name: nameOf(call), by: call.by }, callerOf(call)),
+      );
+    },
+    async deleteProject(call) {
+      await projects.delete({ id: projectOf(call), nowMs: clock.now(), by: call.by });
+      return { message: "The project is deleted; its members and tokens have no access any more." };
+    },
+  };
+}
+
+function nameOf(call: Call): string {
+  return String(readBody({ fields: projectFields, required: ["name"] }, call.body)["name"]);
+}
+
+function showProject({ id, name, role, createdAt }: ProjectView): z.infer<typeof projectDetail> {
+  return { id, name, role, createdAt: createdAt.toISOString() };
+}

@@ -1,0 +1,86 @@
+// Rows of invitations, and of the people that come by them.
+import { sql, type Insertable, type Selectable } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { InvitationsTable, PeopleTable } from "#store/tables.ts";
+
+export type InvitationRow = Selectable<InvitationsTable>;
+
+/** An invitation, what it is to, and whether whoever is invited has an account. */
+export type OpenInvitationRow = InvitationRow & { readonly project_name: string; readonly person_id: string | null };
+
+/** The invitation whose secret has this hash, expired or not, or undefined. No locks. */
+export function invitationByHash(db: Db, secretHash: Buffer): Promise<OpenInvitationRow | undefined> {
+  return db
+    .selectFrom("invitations")
+    .innerJoin("projects", "projects.id", "invitations.project_id")
+    .leftJoin("people", "people.email", "invitations.email")
+    .selectAll("invitations")
+    .select(["projects.name as project_name", "people.id as person_id"])
+    .where("secret_hash", "=", secretHash)
+    .executeTakeFirst();
+}
+
+/** The invitation of an address (lower case) to a project, or undefined. No locks. */
+export function invitationByEmail(db: Db, projectId: ProjectId, email: string): Promise<InvitationRow | undefined> {
+  const rows = db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
+  return rows.where("email", "=", email).executeTakeFirst();
+}
+
+/** The invitation, or undefined. No locks. */
+export function invitationById(db: Db, projectId: ProjectId, id: string): Promise<InvitationRow | undefined> {
+  const rows = db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
+  return rows.where("id", "=", id).executeTakeFirst();
+}
+
+/** Invitations that have not expired, newest first, at most `limit`. No locks. */
+export function listInvitations(
+  db: Db,
+  { projectId, now, limit }: { projectId: ProjectId; now: Date; limit: number },
+): Promise<InvitationRow[]> {
+  const rows = db
+    .selectFrom("invitations")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .where("expires_at", ">", now);
+  return rows.orderBy("created_at", "desc").orderBy("id").limit(limit).execute();
+}
+
+/** How many invitations of a locked project there are once those that have expired are removed. */
+export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): Promise<number> {
+  await tx.deleteFrom("invitations").where("project_id", "=", projectId).where("expires_at", "<=", now).execute();
+  const rows = tx.selectFrom("invitations").where("project_id", "=", projectId);
+  const { count } = await rows.select((row) => row.fn.countAll<string>().as("count")).executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Adds an invitation in place of the one of the same address to the same project. */
+export async function putInvitation(tx: Tx, row: Insertable<InvitationsTable>): Promise<void> {
+  const { id, role, secret_hash, invited_by, created_at, expires_at } = row;
+  await tx
+    .insertInto("invitations")
+    .values(row)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["project_id", "email"])
+        .doUpdateSet({ id, role, secret_hash, invited_by, created_at, expires_at }),
+    )
+    .execute();
+}
+
+/** Removes the invitation; false when it is gone already: only one of several who do so at once is told true. */
+export async function deleteInvitation(tx: Tx, row: Pick<InvitationRow, "id" | "secret_hash">): Promise<boolean> {
+  const rows = tx.deleteFrom("invitations").where("id", "=", row.id).where("secret_hash", "=", row.secret_hash);
+  return (await rows.returning("id").executeTakeFirst()) !== undefined;
+}
+
+/** Adds a person; false when somebody has the address. */
+export async function addPerson(tx: Tx, row: Insertable<PeopleTable>): Promise<boolean> {
+  const added = await tx
+    .insertInto("people")
+    .values(row)
+    .onConflict((conflict) => conflict.column("email").doNothing())
+    .returning(sql<number>`1`.as("added"))
+    .executeTakeFirst();
+  return added !== undefined;
+}

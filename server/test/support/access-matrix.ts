@@ -1,0 +1,132 @@
+// The callers of the access matrix and what each must be answered: one of every kind and role, here and elsewhere, and
+// all sorts of tokens that are not valid.
+import { Agent, request } from "node:http";
+import type { Route } from "@slipway/contract/route.ts";
+import { permissionTable, type Permission, type Role } from "#accounts/permissions.ts";
+import type { Json } from "./management-api.ts";
+import type { Who } from "./access-table.ts";
+
+/** What a valid token is of. `place`: whether the project of the path is its own. */
+export type Bearer =
+  | { readonly kind: "service_account"; readonly place: "here" | "elsewhere"; readonly role: Role }
+  | { readonly kind: "chosen"; readonly place: "here" | "elsewhere"; readonly permissions: readonly Permission[] }
+  | { readonly kind: "inference"; readonly place: "here" | "elsewhere" }
+  | { readonly kind: "person"; readonly place: "here" | "elsewhere"; readonly role: Role | null }
+  | { readonly kind: "operator" };
+
+/** `bearer` null: the token is not valid, or there is none. */
+export type MatrixCaller = {
+  readonly name: string;
+  readonly bearer: Bearer | null;
+  /** The header Authorization. `isFresh`: of a caller that the call may put an end to. */
+  authorization(isFresh: boolean): Promise<string | null> | string | null;
+};
+
+/** What is looked at of an answer. */
+export type MatrixAnswer = { readonly status: number; readonly message: string };
+
+/** `right`: anything but a refusal of the caller. */
+export type Expected = "right" | 401 | 403 | 404;
+
+export const roles: readonly Role[] = ["owner", "admin", "member", "billing"];
+/** All but what only operators have. */
+export const givablePermissions = (Object.keys(permissionTable) as Permission[]).filter(
+  (permission) => permission !== "platform.manage",
+);
+
+/** What the caller must be answered by the route. */
+export function expectedOf(route: Route, who: Who, bearer: Bearer | null): Expected {
+  if (who === "public") return "right";
+  if (bearer === null) return 401;
+  const namesProject = route.path.includes("{project_id}");
+  if (bearer.kind === "operator") return who === "people" ? 403 : "right";
+  if (namesProject && (bearer.place === "elsewhere" || (bearer.kind === "person" && bearer.role === null))) return 404;
+  if (bearer.kind === "inference" || who === "operators") return 403;
+  if (who === "everybody") return "right";
+  if (who === "people" || who === "makers") return bearer.kind === "person" ? "right" : 403;
+  if (bearer.kind === "chosen") return bearer.permissions.includes(route.access as Permission) ? "right" : 403;
+  return bearer.role !== null && who.includes(bearer.role) ? "right" : 403;
+}
+
+/** What the caller must be answered when it calls an app of the project: that takes a token which is made for it. */
+export function expectedOfAppCall(bearer: Bearer | null): Expected {
+  if (bearer === null || bearer.kind === "operator" || bearer.kind === "person") return 401;
+  if (bearer.place === "elsewhere") return 404;
+  if (bearer.kind === "inference") return "right";
+  if (bearer.kind === "chosen") return bearer.permissions.includes("apps.call") ? "right" : 403;
+  return bearer.role === "billing" ? 403 : "right";
+}
+
+/** Null when the answer is as expected, else what it was. */
+export function mistake(expected: Expected, { status, message }: MatrixAnswer): string | null {
+  const isOk =
+    expected === "right"
+      ? (status < 500 || isNotDeployed(status, message)) &&
+        status !== 401 &&
+        status !== 403 &&
+        !isForeign(status, message) &&
+        status !== 429
+      : expected === 404
+        ? isForeign(status, message)
+        : status === expected;
+  return isOk ? null : `expected ${expected}, but it was ${status} ${message}`;
+}
+
+/** As if there were no such project, or no such app in it. */
+function isForeign(status: number, message: string): boolean {
+  return status === 404 && /^There is no (?:such project|app .* in project)/.test(message);
+}
+
+function isNotDeployed(status: number, message: string): boolean {
+  return status === 503 && message.includes("has no release");
+}
+
+/** What is to be sent. */
+export type MatrixCall = {
+  readonly method: string;
+  readonly url: string;
+  readonly authorization: string | null;
+  /** Sent as JSON; undefined: none. */
+  readonly body?: unknown;
+};
+
+/** Connections are kept; `close()` ends them. */
+export class MatrixClient {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
+
+  /** One call. The answer must hold a message when it is a refusal. */
+  send({ method, url, authorization, body }: MatrixCall): Promise<MatrixAnswer> {
+    const text = body === undefined ? "" : JSON.stringify(body);
+    const headers = {
+      ...(authorization === null ? {} : { authorization }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      "content-length": String(Buffer.byteLength(text)),
+    };
+    return new Promise((resolve, reject) => {
+      const sent = request(url, { method, headers, agent: this.#agent }, (response) => {
+        let answer = "";
+        response.setEncoding("utf8");
+        response.on("data", (part: string) => (answer += part));
+        response.on("error", reject);
+        response.on("end", () => resolve({ status: response.statusCode ?? 0, message: messageOf(answer) }));
+      });
+      sent.on("error", reject);
+      sent.end(text);
+    });
+  }
+
+  /** Ends all connections. */
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+function messageOf(answer: string): string {
+  try {
+    const parsed: Json = JSON.parse(answer);
+    return typeof parsed?.message === "string" ? parsed.message : "";
+  } catch {
+    // Not every answer is JSON.
+    return "";
+  }
+}

@@ -1,0 +1,90 @@
+// Who may use each route, written down by hand beside what the contract and the roles say: the matrix of
+// `api-access-matrix.test.ts` holds them to each other. A new route needs a row here; without one the test fails.
+import type { Role } from "#accounts/permissions.ts";
+
+/**
+ * `public`: whoever asks; `everybody`: all but tokens for calling apps; `people`: people alone, in a project its members;
+ * `makers`: people and operators; `operators`; else members and service accounts of the project with one of these roles,
+ * those with the permission that the contract names, and operators.
+ */
+export type Who = "public" | "everybody" | "people" | "makers" | "operators" | readonly Role[];
+
+const all: Who = ["owner", "admin", "member", "billing"];
+const workers: Who = ["owner", "admin", "member"];
+const leaders: Who = ["owner", "admin"];
+const payers: Who = ["owner", "billing"];
+const owners: Who = ["owner"];
+
+/** By operation id. */
+export const accessTable: Readonly<Record<string, Who>> = {
+  createGitApp: workers,
+  listApps: workers,
+  getApp: workers,
+  listBuilds: workers,
+  getBuild: workers,
+  cancelBuild: workers,
+  rebuild: workers,
+  getBuildLogs: workers,
+  getAppLogs: workers,
+  listContainers: workers,
+
+  listProjects: "everybody",
+  createProject: "makers",
+  getProject: all,
+  updateProject: leaders,
+  deleteProject: owners,
+  listMembers: all,
+  updateMember: leaders,
+  removeMember: leaders,
+  leaveProject: "people",
+  listInvitations: leaders,
+  createInvitation: leaders,
+  deleteInvitation: leaders,
+  getInvitation: "public",
+  acceptInvitation: "public",
+
+  listRuns: workers,
+  getRun: workers,
+  getRunResult: workers,
+  cancelRun: workers,
+  redriveRun: workers,
+  listDeadRuns: workers,
+  redriveDeadRuns: workers,
+  purgeDeadRuns: workers,
+
+  listWebhookSecrets: workers,
+  createWebhookSecret: workers,
+  deleteWebhookSecret: workers,
+  listWebhookDeliveries: workers,
+  getWebhookDelivery: workers,
+  replayWebhookDelivery: workers,
+  replayWebhookDeliveries: workers,
+  listWebhookEndpoints: workers,
+  pauseWebhookEndpoint: workers,
+  resumeWebhookEndpoint: workers,
+  getWebhookSchedule: workers,
+  setWebhookSchedule: workers,
+
+  createCoupon: "operators",
+  listCoupons: "operators",
+  endCoupon: "operators",
+  applyCoupon: payers,
+
+  listAuditLog: owners,
+
+  getProjectSecrets: workers,
+  setProjectSecrets: workers,
+  getAppSecrets: workers,
+  setAppSecrets: workers,
+  listCredentials: workers,
+  getCredential: workers,
+  setCredential: leaders,
+  deleteCredential: leaders,
+
+  health: "public",
+  keySet: "public",
+  openApi: "public",
+};
+
+/** Routes that put an end to the caller when they are right: each gets a caller of its own. */
+export const endingRoutes: ReadonlySet<string> = new Set(["leaveProject"]);
