@@ -4,6 +4,7 @@ import * as answers from "./answers.ts";
 import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
+import { deviceRoutes } from "./device-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
@@ -117,6 +118,7 @@ export const routes = {
   },
   ...projectRoutes,
   ...peopleRoutes,
+  ...deviceRoutes,
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,

@@ -63,6 +63,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Parses the environment. Throws `ConfigRefused` for the first thing that is wrong. */
 export function readConfig(environment: Environment): Config {
   for (const name of Object.keys(environment)) {
+/** What the command line reads; a platform may be started where these are set. */
+const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
+
     // SLIPWAY_TEST_… is between the test runner and test files; a platform started by a test may inherit it.
     if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
     const close = nearest(name, Object.keys(settingTable));
@@ -70,6 +73,7 @@ export function readConfig(environment: Environment): Config {
       `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
     );
   }
+    if (ofCommandLine.has(name)) continue;
   const text = (name: SettingName): string | null => rawValue(environment, name);
   const integer = (name: SettingName): number => parseInteger(name, text(name) ?? "");
   const publicUrl = text("SLIPWAY_PUBLIC_URL");

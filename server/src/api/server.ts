@@ -23,6 +23,7 @@ import { auditLogHandlers } from "./audit-log.ts";
 import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
+import { deviceLoginHandlers } from "./device-login.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers, type MemberParts } from "./members.ts";
@@ -123,6 +124,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...budgetHandlers({ desk: parts.budgets, apps: useCases.apps }),
     ...auditLogHandlers(parts.auditLog),
     ...peopleHandlers({ people: parts.people, urls: parts.urls }),
+    ...deviceLoginHandlers({ logins: parts.people.devices, urls: parts.urls, clock }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

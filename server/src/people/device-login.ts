@@ -7,6 +7,7 @@ import type { By } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { LruMap } from "#lib/lru-map.ts";
+import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
 import {
@@ -22,13 +23,13 @@ import {
 import { recordOfPerson } from "./person-record.ts";
 
 /** What a new session is used with. */
-export type SessionTokens = { readonly accessToken: string; readonly refreshToken: string };
+export type DeviceTokens = { readonly accessToken: Secret; readonly refreshToken: Secret };
 
 export type DeviceLoginsOptions = {
   readonly db: Db;
   readonly clock: Clock;
   /** Opens a session of the person within the transaction, and records the sign-in. */
-  readonly openSession: (tx: Tx, given: { readonly personId: string; readonly by: By }) => Promise<SessionTokens>;
+  readonly openSession: (tx: Tx, given: { readonly personId: string; readonly by: By }) => Promise<DeviceTokens>;
 };
 
 /** What begins a device login. */
@@ -125,7 +126,7 @@ export class DeviceLogins {
   }
 
   /** The tokens of a login that was approved, once; else why there are none. */
-  async redeem(deviceCode: string, by: By): Promise<SessionTokens | NotYet> {
+  async redeem(deviceCode: string, by: By): Promise<DeviceTokens | NotYet> {
     const { db, clock, openSession } = this.#options;
     const hash = hashOfDeviceCode(deviceCode);
     if (this.#asksTooOften(hash.toString("base64"))) return "slow_down";

@@ -16,6 +16,7 @@ import { loadAuthSecret } from "./auth-secret.ts";
 import { openAuth, type Auth } from "./auth.ts";
 import { checkNewPassword } from "./password-rules.ts";
 import { Challenges } from "./challenges.ts";
+import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
 import { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
 import type { PeopleParts } from "./people-parts.ts";
@@ -42,6 +43,7 @@ export type PeopleOptions = {
 export class People {
   readonly signIn: SignIn;
   readonly sessions: Sessions;
+  readonly devices: DeviceLogins;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
   /** For the check of tokens: who an access token belongs to. */
@@ -53,6 +55,9 @@ export class People {
     this.mailer = parts.mailer;
     this.lookup = personLookup(parts.db);
     this.sessions = new Sessions(parts);
+    const openSession: DeviceLoginsOptions["openSession"] = (tx, { personId, by }) =>
+      this.startSession(tx, personId, { way: "device", by });
+    this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
     const challenges = new Challenges(parts);
     this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
   }

@@ -1,0 +1,105 @@
+// Device login: the two routes that existing command lines use, and those by which a person decides. What a device is
+// answered while it waits has an `error` besides the message, as RFC 8628 asks for.
+import type { z } from "zod";
+import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
+import { deviceDecisionFields, deviceTokenFields } from "@slipway/contract/device-routes.ts";
+import type { PersonCaller } from "#accounts/caller.ts";
+import { assert, must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { DeviceLogin, DeviceLogins, NotYet } from "#people/device-login.ts";
+import { pathPart, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { RateLimit } from "./rate-limit.ts";
+import type { Urls } from "./urls.ts";
+
+type Ids = "beginDeviceLogin" | "endDeviceLogin" | "getDeviceLogin" | "decideDeviceLogin";
+
+export type DeviceLoginParts = {
+  readonly logins: DeviceLogins;
+  readonly urls: () => Urls;
+  readonly clock: Clock;
+};
+
+/** A minute's worth, by address. Several people may share one. */
+const beginsMost = 30;
+/** Existing clients ask twice a second. */
+const asksMost = 600;
+/** By person: nobody types so many codes, and who tries them out needs billions. */
+const codesMost = 30;
+
+const sentences: Readonly<Record<NotYet, string>> = {
+  authorization_pending: "Nobody has approved the code yet; ask again.",
+  slow_down: "You ask too often; wait longer between two questions.",
+  access_denied: "The person refused.",
+  expired_token: "The code has ended without being approved; begin again.",
+  invalid_grant: "There is no device login of this device_code (any more); begin again.",
+};
+
+/** Answers for device logins. */
+export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
+  const begins = new RateLimit({ most: beginsMost, clock, refusal: tooMany("Device logins were begun") });
+  const asks = new RateLimit({ most: asksMost, clock, refusal: tooMany("Device logins were asked for") });
+  const codes = new RateLimit({ most: codesMost, clock, refusal: tooMany("Codes were looked up") });
+  return {
+    async beginDeviceLogin({ request }) {
+      begins.take(request.ip);
+      const client = request.headers["user-agent"] ?? "";
+      const begun = await logins.begin({ client, address: request.ip });
+      const page = `${urls().dashboardUrl}/device`;
+      const payload = {
+        device_code: begun.deviceCode,
+        user_code: begun.userCode,
+        verification_uri: page,
+        verification_uri_complete: `${page}?code=${begun.userCode}`,
+        expires_in: begun.expiresInSeconds,
+        interval: begun.intervalSeconds,
+      };
+      return { deviceAuthResponsePayload: payload } satisfies z.infer<typeof deviceAuthorization>;
+    },
+    async endDeviceLogin({ request, reply, body, by }) {
+      asks.take(request.ip);
+      const given = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
+      const tokens = await logins.redeem(String(given["device_code"]), by);
+      if (typeof tokens !== "string") {
+        return { accessToken: tokens.accessToken.reveal(), refreshToken: tokens.refreshToken.reveal() };
+      }
+      void reply.code(400).send({ error: tokens, message: sentences[tokens] });
+      return undefined;
+    },
+    async getDeviceLogin(call) {
+      codes.take(personOf(call).personId);
+      return show(await logins.find(codeOf(call)));
+    },
+    async decideDeviceLogin(call) {
+      const person = personOf(call);
+      codes.take(person.personId);
+      const given = readBody({ fields: deviceDecisionFields, required: ["decision"] }, call.body);
+      const isApproved = given["decision"] === "approve";
+      return show(await logins.decide(codeOf(call), { isApproved, person, by: call.by }));
+    },
+  };
+}
+
+function tooMany(what: string): (used: number, seconds: number) => string {
+  return (used, seconds) => `${what} ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
+function personOf({ caller }: Call): PersonCaller {
+  assert(caller?.kind === "person", "the route is for people");
+  return caller;
+}
+
+function codeOf(call: Call): string {
+  return must(pathPart(call.request, "user_code"), "the route names a code");
+}
+
+function show(login: DeviceLogin): z.infer<typeof deviceLogin> {
+  return {
+    userCode: login.user_code,
+    client: login.client,
+    address: login.address,
+    createdAt: login.created_at.toISOString(),
+    expiresAt: login.expires_at.toISOString(),
+    state: login.state,
+  };
+}
