@@ -43,6 +43,11 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getInvitation: "public",
   acceptInvitation: "public",
 
+  beginDeviceLogin: "public",
+  endDeviceLogin: "public",
+  getDeviceLogin: "people",
+  decideDeviceLogin: "people",
+
   listRuns: workers,
   getRun: workers,
   getRunResult: workers,
