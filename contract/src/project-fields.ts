@@ -1,16 +1,6 @@
 // Bodies of the routes of projects, members and invitations, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
-
-const name = (about: string, defaultAbout?: string) =>
-  ({
-    kind: "text",
-    toml: null,
-    form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
-    allowed: "1 to 100 characters, not only spaces",
-    default: null,
-    ...(defaultAbout === undefined ? {} : { defaultAbout }),
-    about,
-  }) as const satisfies Field;
+import { emailField, personNameField } from "./people-fields.ts";
 
 const role = (about: string) =>
   ({
@@ -22,7 +12,9 @@ const role = (about: string) =>
   }) as const satisfies Field;
 
 /** The body of `POST /v2/projects` and of `PATCH /v2/projects/{project_id}`. */
-export const projectFields = { name: name("What people are shown.") } as const satisfies Record<string, Field>;
+export const projectFields = {
+  name: { ...personNameField, about: "What people are shown." },
+} as const satisfies Record<string, Field>;
 
 /** The body of `PATCH …/members/{person_id}`. */
 export const memberFields = {
@@ -31,14 +23,7 @@ export const memberFields = {
 
 /** The body of `POST …/invitations`. */
 export const invitationFields = {
-  email: {
-    kind: "text",
-    toml: null,
-    form: /^[^\s@<>"(),:;[\]\\\x00-\x1f\x7f]{1,64}@[^\s@<>"(),;\\\x00-\x1f\x7f]{1,189}$/,
-    allowed: "an address of mail such as ada@example.org",
-    default: null,
-    about: "Who is invited; upper and lower case are the same.",
-  },
+  email: { ...emailField, about: "Who is invited; upper and lower case are the same." },
   role: role("What the person will be allowed; no more than the caller may."),
 } as const satisfies Record<string, Field>;
 
@@ -53,7 +38,7 @@ export const acceptFields = {
     isSecret: true,
     about: "The last part of the invitation's link.",
   },
-  name: name("What others are shown.", "for people who have no account yet it must be sent"),
+  name: { ...personNameField, defaultAbout: "for people who have no account yet it must be sent" },
   password: {
     kind: "text",
     toml: null,

@@ -3,7 +3,6 @@ import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
 import { acceptFields, invitationFields, memberFields } from "@slipway/contract/project-fields.ts";
 import type { Role } from "#accounts/permissions.ts";
-import type { TokenCheck } from "#accounts/token-check.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -11,7 +10,7 @@ import { Secret } from "#lib/secret.ts";
 import type { Accepted, Invitation, InvitationDesk, OpenInvitation } from "#people/invitations.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { Member, MemberDesk } from "#people/members.ts";
-import { authenticate } from "./access.ts";
+import { authenticate, type Tokens } from "./access.ts";
 import { callerOf, pathPart, projectOf, uuidForm, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { RateLimit } from "./rate-limit.ts";
@@ -26,7 +25,7 @@ export type MemberParts = {
 };
 
 type Parts = MemberParts & {
-  readonly tokens: Pick<TokenCheck, "check">;
+  readonly tokens: Tokens;
   readonly urls: () => Urls;
   readonly clock: Clock;
 };

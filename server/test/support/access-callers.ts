@@ -1,21 +1,32 @@
 // One caller of every sort for the access matrix, made on the database of a management API, and a listener that calls of
 // an app come in through.
+import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
+import { insertPerson } from "#accounts/account-store.ts";
+import type { Role } from "#accounts/permissions.ts";
+import { signPersonToken } from "#accounts/person-token.ts";
+import { insertMember } from "#accounts/project-store.ts";
 import { issueToken, revokeToken, type TokenWish } from "#accounts/tokens.ts";
 import type { Route } from "#apps/routes.ts";
 import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { MemberDesk } from "#people/members.ts";
+import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { roles, type Bearer, type MatrixCaller } from "./access-matrix.ts";
 import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
+import { until } from "./until.ts";
 
 const minuteMs = 60_000;
+const dayMs = 86_400_000;
+/** What was ended is refused everywhere within this. */
+const revokedMs = 1_000;
 
 /** The name of the app that `openAppListener` knows. */
 export const calledApp = "called";
@@ -23,7 +34,8 @@ export const calledApp = "called";
 /** All callers. */
 export async function matrixCallers(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const elsewhere = await api.addProject("elsewhere");
-  return [...(await tokenCallers(api, elsewhere)), ...(await callersWithoutRight(api))];
+  const right = [...(await tokenCallers(api, elsewhere)), ...(await personCallers(api, elsewhere))];
+  return [...right, ...(await callersWithoutRight(api)), ...(await peopleWithoutRight(api))];
 }
 
 async function tokenCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<MatrixCaller[]> {
@@ -45,6 +57,81 @@ async function tokenCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<Ma
   }
   await add("an operator", { kind: "operator" }, { kind: "operator", expiresAt: null });
   return callers;
+}
+
+async function personCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<MatrixCaller[]> {
+  const { projectId } = api;
+  const here = roles.map((role) => ({ name: `a person here, ${role}`, place: "here" as const, role, projectId }));
+  const others = [
+    { name: "a person elsewhere, owner", place: "elsewhere" as const, role: "owner" as const, projectId: elsewhere },
+    { name: "a person without a project", place: "elsewhere" as const, role: null, projectId },
+  ];
+  const callers = [...here, ...others].map(async ({ name, place, role, ...member }) => {
+    const make = async (): Promise<string> => {
+      const person = await addPerson(api, role === null ? null : { ...member, role });
+      return `Bearer ${person.accessToken.reveal()}`;
+    };
+    const once = await make();
+    const bearer = { kind: "person", place, role } as const;
+    return { name, bearer, authorization: (isFresh: boolean) => (isFresh ? make() : once) };
+  });
+  return [...(await Promise.all(callers)), await formerMember(api)];
+}
+
+/** Was an owner, and used the token then. */
+async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
+  const { db, projectId } = api;
+  const { person, accessToken } = await addPerson(api, { projectId, role: "owner" });
+  const token = accessToken.reveal();
+  const path = `/v2/projects/${projectId}`;
+  assert.equal((await api.call("GET", path, { token })).status, 200);
+  await new MemberDesk({ db }).leave({ projectId, personId: person.id }, testBy);
+  await until("the membership has ended", async () => (await api.call("GET", path, { token })).status === 404, {
+    deadlineMs: revokedMs,
+  });
+  const bearer = { kind: "person", place: "here", role: null } as const;
+  return { name: "a person who was an owner here", bearer, authorization: () => `Bearer ${token}` };
+}
+
+/** People whose sessions have ended or never were, or whose access token has expired. */
+async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
+  const { projectId, keys, people } = api;
+  const owner = { projectId, role: "owner" } as const;
+  const [one, other, gone] = [await addPerson(api, owner), await addPerson(api, owner), await addPerson(api, owner)];
+  const claims = (personId: string, sessionId: string) => ({ personId, sessionId, email: one.person.email });
+  const sign = async (personId: string, sessionId: string, nowMs = systemClock.now()): Promise<string> => {
+    const token = await signPersonToken({ ...claims(personId, sessionId), key: keys.current(), nowMs });
+    return `Bearer ${token.reveal()}`;
+  };
+  const token = gone.accessToken.reveal();
+  assert.equal((await api.call("GET", `/v2/projects/${projectId}`, { token })).status, 200);
+  await people.sessions.endOne(gone.person.id, gone.session.id, testBy);
+  const isOut = async () => (await api.call("GET", `/v2/projects/${projectId}`, { token })).status === 401;
+  await until("the session has ended", isOut, { deadlineMs: revokedMs });
+  const jwk = must(keys.jwks().keys[0], "a key is published");
+  const bad = Object.entries(badTokens(one.accessToken.reveal(), jwk));
+  const headers: Readonly<Record<string, string>> = {
+    "a person whose session has ended": `Bearer ${token}`,
+    "a person whose access token has expired": await sign(one.person.id, one.session.id, systemClock.now() - dayMs),
+    "a person in another's session": await sign(one.person.id, other.session.id),
+    "a person in no session": await sign(one.person.id, randomUUID()),
+    "nobody in a session": await sign(randomUUID(), one.session.id),
+    ...Object.fromEntries(bad.map(([name, header]) => [`a person's token, ${name}`, header])),
+  };
+  return Object.entries(headers).map(([name, header]) => ({ name, bearer: null, authorization: () => header }));
+}
+
+/** Makes a person with a session, and a member when a project is given. */
+export async function addPerson(
+  { db, people }: Pick<ApiUnderTest, "db" | "people">,
+  member: { readonly projectId: ProjectId; readonly role: Role } | null,
+): Promise<SignedIn> {
+  return await db.transaction().execute(async (tx) => {
+    const id = randomUUID();
+    await insertPerson(tx, { id, email: `${id}@example.org`, name: "Matrix" });
+    if (member !== null) await insertMember(tx, { project_id: member.projectId, person_id: id, role: member.role });
+    return await people.startSession(tx, id, { way: "password", by: testBy });
+  });
 }
 
 /** Callers whose tokens are not valid (any more), and one without. */

@@ -48,6 +48,14 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getDeviceLogin: "people",
   decideDeviceLogin: "people",
 
+  signIn: "public",
+  issueAccessToken: "public",
+  signOut: "public",
+  getSession: "people",
+  listSessions: "people",
+  endSession: "people",
+  endOtherSessions: "people",
+
   listRuns: workers,
   getRun: workers,
   getRunResult: workers,
