@@ -20,12 +20,16 @@ export type TokenCheckOptions = {
   readonly knownMost?: number;
 };
 
+type Refused = { readonly untilMs: number; readonly endedId: string | null };
+
 /** Our own are about 700 characters; anything much longer is not one. */
 const tokenLengthMost = 4_096;
 const knownMost = 10_000;
 /** A client that repeats a bad token is answered from memory for this long; bad tokens are cheap to make, so few are kept. */
 const refusedMs = 5_000;
 const refusedMost = 1_000;
+/** Ids of signing keys have no dashes. */
+const tokenIdForm = /^[0-9a-f]{8}-/;
 
 /** Checks tokens. Make one per platform; `close()` ends its listening. */
 export class TokenCheck {
@@ -33,8 +37,9 @@ export class TokenCheck {
   readonly #claims: SignedClaims;
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
-  /** Token → until when it is refused without a look. */
-  readonly #refused = new LruMap<string, number>(refusedMost);
+  /** Tokens that were valid when they were looked at last, also when that must be done again. */
+  readonly #seen: LruMap<string, true>;
+  readonly #refused = new LruMap<string, Refused>(refusedMost);
   readonly #running = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
   /** Grows with each change of tokens and people, so that an answer that was on its way then is not remembered. */
@@ -47,8 +52,9 @@ export class TokenCheck {
     this.#claims = new SignedClaims(options);
     this.#lookUp = async (claims) => (claims.kind === "token" ? tokens(claims) : ((await people?.(claims)) ?? null));
     this.#known = new LruMap(options.knownMost ?? knownMost);
+    this.#seen = new LruMap(options.knownMost ?? knownMost);
     this.#endListening = [
-      notifications.listen("tokens", (id) => this.#forget((caller) => caller.kind !== "person", id)),
+      notifications.listen("tokens", (id) => this.#tokensChanged(id)),
       notifications.listen("people", (id) => this.#forget((caller) => caller.kind === "person", id)),
     ];
   }
@@ -59,13 +65,23 @@ export class TokenCheck {
     if (known !== undefined) {
       if (this.#clock.now() < known.expiresAtMs) return known.caller;
       this.#known.delete(token);
-      return null;
+      return this.#refuse(token, idOf(known.caller));
     }
-    const refusedUntilMs = this.#refused.get(token);
-    if (refusedUntilMs === undefined) return undefined;
-    if (this.#clock.monotonicMs() < refusedUntilMs) return null;
+    const refused = this.#refused.get(token);
+    if (refused === undefined) return undefined;
+    if (this.#clock.monotonicMs() < refused.untilMs) return null;
     this.#refused.delete(token);
     return undefined;
+  }
+
+  /** True for a token that was valid when it was looked at last. */
+  wasValid(token: string): boolean {
+    return this.#seen.get(token) === true;
+  }
+
+  /** Of a token that was just refused: the id in it when it is signed by us, but was revoked or has expired; else null. */
+  endedId(token: string): string | null {
+    return this.#refused.get(token)?.endedId ?? null;
   }
 
   /** The caller, or null when the token is not one of ours, was altered, expired or revoked. Rejects when the database does not answer. */
@@ -88,20 +104,34 @@ export class TokenCheck {
   async #check(token: string): Promise<Caller | null> {
     for (;;) {
       const changes = this.#changes;
-      const found = await this.#find(token);
+      const claims = await this.#claims.read(token);
+      const found = claims === null ? null : await this.#find(claims);
       // Somebody revoked a token meanwhile, maybe this one.
       if (changes !== this.#changes) continue;
-      if (found === null) this.#refused.set(token, this.#clock.monotonicMs() + refusedMs);
-      else this.#known.set(token, found);
-      return found?.caller ?? null;
+      if (found === null) return this.#refuse(token, claims === null ? null : claimedId(claims));
+      this.#known.set(token, found);
+      this.#seen.set(token, true);
+      return found.caller;
     }
   }
 
-  async #find(token: string): Promise<Found | null> {
-    const claims = await this.#claims.read(token);
-    if (claims === null || this.#clock.now() >= claims.expiresAtMs) return null;
+  async #find(claims: Claims): Promise<Found | null> {
+    if (this.#clock.now() >= claims.expiresAtMs) return null;
     const found = await this.#lookUp(claims);
     return found !== null && this.#clock.now() < found.expiresAtMs ? found : null;
+  }
+
+  #refuse(token: string, endedId: string | null): null {
+    this.#seen.delete(token);
+    this.#refused.set(token, { untilMs: this.#clock.monotonicMs() + refusedMs, endedId });
+    return null;
+  }
+
+  /** A token, or a signing key, which other tokens may be signed by. */
+  #tokensChanged(id: string | null): void {
+    if (id !== null && tokenIdForm.test(id)) return this.#forget((caller) => caller.kind !== "person", id);
+    this.#claims.keysChanged();
+    this.#forget(() => true, null);
   }
 
   /** Null: any of that sort may have changed. */
@@ -116,4 +146,8 @@ export class TokenCheck {
 
 function idOf(caller: Caller): string {
   return caller.kind === "person" ? caller.personId : caller.tokenId;
+}
+
+function claimedId(claims: Claims): string {
+  return claims.kind === "person" ? claims.personId : claims.tokenId;
 }

@@ -34,13 +34,24 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 export class SignedClaims {
   readonly #options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock };
   #lastKeyLookMs = Number.NEGATIVE_INFINITY;
+  /** How often keys have changed, or may have; and how many of these changes are loaded. */
+  #keyChanges = 0;
+  #keyChangesLoaded = 0;
 
   constructor(options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock }) {
     this.#options = options;
   }
 
+  /** Keys have changed, or may have: they are loaded at once, and nothing is verified before they are. */
+  keysChanged(): void {
+    this.#keyChanges += 1;
+    // Whoever verifies next tries again, and is told when the database does not answer.
+    this.#load().catch(() => undefined);
+  }
+
   /** The signed claims; null when the form, the algorithm, the key or the signature is wrong. Whether they have expired is not looked at. */
   async read(token: string): Promise<Claims | null> {
+    if (this.#keyChangesLoaded < this.#keyChanges) await this.#load();
     const keyId = keyIdOf(token);
     const key = keyId === null ? undefined : await this.#keyById(keyId);
     if (key === undefined) return null;
@@ -60,6 +71,13 @@ export class SignedClaims {
     this.#lastKeyLookMs = clock.monotonicMs();
     await keys.load(db);
     return keys.verifier(keyId);
+  }
+
+  async #load(): Promise<void> {
+    const { keys, db } = this.#options;
+    const changes = this.#keyChanges;
+    await keys.load(db);
+    this.#keyChangesLoaded = Math.max(this.#keyChangesLoaded, changes);
   }
 }
 

@@ -3,14 +3,17 @@ import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { allows, belongsTo } from "#accounts/permissions.ts";
-import type { TokenCheck } from "#accounts/token-check.ts";
+import type { Judged } from "#accounts/token-door.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { Fault } from "#lib/fault.ts";
 import { projectIdForm, type ProjectId } from "#lib/ids.ts";
 import { pathPart } from "./call.ts";
 
-/** The caller of a request with a valid token. Throws `Fault("unauthorized")`. */
-export async function authenticate(request: FastifyRequest, tokens: Pick<TokenCheck, "check">): Promise<Caller> {
+/** What is asked of `TokenDoor`. */
+export type Tokens = { check(token: string, address: string): Promise<Judged> };
+
+/** The caller of a request with a valid token. Throws `Fault("unauthorized" | "rate_limited")`. */
+export async function authenticate(request: FastifyRequest, tokens: Tokens): Promise<Caller> {
   const header = request.headers.authorization;
   if (header === undefined) {
     throw new Fault("unauthorized", 'No token was sent: the header "Authorization: Bearer <token>" is missing.');
@@ -19,7 +22,8 @@ export async function authenticate(request: FastifyRequest, tokens: Pick<TokenCh
   if (token === undefined) {
     throw new Fault("unauthorized", 'The header Authorization must be of the form "Bearer <token>".');
   }
-  const caller = await tokens.check(token);
+  const caller = await tokens.check(token, request.ip);
+  if (caller instanceof Fault) throw caller;
   if (caller === null) throw new Fault("unauthorized", "The token is not valid, has expired or was revoked.");
   return caller;
 }

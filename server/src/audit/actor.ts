@@ -11,7 +11,8 @@ export type Actor = {
 
 /** What is known of the request that caused an action. */
 export type RequestFacts = {
-  readonly id: string;
+  /** Null where it is not known any more which of many it was. */
+  readonly id: string | null;
   readonly address: string | null;
   readonly userAgent: string | null;
 };

@@ -1,15 +1,19 @@
-// Who may call an app: everybody when its authentication is off, else whoever has a valid token of its project. Answers
-// do not tell strangers which apps exist: without a valid token it is 401 whether or not there is such an app, and with
-// a token of another project 404, as for an app that does not exist.
+// Who may call an app: everybody when its authentication is off, else whoever has a valid token of its project that may.
+// Answers do not tell strangers which apps exist: without a valid token it is 401 whether or not there is such an app, and
+// with a token of another project 404, as for an app that does not exist.
 import type { Caller } from "#accounts/caller.ts";
+import { allows } from "#accounts/permissions.ts";
 import type { Route } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 
-/** What the gate asks of `TokenCheck`. */
+/** What the gate asks of `TokenDoor`. Null: not valid; a fault: too many bad ones came from that address. */
 export type Tokens = {
-  cached(token: string): Caller | null | undefined;
-  check(token: string): Promise<Caller | null>;
+  cached(token: string, address: string): Caller | Fault | null | undefined;
+  check(token: string, address: string): Promise<Caller | Fault | null>;
 };
+
+/** The app that is asked for, and from where. */
+type Asked = { readonly projectId: string; readonly appName: string; readonly address: string };
 
 const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
 const notChecked = "The token could not be checked, as a part of the platform does not answer; try again.";
@@ -20,32 +24,33 @@ const badToken = "The token is not valid: it was altered, has expired or was rev
 export function pass(
   tokens: Tokens,
   route: Route | undefined,
-  asked: { readonly projectId: string; readonly appName: string },
+  asked: Asked,
   authorization: string | undefined,
 ): Route | Fault | Promise<Route | Fault> {
   if (route !== undefined && route.disableAuth) return route;
   const token = authorization === undefined ? undefined : bearerToken(authorization);
   if (token === undefined) return new Fault("unauthorized", noToken);
-  const caller = tokens.cached(token);
+  const caller = tokens.cached(token, asked.address);
   if (caller !== undefined) return judge(caller, route, asked);
-  return tokens.check(token).then(
+  return tokens.check(token, asked.address).then(
     (checked) => judge(checked, route, asked),
     (cause: unknown) => new Fault("unavailable", notChecked, { cause, retryAfterSeconds: checkRetrySeconds }),
   );
 }
 
-function judge(
-  caller: Caller | null,
-  route: Route | undefined,
-  asked: { readonly projectId: string; readonly appName: string },
-): Route | Fault {
+function judge(caller: Caller | Fault | null, route: Route | undefined, asked: Asked): Route | Fault {
+  if (caller instanceof Fault) return caller;
   // Operators look after the platform, and people manage apps; calling apps takes a token that is made for it.
   if (caller === null || caller.kind === "operator" || caller.kind === "person")
     return new Fault("unauthorized", badToken);
   if (route === undefined || caller.projectId !== asked.projectId) {
     return new Fault("not_found", `There is no app ${shown(asked.appName)} in project ${shown(asked.projectId)}.`);
   }
-  return route;
+  return allows(caller, "apps.call", caller.projectId) ? route : new Fault("forbidden", mayNot(caller.name));
+}
+
+function mayNot(tokenName: string): string {
+  return `The token "${tokenName}" gives no right to do this: it lacks the permission apps.call.`;
 }
 
 /** The scheme's name may have any letter case (RFC 9110, 11.1). */

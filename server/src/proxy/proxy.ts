@@ -54,6 +54,8 @@ export type ProxyOptions = {
   readonly clock?: Clock;
   /** Told of each call that entered its app, when it has ended. */
   readonly onFinished?: OnFinished;
+  /** Why calls of an app are refused now, such as a budget that is used up; null: they are not. Asked for each call. */
+  readonly refusalOf?: (route: Route) => Fault | null;
   /** Takes calls with `async=true`; without it they are refused. */
   readonly asyncAccept?: AsyncAccept;
   /** Takes answers of calls that name a `webhookEndpoint`; without it those are refused. */
@@ -136,7 +138,9 @@ export class Proxy implements DemandSource, Occupancy {
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuseSocket(socket, this.#unexpected(error, arrival.runId), arrival.runId);
     try {
-      const resolved = this.#resolve(originForm(request.url ?? "/"), new RequestFields(request.rawHeaders));
+      const fields = new RequestFields(request.rawHeaders);
+      const address = request.socket.remoteAddress ?? "unknown";
+      const resolved = this.#resolve(originForm(request.url ?? "/"), fields, address);
       if (!(resolved instanceof Promise)) return this.#connect(arrival, socket, firstBytes, resolved);
       resolved.then((later) => this.#connect(arrival, socket, firstBytes, later)).catch(fail);
     } catch (error) {
@@ -153,7 +157,8 @@ export class Proxy implements DemandSource, Occupancy {
     const { runId, appId } = request;
     const route = routes.byAppId(appId);
     if (route === undefined || route.live === null) return endedAtOnce(watcher, withoutRelease(route), { log, runId });
-    if (this.#isClosed) return endedAtOnce(watcher, stopping(), { log, runId });
+    const refusal = this.#isClosed ? stopping() : this.#refusalOf(route);
+    if (refusal !== null) return endedAtOnce(watcher, refusal, { log, runId });
     const { projectId, live } = route;
     const call = new RunCall({
       ...{ request, watcher, projectId, live, parts: this.#runParts },
@@ -223,7 +228,7 @@ export class Proxy implements DemandSource, Occupancy {
   #take(client: Client, url: string, fields: RequestFields): void {
     const arrival = { client, runId: newRunId(), atMs: this.#clock.monotonicMs() };
     try {
-      const resolved = this.#resolve(url, fields);
+      const resolved = this.#resolve(url, fields, client.address);
       if (!(resolved instanceof Promise)) return this.#serve(arrival, resolved);
       resolved
         .then((later) => this.#serve(arrival, later))
@@ -233,12 +238,14 @@ export class Proxy implements DemandSource, Occupancy {
     }
   }
 
-  #resolve(url: string, fields: RequestFields): Resolved | Fault | Promise<Resolved | Fault> {
+  #resolve(url: string, fields: RequestFields, address: string): Resolved | Fault | Promise<Resolved | Fault> {
     const { routes, tokens } = this.#options;
     const target = readTarget(url);
     if (target instanceof Fault) return target;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
-    const route = pass(tokens, routes.find(target.projectId, target.appName), target, fields.authorization);
+    const { projectId, appName } = target;
+    const asked = { projectId, appName, address };
+    const route = pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
     return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
@@ -263,6 +270,8 @@ export class Proxy implements DemandSource, Occupancy {
     const { target, fields, route } = resolved;
     // Its token may have taken a moment to check.
     if (arrival.client.isGone) return;
+    const refusal = this.#refusalOf(route);
+    if (refusal !== null) return this.#refuse(arrival, refusal);
     if (target.isAsync) return this.#acceptAsync(arrival, resolved);
     if (target.webhookEndpoint !== null) return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
     this.#send(arrival, resolved, this.#lines(route, fields, arrival.client.address));
@@ -284,6 +293,8 @@ export class Proxy implements DemandSource, Occupancy {
     if (resolved instanceof Fault) return refuseSocket(socket, resolved, runId);
     const { target, fields, route } = resolved;
     if (socket.destroyed) return;
+    const refusal = this.#refusalOf(route);
+    if (refusal !== null) return refuseSocket(socket, refusal, runId);
     const { live } = route;
     if (live === null) return refuseSocket(socket, notDeployed(route), runId);
     if (this.#isClosed) return refuseSocket(socket, stopping(), runId);
@@ -337,6 +348,10 @@ export class Proxy implements DemandSource, Occupancy {
     const { deadlines, monotonicMs } = this.#callParts;
     const parts = { client, runId, route, path, webhookEndpoint, fields, own, deadlines, monotonicMs };
     asyncAccept.accept(new AsyncRequest(parts));
+  }
+
+  #refusalOf(route: Route): Fault | null {
+    return this.#options.refusalOf?.(route) ?? null;
   }
 
   #lines(route: Route, fields: RequestFields, address: string): string {

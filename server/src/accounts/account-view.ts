@@ -1,0 +1,68 @@
+// An account of tokens as people see it: its name and rights, whether it can be used, and its latest tokens. Pure.
+import { must } from "#lib/assert.ts";
+import type { TokenId } from "#lib/ids.ts";
+import { rightsOf, type Rights } from "./rights.ts";
+import type { AccountRows, TokenRow } from "./token-store.ts";
+
+/** active: valid now; expired: its time is over; revoked: it was ended. Of an account: the best of its tokens'. */
+export type TokenState = "active" | "expired" | "revoked";
+
+export type LastUse = { readonly at: Date; readonly address: string | null };
+
+export type TokenView = {
+  readonly id: TokenId;
+  readonly state: TokenState;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+  readonly lastUse: LastUse | null;
+};
+
+export type AccountView = {
+  readonly id: TokenId;
+  readonly name: string;
+  readonly rights: Rights;
+  readonly state: TokenState;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+  readonly lastUse: LastUse | null;
+  readonly isReadable: boolean;
+  /** Newest first. */
+  readonly tokens: readonly TokenView[];
+  /** The newest token's row. */
+  readonly newest: TokenRow;
+};
+
+/** True when the token is valid now. */
+export function isActive(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): boolean {
+  return stateOf(row, nowMs) === "active";
+}
+
+/** Of rows with at least one token. */
+export function accountView({ accountId, createdAt, tokens }: AccountRows, nowMs: number): AccountView {
+  const newest = must(tokens[0], "an account has a token");
+  const views = tokens.map((row) => tokenView(row, nowMs));
+  const states = new Set(views.map((view) => view.state));
+  const lastUses = views.flatMap((view) => view.lastUse ?? []);
+  return {
+    id: accountId,
+    name: newest.name,
+    rights: rightsOf(newest),
+    state: states.has("active") ? "active" : states.has("expired") ? "expired" : "revoked",
+    createdAt,
+    expiresAt: newest.expires_at,
+    lastUse: lastUses.toSorted((one, other) => other.at.getTime() - one.at.getTime())[0] ?? null,
+    isReadable: newest.is_readable,
+    tokens: views,
+    newest,
+  };
+}
+
+function tokenView(row: TokenRow, nowMs: number): TokenView {
+  const { id, created_at: createdAt, expires_at: expiresAt, last_used_at: at, last_used_address: address } = row;
+  return { id, state: stateOf(row, nowMs), createdAt, expiresAt, lastUse: at === null ? null : { at, address } };
+}
+
+function stateOf(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): TokenState {
+  if (row.revoked_at !== null) return "revoked";
+  return row.expires_at !== null && row.expires_at.getTime() <= nowMs ? "expired" : "active";
+}

@@ -1,0 +1,47 @@
+// What becomes of an account's tokens when another one is issued: pure. At most two are valid at any time, so that nobody
+// forgets which of many is in use where.
+import { Fault } from "#lib/fault.ts";
+import type { TokenId } from "#lib/ids.ts";
+import { isActive } from "./account-view.ts";
+import type { TokenRow } from "./token-store.ts";
+
+type Token = Pick<TokenRow, "id" | "created_at" | "expires_at" | "revoked_at">;
+
+export type RotationPlan = {
+  /** Of the new token; null: never. */
+  readonly expiresAt: Date | null;
+  readonly overlapEndsAtMs: number;
+  /** End now. */
+  readonly revoked: readonly TokenId[];
+  /** End with the overlap, unless they do before. */
+  readonly shortened: readonly TokenId[];
+};
+
+/** `tokens` are those that were not revoked. `wantedEnd` null: as long from now as the newest was to be valid. */
+export function planRotation(given: {
+  readonly tokens: readonly Token[];
+  readonly newest: Token;
+  readonly wantedEnd: Date | null;
+  readonly overlapMs: number;
+  readonly nowMs: number;
+}): RotationPlan | Fault {
+  const { tokens, newest, wantedEnd, overlapMs, nowMs } = given;
+  const active = tokens.filter((token) => isActive(token, nowMs));
+  const ids = active.map((token) => token.id);
+  const [first] = active.filter((token) => token.id !== newest.id);
+  if (overlapMs > 0 && first !== undefined) {
+    const until = first.expires_at?.toISOString() ?? "it is revoked";
+    const message = `The token before the latest is still valid until ${until}; wait for that, or end both at once with overlap_seconds 0.`;
+    return new Fault("conflict", message);
+  }
+  return {
+    expiresAt: wantedEnd ?? sameSpan(newest, nowMs),
+    overlapEndsAtMs: nowMs + overlapMs,
+    revoked: overlapMs === 0 ? ids : [],
+    shortened: overlapMs === 0 ? [] : ids,
+  };
+}
+
+function sameSpan({ created_at: createdAt, expires_at: expiresAt }: Token, nowMs: number): Date | null {
+  return expiresAt === null ? null : new Date(nowMs + expiresAt.getTime() - createdAt.getTime());
+}

@@ -1,0 +1,58 @@
+// API keys of a project: tokens for calling its apps and nothing else. Clients that fetch such a token before they call an
+// app look in this list for the word `cerebrium_jwt`.
+import type { z } from "zod";
+import { apiKeyFields, type apiKey } from "@slipway/contract/token-fields.ts";
+import type { AccountView } from "#accounts/account-view.ts";
+import { allows } from "#accounts/permissions.ts";
+import type { AccountPlace, TokenDesk } from "#accounts/token-desk.ts";
+import type { Secret } from "#lib/secret.ts";
+import { callerOf, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+
+type Ids = "listApiKeys" | "createApiKey" | "rotateApiKey" | "deleteApiKey";
+
+const kind = "inference" as const;
+
+/** Answers for API keys. */
+export function apiKeyHandlers(desk: TokenDesk): Record<Ids, Handler> {
+  return {
+    async listApiKeys(call) {
+      const place = { kind, projectId: projectOf(call) } as const;
+      const accounts = await desk.list(place);
+      // Whoever may issue such a token learns nothing from one that is there.
+      const mayRead = (["tokens.write", "apps.call"] as const).every((permission) =>
+        allows(callerOf(call), permission, place.projectId),
+      );
+      const tokens = mayRead ? await desk.read(place, accounts, call.by) : null;
+      const shown = accounts.map((account) => show(account, tokens?.get(account.id)));
+      return shown.toSorted((one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null));
+    },
+    async createApiKey(call) {
+      const body = readBody({ fields: apiKeyFields, required: ["name"] }, call.body);
+      const end = endOf(body["expires_at"]);
+      const wish = {
+        ...{ kind, projectId: projectOf(call), isReadable: body["readable"] === true },
+        ...(end === null ? {} : { expiresAt: end }),
+      } as const;
+      const { account, token } = await desk.issue({ wish, name: String(body["name"]) }, askingOf(call));
+      return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
+    },
+    async rotateApiKey(call) {
+      const { account, token } = await desk.rotate(placeOf(call), rotationOf(call), askingOf(call));
+      return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
+    },
+    async deleteApiKey(call) {
+      return show(await desk.revoke(placeOf(call), call.by), undefined);
+    },
+  };
+}
+
+function placeOf(call: Call): AccountPlace {
+  return { kind, projectId: projectOf(call), accountId: accountOf(call, "api_key_id") };
+}
+
+function show(account: AccountView, token: Secret | undefined): z.infer<typeof apiKey> {
+  const source = token === undefined ? "slipway" : "cerebrium_jwt";
+  return { ...showAccount(account), readable: account.isReadable, source, apiKey: token?.reveal() ?? null };
+}

@@ -1,0 +1,85 @@
+// Service accounts of a project: the tokens with which programs manage it.
+import type { z } from "zod";
+import {
+  serviceAccountChange,
+  serviceAccountFields,
+  type issuedServiceAccount,
+  type serviceAccount,
+} from "@slipway/contract/token-fields.ts";
+import type { AccountView } from "#accounts/account-view.ts";
+import type { Permission, Role } from "#accounts/permissions.ts";
+import type { Rights } from "#accounts/rights.ts";
+import type { AccountPlace, IssuedAccount, TokenDesk } from "#accounts/token-desk.ts";
+import { Fault } from "#lib/fault.ts";
+import { projectOf, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+
+type Ids =
+  | "listServiceAccounts"
+  | "createServiceAccount"
+  | "updateServiceAccount"
+  | "rotateServiceAccount"
+  | "deleteServiceAccount";
+
+const kind = "service_account" as const;
+
+/** Answers for service accounts. */
+export function serviceAccountHandlers(desk: TokenDesk): Record<Ids, Handler> {
+  return {
+    async listServiceAccounts(call) {
+      return (await desk.list({ kind, projectId: projectOf(call) })).map(show);
+    },
+    async createServiceAccount(call) {
+      const body = readBody({ fields: serviceAccountFields, required: ["name"] }, call.body);
+      const rights = rightsOf(body);
+      if (rights === null) throw new Fault("invalid", "Neither role nor permissions is given; one of them is needed.");
+      const wish = {
+        ...{ kind, projectId: projectOf(call), role: rights.role, expiresAt: endOf(body["expires_at"]) },
+        ...(rights.permissions === null ? {} : { permissions: rights.permissions }),
+      } as const;
+      return showIssued(await desk.issue({ wish, name: String(body["name"]) }, askingOf(call)));
+    },
+    async updateServiceAccount(call) {
+      const body = readBody({ fields: serviceAccountChange, required: [] }, call.body);
+      const rights = rightsOf(body);
+      const name = body["name"];
+      if (typeof name !== "string" && rights === null) {
+        throw new Fault("invalid", "The body changes nothing; give name, role or permissions.");
+      }
+      const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
+      return show(await desk.update(placeOf(call), change, askingOf(call)));
+    },
+    async rotateServiceAccount(call) {
+      return showIssued(await desk.rotate(placeOf(call), rotationOf(call), askingOf(call)));
+    },
+    async deleteServiceAccount(call) {
+      return show(await desk.revoke(placeOf(call), call.by));
+    },
+  };
+}
+
+function placeOf(call: Call): AccountPlace {
+  return { kind, projectId: projectOf(call), accountId: accountOf(call, "service_account_id") };
+}
+
+/** Null: neither was given. Throws `Fault("invalid")` for both. The contract's rows have checked the values. */
+function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
+  const role = body["role"] as Role | null;
+  const permissions = (body["permissions"] ?? []) as readonly Permission[];
+  if (role !== null && permissions.length > 0) {
+    throw new Fault("invalid", "Both role and permissions are given, but a service account has either of them.");
+  }
+  if (role !== null) return { role, permissions: null };
+  return permissions.length === 0 ? null : { role: null, permissions };
+}
+
+function show(account: AccountView): z.infer<typeof serviceAccount> {
+  const { role, permissions } = account.rights;
+  const chosen = permissions as z.infer<typeof serviceAccount>["permissions"];
+  return { ...showAccount(account), role, permissions: chosen };
+}
+
+function showIssued({ account, token }: IssuedAccount): z.infer<typeof issuedServiceAccount> {
+  return { ...show(account), token: token.reveal() };
+}
