@@ -8,6 +8,7 @@ export type MemoryRow = NewReplicaRow & {
   state: ReplicaState;
   address: AliveRow["address"];
   lastKnownAt: number;
+  startedAt: number | null;
   drainingAt: number | null;
   stoppedAt: number | null;
   reason: string | null;
@@ -25,6 +26,7 @@ export class MemoryRows implements ReplicaRows {
       state: "starting",
       address: null,
       lastKnownAt: row.createdAt,
+      startedAt: null,
       drainingAt: null,
       stoppedAt: null,
       reason: null,
@@ -38,10 +40,19 @@ export class MemoryRows implements ReplicaRows {
       change.kind === "started" ? row?.state === "starting" : canMove(row?.state ?? "stopped", change.kind);
     if (row === undefined || !isAllowed) return Promise.resolve();
     if (change.kind !== "started") row.state = change.kind;
-    if (change.kind !== "stopped") row.lastKnownAt = change.at;
-    if (change.kind === "started" || change.kind === "ready") row.address = change.address;
+    if (change.kind !== "stopped") row.lastKnownAt = Math.max(row.lastKnownAt, change.at);
+    if (change.kind === "started") row.startedAt ??= change.at;
+    if (change.kind === "started" || change.kind === "ready") row.address = change.address ?? row.address;
     if (change.kind === "draining") row.drainingAt = change.at;
     if (change.kind === "stopped") Object.assign(row, { stoppedAt: change.at, reason: change.reason });
+    return Promise.resolve();
+  }
+
+  seen(replicaIds: readonly ReplicaId[], at: number): Promise<void> {
+    for (const replicaId of replicaIds) {
+      const row = this.rows.get(replicaId);
+      if (row !== undefined && row.stoppedAt === null) row.lastKnownAt = Math.max(row.lastKnownAt, at);
+    }
     return Promise.resolve();
   }
 

@@ -116,6 +116,7 @@ export class SimPlatform {
         this.#ifAlive(() => (mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row))),
       change: (replicaId, change) =>
         this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
+      seen: (replicaIds, at) => this.#ifAlive(() => rows.seen(replicaIds, at)),
       alive: () => this.#ifAlive(() => rows.alive()),
       release: (releaseId) => this.#ifAlive(() => rows.release(releaseId)),
     };

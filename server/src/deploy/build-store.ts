@@ -94,7 +94,13 @@ export async function moveBuild(
 export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
-  found: { readonly commit?: string; readonly settings?: AppSettings; readonly reason?: string },
+  found: {
+    readonly commit?: string;
+    readonly settings?: AppSettings;
+    readonly reason?: string;
+    /** When an environment was made. */
+    readonly environment?: { readonly startedAt: Date; readonly endedAt: Date };
+  },
 ): Promise<boolean> {
   const updated = await db
     .updateTable("builds")
@@ -103,6 +109,9 @@ export async function recordProgress(
       ...(found.commit === undefined ? {} : { commit_sha: found.commit }),
       ...(found.settings === undefined ? {} : { settings: toJson(found.settings) }),
       ...(found.reason === undefined ? {} : { reason: found.reason }),
+      ...(found.environment === undefined
+        ? {}
+        : { environment_started_at: found.environment.startedAt, environment_ended_at: found.environment.endedAt }),
     })
     .where(held)
     .returning("id")

@@ -147,9 +147,27 @@ class BuildWork {
     for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
-    const artifact = await builder.build(plan, { sourceDir: fetched.appDir, log, signal });
+    const artifact = await this.#buildMetered((onEnvironment) =>
+      builder.build(plan, { sourceDir: fetched.appDir, log, signal, onEnvironment }),
+    );
     signal.throwIfAborted();
     return { settings: decided.settings, artifact };
+  }
+
+  /** Notes the time in which an environment was made, however that ended: it is what a build is billed for. */
+  async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
+    const { clock, db, leases } = this.#parts;
+    let startedMs: number | null = null;
+    const note = async (): Promise<void> => {
+      if (startedMs === null) return;
+      const environment = { startedAt: new Date(startedMs), endedAt: new Date(clock.now()) };
+      await recordProgress(db, leases.held(this.#lease), { environment });
+    };
+    try {
+      return await build(() => (startedMs ??= clock.now()));
+    } finally {
+      await note();
+    }
   }
 
   /** The release and the step to `initializing`, in one transaction. */

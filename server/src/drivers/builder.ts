@@ -36,7 +36,13 @@ export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(
     plan: BuildPlan,
-    context: { readonly sourceDir: string; readonly log: BuildLog; readonly signal: AbortSignal },
+    context: {
+      readonly sourceDir: string;
+      readonly log: BuildLog;
+      readonly signal: AbortSignal;
+      /** Called when an environment begins to be made; never where one that is there serves. */
+      readonly onEnvironment?: () => void;
+    },
   ): Promise<Artifact>;
   /** Drops an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;

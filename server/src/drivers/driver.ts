@@ -52,7 +52,8 @@ export type ReplicaEvent =
   | {
       readonly kind: "exited";
       readonly replicaId: ReplicaId;
-      readonly at: number;
+      /** Null: while nobody watched, and nothing tells when. */
+      readonly at: number | null;
       readonly exitCode: number | null;
       readonly signal: string | null;
       readonly reason: string;
@@ -114,7 +115,7 @@ export interface Driver {
    */
   open(sink: ReplicaSink): Promise<void>;
   /**
-   * Resolves when the replica exists (before it is ready). Rejects with `StartRefused` and leaves nothing behind, also
+   * Resolves when the replica's own process runs (before it is ready). Rejects with `StartRefused` and leaves nothing behind, also
    * when it is aborted or stopped meanwhile; no `exited` is told then. An id that exists already is left as it is.
    */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;

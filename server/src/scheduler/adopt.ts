@@ -56,6 +56,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
     replicaId: row.replicaId,
     release: { projectId, appId, releaseId, buildId, settings },
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
+    seenAtMs: row.lastKnownAt,
     state: row.state,
   });
 }
@@ -74,9 +75,13 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     runner.ended(replica, {
       reason: owned.reason ?? "It ended while the platform was away.",
       exitCode: null,
-      at: clock.now(),
+      at: row.lastKnownAt,
     });
     return;
+  }
+  // Its process was started in the moment in which the platform ended.
+  if (row.startedAt === null) {
+    void parts.writer.change(row.replicaId, { kind: "started", at: clock.now(), address: owned.address });
   }
   const nowMs = clock.monotonicMs();
   const address = owned.address ?? row.address;

@@ -35,7 +35,8 @@ export type NewReplicaRow = {
 
 /** What may happen to a row. `at` in milliseconds since the epoch. */
 export type ReplicaChange =
-  | { readonly kind: "started"; readonly at: number; readonly address: Address }
+  /** Its process runs; usage is counted from here. Of several only the first counts. Null: where is not known yet. */
+  | { readonly kind: "started"; readonly at: number; readonly address: Address | null }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
   | { readonly kind: "draining"; readonly at: number }
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
@@ -51,6 +52,7 @@ export type AliveRow = {
   readonly address: Address | null;
   readonly settings: AppSettings;
   readonly createdAt: number;
+  readonly startedAt: number | null;
   readonly drainingAt: number | null;
   /** The latest moment that a row tells of at which it surely lived. */
   readonly lastKnownAt: number;
@@ -62,6 +64,8 @@ export interface ReplicaRows {
   insert(row: NewReplicaRow): Promise<void>;
   /** Writes the change if the row is in a state that it may follow; else nothing happens, so repeating does no harm. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
+  /** Notes when replicas were seen to run, which goes on by itself only in memory: one that vanishes has lived up to here. */
+  seen(replicaIds: readonly ReplicaId[], at: number): Promise<void>;
   /** All rows that are not stopped. */
   alive(): Promise<readonly AliveRow[]>;
   /** Undefined when there is no such release. */

@@ -71,6 +71,7 @@ export class ReplicaRunner {
       replicaId: newReplicaId(release.settings.name),
       release,
       beganAtMs: clock.monotonicMs(),
+      seenAtMs: clock.now(),
     });
     if (options.heldUntilMs !== undefined) replica.heldUntilMs = options.heldUntilMs;
     replica.isCreating = true;
@@ -145,7 +146,7 @@ export class ReplicaRunner {
         if (replica.release.settings.runtime === "cortex") this.becomeReady(replica, event.address);
         return;
       case "exited":
-        this.ended(replica, { reason: event.reason, exitCode: event.exitCode, at: event.at });
+        this.ended(replica, { reason: event.reason, exitCode: event.exitCode, at: event.at ?? replica.seenAtMs });
     }
   }
 
@@ -239,6 +240,8 @@ export class ReplicaRunner {
       ]);
       replica.abort.signal.throwIfAborted();
       await driver.start(replicaSpec(stored, { replicaId, compute, environment }), replica.abort.signal);
+      // What came before is the platform's own; from here on the app's code runs, and usage is counted.
+      void writer.change(replicaId, { kind: "started", at: clock.now(), address: null });
     } catch (error) {
       await this.#abandon(replica, error);
     }

@@ -50,6 +50,17 @@ export class ReplicaStore implements ReplicaRows {
       .execute();
   }
 
+  /** Updates all these rows in one statement. Locks them in the order of their ids, as metering does. */
+  async seen(replicaIds: readonly ReplicaId[], at: number): Promise<void> {
+    await sql`
+      with running as (
+        select id from replicas where id = any(${replicaIds}::text[]) and stopped_at is null
+         order by id for no key update
+      )
+      update replicas set seen_at = greatest(seen_at, ${new Date(at)})
+        from running where replicas.id = running.id`.execute(this.#db);
+  }
+
   /** All rows that are not stopped, oldest first, each with the settings of its release. No locks. */
   async alive(): Promise<readonly AliveRow[]> {
     const rows = await this.#db
@@ -61,7 +72,7 @@ export class ReplicaStore implements ReplicaRows {
       .selectAll("replicas")
       .select("releases.settings")
       .select(
-        sql<Date>`greatest(replicas.created_at, replicas.started_at, replicas.ready_at, replicas.draining_at)`.as(
+        sql<Date>`greatest(replicas.created_at, replicas.started_at, replicas.ready_at, replicas.draining_at, replicas.seen_at)`.as(
           "last_known_at",
         ),
       )
@@ -76,6 +87,7 @@ export class ReplicaStore implements ReplicaRows {
       address: row.address === null ? null : parseAddress(row.address),
       settings: row.settings as AppSettings,
       createdAt: row.created_at.getTime(),
+      startedAt: row.started_at?.getTime() ?? null,
       drainingAt: row.draining_at?.getTime() ?? null,
       lastKnownAt: row.last_known_at.getTime(),
     }));
@@ -100,7 +112,10 @@ function columnsOf(change: ReplicaChange) {
   const at = new Date(change.at);
   switch (change.kind) {
     case "started":
-      return { started_at: at, address: formatAddress(change.address) };
+      return {
+        started_at: sql<Date>`coalesce(started_at, ${at})`,
+        ...(change.address === null ? {} : { address: formatAddress(change.address) }),
+      };
     case "ready":
       return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
     case "draining":

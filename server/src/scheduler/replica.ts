@@ -2,7 +2,7 @@
 // only. Times are `Clock.monotonicMs`.
 import type { Address } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
-import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import type { StoredRelease } from "./replica-rows.ts";
 import { canMove, type ReplicaState } from "./replica-state.ts";
 import type { ReadyReplica } from "./replica-view.ts";
@@ -28,6 +28,8 @@ export class Replica {
   readonly abort = new AbortController();
   /** Calls are sent to it once it is ready; false while its ready check fails. */
   isRouted = true;
+  /** When it surely ran, since the epoch: what it is counted up to when nobody saw it end. */
+  seenAtMs: number;
   /** The driver's `start` has not answered yet. */
   isCreating = false;
   readyAtMs: number | null = null;
@@ -46,8 +48,15 @@ export class Replica {
   heldUntilMs = Number.NEGATIVE_INFINITY;
   #state: ReplicaState;
 
-  constructor(given: { replicaId: ReplicaId; release: ReplicaRelease; beganAtMs: number; state?: ReplicaState }) {
+  constructor(given: {
+    replicaId: ReplicaId;
+    release: ReplicaRelease;
+    beganAtMs: number;
+    seenAtMs: number;
+    state?: ReplicaState;
+  }) {
     this.replicaId = given.replicaId;
+    this.seenAtMs = given.seenAtMs;
     this.release = given.release;
     this.beganAtMs = given.beganAtMs;
     this.#state = given.state ?? "starting";
@@ -96,20 +105,19 @@ export class Replica {
 export class Fleet {
   readonly #byId = new Map<ReplicaId, Replica>();
   readonly #byApp = new Map<AppId, Set<Replica>>();
+  readonly #byProject = new Map<ProjectId, Set<Replica>>();
 
   add(replica: Replica): void {
     assert(!this.#byId.has(replica.replicaId), `replica ${replica.replicaId} is known already`);
     this.#byId.set(replica.replicaId, replica);
-    const ofApp = this.#byApp.get(replica.appId);
-    if (ofApp === undefined) this.#byApp.set(replica.appId, new Set([replica]));
-    else ofApp.add(replica);
+    put(this.#byApp, replica.appId, replica);
+    put(this.#byProject, replica.release.projectId, replica);
   }
 
   remove(replica: Replica): void {
     this.#byId.delete(replica.replicaId);
-    const ofApp = this.#byApp.get(replica.appId);
-    ofApp?.delete(replica);
-    if (ofApp?.size === 0) this.#byApp.delete(replica.appId);
+    take(this.#byApp, replica.appId, replica);
+    take(this.#byProject, replica.release.projectId, replica);
   }
 
   get(replicaId: ReplicaId): Replica | undefined {
@@ -122,6 +130,11 @@ export class Fleet {
     return ofApp === undefined ? [] : [...ofApp];
   }
 
+  /** Replicas of all apps of a project, in no order. */
+  ofProject(projectId: ProjectId): Iterable<Replica> {
+    return this.#byProject.get(projectId) ?? [];
+  }
+
   /** Apps that have replicas. */
   apps(): readonly AppId[] {
     return [...this.#byApp.keys()];
@@ -130,4 +143,16 @@ export class Fleet {
   all(): readonly Replica[] {
     return [...this.#byId.values()];
   }
+}
+
+function put<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {
+  const known = map.get(key);
+  if (known === undefined) map.set(key, new Set([replica]));
+  else known.add(replica);
+}
+
+function take<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {
+  const known = map.get(key);
+  known?.delete(replica);
+  if (known?.size === 0) map.delete(key);
 }

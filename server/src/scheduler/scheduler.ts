@@ -4,10 +4,11 @@
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
+import { everythingAllowed, type Allowance } from "./allowance.ts";
 import { AppLook, type LookParts } from "./app-look.ts";
 import type { RouteSource } from "./app-state.ts";
 import { newCounters, type Counters } from "./counters.ts";
@@ -19,6 +20,7 @@ import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
+import { noteSightings, sightingIntervalMs } from "./sightings.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
 
 /** Where lines of apps go; `logs/app-log.ts` keeps them. */
@@ -37,6 +39,8 @@ export type SchedulerParts = {
   readonly lines: LineStore;
   readonly view: ReplicaView;
   readonly log: Log;
+  /** Limits of projects, and what stops apps; without it there is neither. */
+  readonly allowance?: Allowance;
   readonly clock?: Clock;
   readonly probe?: Probe;
   /** In [0, 1). */
@@ -65,13 +69,14 @@ export class Scheduler implements TrialStarter {
   readonly #look: AppLook;
   readonly #loop: Loop;
   readonly #comparing: Loop;
+  readonly #sightings: Loop;
   readonly #dirty = new Set<AppId>();
-  #unlisten: (() => void) | undefined;
+  readonly #unlisten: (() => void)[] = [];
   #isRunning = false;
 
   constructor(parts: SchedulerParts) {
     const { log, clock = systemClock, random = Math.random, probe = networkProbe(clock) } = parts;
-    const { driver, rows, routes, demand, occupancy, environmentOf, view } = parts;
+    const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance = everythingAllowed } = parts;
     const fleet = this.#fleet;
     const counters = newCounters();
     this.#parts = parts;
@@ -104,8 +109,9 @@ export class Scheduler implements TrialStarter {
       },
     });
     const runner = this.#runner;
-    this.#trials = new Trials({ runner, fleet, clock, compute: driver.capabilities.compute });
-    const lookParts: LookParts = { routes, demand, occupancy, fleet, runner, view, counters, clock, random };
+    this.#trials = new Trials({ runner, fleet, allowance, clock, compute: driver.capabilities.compute });
+    const common = { fleet, runner, allowance, counters, clock, random };
+    const lookParts: LookParts = { ...common, routes, demand, occupancy, view };
     this.#look = new AppLook(lookParts, {
       compute: driver.capabilities.compute,
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
@@ -118,6 +124,13 @@ export class Scheduler implements TrialStarter {
       log,
       clock,
     });
+    this.#sightings = new Loop({
+      name: "replica sightings",
+      turn: () => noteSightings(fleet, rows, clock),
+      intervalMs: sightingIntervalMs,
+      log,
+      clock,
+    });
   }
 
   /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
@@ -127,16 +140,24 @@ export class Scheduler implements TrialStarter {
       lines: (lines) => this.#lines(lines),
     });
     this.#isRunning = true;
-    this.#unlisten = this.#parts.routes.onChange((appId) => this.nudge(appId));
+    const { routes, allowance } = this.#parts;
+    this.#unlisten.push(
+      routes.onChange((appId) => this.nudge(appId)),
+      allowance?.onChange((projectId) => this.#nudgeProject(projectId)) ?? (() => undefined),
+    );
     this.#loop.start();
     this.#comparing.start();
+    this.#sightings.start();
   }
 
   /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
   async stop(): Promise<void> {
     this.#isRunning = false;
-    this.#unlisten?.();
-    await Promise.all([this.#loop.stop(), this.#comparing.stop()]);
+    for (const unlisten of this.#unlisten.splice(0)) unlisten();
+    await Promise.all([this.#loop.stop(), this.#comparing.stop(), this.#sightings.stop()]);
+    await noteSightings(this.#fleet, this.#parts.rows, this.#clock).catch((error: unknown) => {
+      this.#parts.log.warn({ err: error }, "it could not be noted that replicas still run");
+    });
     this.#trials.stop();
     await this.#runner.settleStarts(stopWaitMs);
     this.#runner.stopWatching();
@@ -180,6 +201,12 @@ export class Scheduler implements TrialStarter {
   /** Replicas whose rows lag behind because the database does not answer. */
   get unwrittenRows(): number {
     return this.#writer.waiting;
+  }
+
+  #nudgeProject(projectId: ProjectId | null): void {
+    for (const route of this.#parts.routes.all()) {
+      if (projectId === null || route.projectId === projectId) this.nudge(route.appId);
+    }
   }
 
   #adoptParts(): AdoptParts {

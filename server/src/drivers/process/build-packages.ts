@@ -28,6 +28,8 @@ export type EnvironmentRequest = {
   readonly appDir: string;
   /** For an environment of the app's own. */
   readonly ownDir: string;
+  /** Called when packages begin to be installed, or commands to be run. */
+  readonly onBegin: () => void;
 };
 
 /** Makes and keeps environments below one folder. */
@@ -47,6 +49,7 @@ export class BuildPackages {
     const { plan, tools, ownDir } = request;
     const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
     if (hasCommands || plan.requirements.some(namesLocalFiles)) {
+      request.onBegin();
       await this.#create(request, ownDir, true);
       await giveFolder(tools, ownDir);
       await giveFolder(tools, request.appDir);
@@ -62,6 +65,8 @@ export class BuildPackages {
       ageMaxMs: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMaxMs,
       signal: tools.signal,
       make: async (made) => {
+        // An empty one is there in a moment.
+        if (plan.requirements.length > 0) request.onBegin();
         await this.#create(request, made, plan.requirements.length > 0);
         await this.#install(request, made);
       },

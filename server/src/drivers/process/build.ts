@@ -32,7 +32,7 @@ export type ProcessBuilderOptions = {
   readonly clock: Clock;
 };
 
-type Context = { readonly sourceDir: string; readonly log: BuildLog; readonly signal: AbortSignal };
+type Context = Parameters<Builder["build"]>[1];
 
 const compileTimeoutMs = 120_000;
 
@@ -99,7 +99,8 @@ export class ProcessBuilder implements Builder {
     signal.throwIfAborted();
     await copyFiles(context.sourceDir, appDir, tools);
     const ownDir = join(buildDir, "venv");
-    const given = { plan, python, tools, appDir, ownDir };
+    const onBegin = (): void => context.onEnvironment?.();
+    const given = { plan, python, tools, appDir, ownDir, onBegin };
     const venvDir = await this.#packages.environment(given, () => runCommands("pre_build_commands", given));
     this.#handedOut.set(plan.buildId, venvDir);
     await runCommands("shell_commands", given);

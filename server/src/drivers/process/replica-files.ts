@@ -1,6 +1,16 @@
 // The folder of one replica: what the platform writes there before it starts one, and what the replica's shell and
 // runtime write, so that any later process of the platform finds all it must know. No secret is ever written here.
-import { chmodSync, closeSync, existsSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
@@ -91,6 +101,13 @@ export function readState(paths: ReplicaPaths): StateFile {
     exitCode: exit === undefined ? null : Number(exit),
     complaints: lines.filter((line) => !/^(running|exit \d+)$/.test(line)).join(" "),
   };
+}
+
+/** When the shell said that the app has exited, in milliseconds since the epoch; null when it did not come to say so. */
+export function readExitTime(paths: ReplicaPaths): number | null {
+  if (readState(paths).exitCode === null) return null;
+  const at = statSync(paths.state, { throwIfNoEntry: false })?.mtimeMs;
+  return at === undefined ? null : Math.floor(at);
 }
 
 /** What the runtime has said; null while it has not. The app could write here too, so nothing is trusted. */

@@ -12,6 +12,7 @@ import {
   readEnded,
   readPid,
   readReady,
+  readExitTime,
   readState,
   writeWhole,
   type EndedRecord,
@@ -68,6 +69,8 @@ export class ReplicaProcess {
   #asked: "not" | "stopped" | "killed" = "not";
   #isTerminated = false;
   #isKilled = false;
+  /** This process of the platform has seen it alive. */
+  #wasAlive = false;
   #leftovers: Leftovers | null = null;
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
@@ -246,6 +249,7 @@ export class ReplicaProcess {
     if (this.#options.child !== null) return this.#isChildGone && !this.#doesShellOutliveChild();
     if (this.#options.record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
+    this.#wasAlive = true;
     // Nobody tells when a process ends that is not our child.
     if (this.#isKilled || readState(this.#options.paths).exitCode !== null) this.#lookSoon();
     return false;
@@ -319,8 +323,16 @@ export class ReplicaProcess {
     this.#established.reject(new Error(this.#failure));
   }
 
+  /** Null when it ended unseen and without its shell's word, as with the machine. */
+  #exitedAt(): number | null {
+    const { paths, child, clock } = this.#options;
+    const said = readExitTime(paths);
+    if (said !== null) return Math.min(said, clock.now());
+    return child !== null || this.#wasAlive ? clock.now() : null;
+  }
+
   async #end(log: ReplicaLog): Promise<void> {
-    const { paths, record, sink, clock } = this.#options;
+    const { paths, record, sink } = this.#options;
     this.#cancelKill?.();
     this.#cancelSoon?.();
     this.#watcher?.close();
@@ -337,7 +349,7 @@ export class ReplicaProcess {
     this.#ended =
       this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     writeWhole(paths.ended, this.#ended);
-    if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: clock.now(), ...this.#ended });
+    if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: this.#exitedAt(), ...this.#ended });
     this.#options.onEnded();
     this.#gone.resolve();
   }

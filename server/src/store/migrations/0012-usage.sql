@@ -10,16 +10,17 @@ alter table replicas
 create index replicas_to_meter on replicas (project_id, id) where started_at is not null and not is_metered;
 
 alter table builds
-  -- The making of an environment, where one was made, by the try that ended the build: what a build is billed for.
+  -- The making of an environment, by the last try that made one: what a build is billed for.
   add column environment_started_at timestamptz,
   add column environment_ended_at timestamptz,
   add column is_metered boolean not null default false;
 create index builds_to_meter on builds (project_id, id) where ended_at is not null and not is_metered;
 
 alter table billing_accounts
-  -- How many times usage was posted to the ledger, and when last.
+  -- How many times usage was posted to the ledger, and when what has come since is to be; null: nothing has.
   add column postings bigint not null default 0,
-  add column posted_at timestamptz;
+  add column posting_due_at timestamptz;
+create index billing_accounts_to_post on billing_accounts (posting_due_at) where posting_due_at is not null;
 
 -- A part of the time of one replica or build, at one rate: within one hour (UTC) and between two instants at which a coupon
 -- begins or ceases to discount. The last one of what still runs grows.
