@@ -48,7 +48,16 @@ type ListField = Common & {
   readonly default: readonly string[];
 };
 
-export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField;
+/** A list of whole numbers, none of them twice. */
+type IntegersField = Common & {
+  readonly kind: "integers";
+  readonly least: number;
+  readonly most: number;
+  readonly lengthMost: number;
+  readonly default: readonly number[];
+};
+
+export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField | IntegersField;
 
 /** The type of a checked value of a field. */
 export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
@@ -61,7 +70,9 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
         ? readonly Choice[]
         : F extends { kind: "list" }
           ? readonly string[]
-          : string;
+          : F extends { kind: "integers" }
+            ? readonly number[]
+            : string;
 
 const schemas = new WeakMap<Field, z.ZodType>();
 
@@ -87,6 +98,8 @@ function makeSchema(field: Field): z.ZodType {
       return z.enum(field.choices);
     case "list":
       return listSchema(field);
+    case "integers":
+      return integersSchema(field);
     default:
       return numberSchema(field);
   }
@@ -103,6 +116,8 @@ export function allowedText(field: Field): string {
       return `one of ${field.choices.join(", ")}`;
     case "list":
       return allowedList(field);
+    case "integers":
+      return `a list of at most ${field.lengthMost} whole numbers from ${field.least} to ${field.most}, none of them twice`;
     default:
       return allowedNumber(field);
   }
@@ -130,6 +145,11 @@ function listSchema(field: ListField): z.ZodType {
   // The length is looked at first: a list of a million wrong elements would give a million complaints.
   const bounded = z.array(z.unknown()).max(field.lengthMost).pipe(list);
   return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
+}
+
+function integersSchema({ least, most, lengthMost }: IntegersField): z.ZodType {
+  const numbers = z.array(z.int().gte(least).lte(most)).refine((values) => new Set(values).size === values.length);
+  return z.array(z.unknown()).max(lengthMost).pipe(numbers);
 }
 
 function allowedList(field: ListField): string {

@@ -1,5 +1,5 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
-import type { Routes } from "#apps/routes.ts";
+import type { Route, Routes } from "#apps/routes.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -94,9 +94,10 @@ export function openRuns(
     readonly routes: Routes;
     readonly webhooks: Webhooks;
     readonly scheduler: Pick<Scheduler, "endStuck">;
+    readonly refusalOf: (route: Route) => Fault | null;
   },
 ): Runs {
-  const { db, notifications, sealer, instanceId, log, proxy, routes, webhooks, scheduler, onStep } = parts;
+  const { db, notifications, sealer, instanceId, log, proxy, routes, webhooks, scheduler, refusalOf, onStep } = parts;
   return new Runs({
     ...{ db, notifications, sealer, instanceId, proxy, routes, clock, log, onStep },
     outbox: webhooks.outbox,
@@ -104,6 +105,10 @@ export function openRuns(
     answerBytesMax: config.resultBytesMax,
     runsAtOnce: config.runsAtOnce,
     lineLength: config.lineLength,
+    isStopped: (appId) => {
+      const route = routes.byAppId(appId);
+      return route !== undefined && refusalOf(route) !== null;
+    },
     endReplica: (replicaId) => scheduler.endStuck(replicaId),
   });
 }

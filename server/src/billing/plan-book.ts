@@ -130,7 +130,8 @@ export class PlanBook {
     const { plans, log } = this.#options;
     const [{ id, plan: name } = { id: null, plan: null }] = rows;
     const plan = name === null ? plans.standard : plans.byName.get(name);
-    if (plan === undefined) log.error({ projectId: id, plan: name }, "a project has a plan that SLIPWAY_PLANS_FILE lacks");
+    if (plan === undefined)
+      log.error({ projectId: id, plan: name }, "a project has a plan that SLIPWAY_PLANS_FILE lacks");
     const untilMs = endOfPeriod(period);
     const stops = rows.flatMap(({ isStopped, appId }) => (isStopped ? [{ appId, period, untilMs }] : []));
     return { plan: plan ?? plans.standard, stops };

@@ -6,6 +6,7 @@ export const faultTable = {
   malformed: { status: 400, meaning: "The request cannot be read: not JSON, or not of the form asked for." },
   invalid: { status: 400, meaning: "A field or parameter has a value that is not allowed; the message names it." },
   unauthorized: { status: 401, meaning: "No token was sent, or it is not valid (any more)." },
+  budget_reached: { status: 402, meaning: "A budget of the app or its project is used up for this month." },
   forbidden: { status: 403, meaning: "The token is valid but does not give the right to do this." },
   not_found: { status: 404, meaning: "There is no such thing, or it is not the caller's to see." },
   method_not_allowed: { status: 405, meaning: "The path exists, but not with this method." },

@@ -300,7 +300,7 @@ export class AppCalls {
     if (failure === undefined) return null;
     const waitMs = failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
     const retry = waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
-    return new Fault("start_failed", failure.reason, retry);
+    return new Fault(failure.kind === "stopped" ? "budget_reached" : "start_failed", failure.reason, retry);
   }
 
   #fullFault(): Fault | null {

@@ -104,6 +104,8 @@ function ofFailed(
 ): Outcome {
   const { code, message } = fault;
   const { status } = faultTable[code];
+  // However long that takes: it is no fault of the app's, and its owner decides when it goes on.
+  if (code === "budget_reached") return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
     if (nowMs - run.acceptedAtMs < waitMostMs) return givenBack(platformDelayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });

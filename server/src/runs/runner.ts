@@ -21,6 +21,8 @@ export type RunnerOptions = {
   readonly recovery: Omit<RecoveryParts, "onLetGo">;
   /** How many calls the replicas of an app can work on when there are as many as may be; undefined: the app is gone. */
   readonly placesOf: (appId: AppId) => number | undefined;
+  /** True while nothing of the app is to be taken into hand: its runs wait in the database. */
+  readonly isStopped: (appId: AppId) => boolean;
   readonly runsMax: number;
   /** Of an app's line, of which plain calls must have their part. */
   readonly lineLengthMax: number;
@@ -87,7 +89,7 @@ export class Runner {
 
   /** Room for one run of the app that is about to be accepted; to be used with `take`, or given back. */
   reserve(appId: AppId, bytes: number): boolean {
-    if (this.#isQuiet || this.#backlog.has(appId)) return false;
+    if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
     const places = this.#options.placesOf(appId);
     if (places === undefined || this.#room.free(appId, places) === 0 || !this.#room.hasBytes(appId, bytes))
       return false;
@@ -153,7 +155,7 @@ export class Runner {
 
   async #claim(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, placesOf, clock } = this.#options;
+    const { store, placesOf, isStopped, clock } = this.#options;
     const apps = await store.appsWithWork();
     this.#backlog.clear();
     let wakeMs = Number.POSITIVE_INFINITY;
@@ -163,6 +165,7 @@ export class Runner {
         continue;
       }
       this.#backlog.add(appId);
+      if (isStopped(appId)) continue;
       const free = this.#room.free(appId, placesOf(appId) ?? 0);
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }

@@ -31,6 +31,8 @@ export type RunsOptions = {
   readonly runsAtOnce: number;
   readonly lineLength: number;
   readonly leaseMs?: number;
+  /** True while a budget has stopped the app: its runs stay where they are. Without it none ever does. */
+  readonly isStopped?: (appId: AppId) => boolean;
   /** Ends a replica at once. */
   readonly endReplica: (replicaId: ReplicaId) => void;
   /** Speaks with replicas that keep answers; made here unless given. */
@@ -86,6 +88,7 @@ export class Runs implements AsyncAccept {
       },
       recovery: common,
       placesOf: (appId) => this.#placesOf(appId),
+      isStopped: options.isStopped ?? (() => false),
       runsMax: options.runsAtOnce,
       lineLengthMax: options.lineLength,
       onTakenOver: (runId, place) => this.#holdFor(runId, place),

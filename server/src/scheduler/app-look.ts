@@ -2,14 +2,16 @@
 // too much, and shows the outcome to the proxy. Nothing here waits.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
+import { neverFits, type Allowance } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { plan, type Plan, type PlannedReplica } from "./plan.ts";
+import { ProjectRoom } from "./project-room.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
-import { chooseCompute } from "./replica-spec.ts";
+import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
 import {
@@ -29,6 +31,7 @@ export type LookParts = {
   readonly fleet: Fleet;
   readonly runner: ReplicaRunner;
   readonly view: ReplicaView;
+  readonly allowance: Allowance;
   readonly counters: Counters;
   readonly clock: Clock;
   readonly random: () => number;
@@ -51,10 +54,12 @@ export class AppLook {
   readonly #parts: LookParts;
   readonly #options: LookOptions;
   readonly #states = new Map<AppId, AppState>();
+  readonly #room: ProjectRoom;
 
   constructor(parts: LookParts, options: LookOptions) {
     this.#parts = parts;
     this.#options = options;
+    this.#room = new ProjectRoom({ ...parts, compute: options.compute });
   }
 
   /** Apps of which something is remembered. */
@@ -70,6 +75,11 @@ export class AppLook {
     for (const replica of replicas) runner.endWhenIdle(replica);
     if (route?.live === undefined || route.live === null) {
       this.#endAll(appId, replicas);
+      return;
+    }
+    const stop = this.#parts.allowance.stopOf(route.projectId, appId);
+    if (stop !== undefined) {
+      this.#endAll(appId, replicas, { kind: "stopped", reason: stop, retryAtMs: null });
       return;
     }
     this.#runLive(route, route.live, replicas);
@@ -101,6 +111,7 @@ export class AppLook {
     return waitReason({
       failureReason: view.failure(appId)?.reason,
       starts: this.#states.get(appId)?.starts,
+      heldBack: this.#states.get(appId)?.heldBack,
       starting: replicas.filter((replica) => replica.state === "starting").length,
       ready: view.ready(appId).length,
       unrouted: replicas.filter((replica) => replica.state === "ready" && !replica.isRouted).length,
@@ -114,7 +125,7 @@ export class AppLook {
     const { clock, demand } = this.#parts;
     const { appId } = route;
     const nowMs = clock.monotonicMs();
-    const choice = chooseCompute(live.settings, this.#options.compute);
+    const choice = this.#choose(route, live);
     const noCapacity: StartFailure | undefined = choice.ok
       ? undefined
       : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
@@ -137,14 +148,30 @@ export class AppLook {
       cooldownMs: live.settings.cooldownPeriodSeconds * 1000,
       nowMs,
     });
-    this.#carryOut(next, { ...route, ...live }, choice.ok ? choice.compute : "");
+    const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(live.settings, choice.compute) : 0 };
+    const within = this.#room.within(wanted, { ...route, live, isWaiting: load.waiting > 0 });
+    state.heldBack = within.heldBack;
+    this.#carryOut(within, { ...route, ...live }, choice.ok ? choice.compute : "");
     this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
     if (isAsleep && decision.desired === 0 && state.starts === undefined) this.#states.delete(appId);
   }
 
+  /** The compute type of new replicas, or why there can be none: it is not to be had, or one is more than the project may have. */
+  #choose({ projectId }: SchedulerRoute, { settings }: Live): ComputeChoice {
+    const choice = chooseCompute(settings, this.#options.compute);
+    if (!choice.ok) return choice;
+    const limits = this.#parts.allowance.limitsOf(projectId);
+    const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
+    return reason === undefined ? choice : { ok: false, reason };
+  }
+
   /** What is remembered of the app, without failures that say nothing any more. */
   #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
-    const state = this.#states.get(appId) ?? { history: newHistory(ofLive.length, nowMs), starts: undefined };
+    const state = this.#states.get(appId) ?? {
+      history: newHistory(ofLive.length, nowMs),
+      starts: undefined,
+      heldBack: undefined,
+    };
     this.#states.set(appId, state);
     if (state.starts === undefined) return state;
     const readyAtMs = ofLive.flatMap((replica) => replica.readyAtMs ?? []);
@@ -192,16 +219,17 @@ export class AppLook {
     view.put(appId, { ready, failure: hasHope ? undefined : failure });
   }
 
-  /** No release takes calls (any more): nothing is wanted but replicas that wait for the first promotion. */
-  #endAll(appId: AppId, replicas: readonly Replica[]): void {
+  /** Nothing is wanted but replicas on trial: no release takes calls (any more), or the app is stopped. */
+  #endAll(appId: AppId, replicas: readonly Replica[], stop?: StartFailure): void {
     const { clock, runner, view } = this.#parts;
     const nowMs = clock.monotonicMs();
+    const reason = stop === undefined ? "Its release takes no calls." : "A budget is used up.";
     for (const replica of replicas) {
       const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
-      if (!isWanted) runner.end(replica, { reason: "Its release takes no calls.", kind: "wanted" });
+      if (!isWanted) runner.end(replica, { reason, kind: "wanted" });
     }
     this.#states.delete(appId);
-    view.put(appId, { ready: [], failure: undefined });
+    view.put(appId, { ready: [], failure: stop });
   }
 }
 

@@ -8,6 +8,7 @@ type Given = Parameters<typeof waitReason>[0];
 const idle: Given = {
   failureReason: undefined,
   starts: undefined,
+  heldBack: undefined,
   starting: 0,
   ready: 0,
   unrouted: 0,

@@ -25,12 +25,15 @@ export type AppState = {
   history: LoadHistory;
   /** Failed starts of late; undefined when starting works. */
   starts: StartRecord | undefined;
+  /** Why fewer replicas were started than are needed; undefined: none was held back. */
+  heldBack: string | undefined;
 };
 
 /** What an app's calls wait for, in a sentence for its owner; undefined when nothing keeps them waiting. */
 export function waitReason(given: {
   readonly failureReason: string | undefined;
   readonly starts: StartRecord | undefined;
+  readonly heldBack: string | undefined;
   readonly starting: number;
   /** Those that calls are sent to. */
   readonly ready: number;
@@ -47,6 +50,7 @@ export function waitReason(given: {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
     return `A replica could not be started and will be tried again in ${seconds} s: ${given.starts.reason}`;
   }
+  if (given.heldBack !== undefined && (given.ready === 0 || given.waiting > 0)) return given.heldBack;
   if (given.ready === 0 && given.unrouted > 0) {
     return "The app runs, but takes no calls: its ready check (readycheckEndpoint) does not pass.";
   }

@@ -74,7 +74,7 @@ export function replicaRow(
   };
 }
 
-/** The setting is ignored on CPU. */
-function gpuCountOf(settings: AppSettings, compute: string): number {
+/** GPUs of a replica; the setting is ignored on CPU. */
+export function gpuCountOf(settings: Pick<AppSettings, "gpuCount">, compute: string): number {
   return compute === "CPU" ? 0 : settings.gpuCount;
 }

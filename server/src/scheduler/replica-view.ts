@@ -18,8 +18,11 @@ export type ReadyReplica = {
  * `retryAtMs`. It is gone as soon as there is hope again, so whoever sees it may answer waiting calls with `reason`.
  */
 export type StartFailure = {
-  /** `no_capacity`: no compute type that the app asks for is to be had here, and waiting alone will not change that. */
-  readonly kind: "start_failed" | "no_capacity";
+  /**
+   * `no_capacity`: no compute type that the app asks for is to be had here, or not within the project's limits, and waiting
+   * alone will not change that. `stopped`: a budget has stopped the app.
+   */
+  readonly kind: "start_failed" | "no_capacity" | "stopped";
   /** A sentence for the app's owner. */
   readonly reason: string;
   /** When starting is tried again, in `Clock.monotonicMs`; null: not before the app or the platform is changed. */

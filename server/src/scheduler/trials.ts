@@ -6,7 +6,8 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
-import { chooseCompute } from "./replica-spec.ts";
+import { neverFits, type Allowance } from "./allowance.ts";
+import { chooseCompute, gpuCountOf } from "./replica-spec.ts";
 
 export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
@@ -19,12 +20,20 @@ const promotionWaitMs = 60_000;
 export class Trials {
   readonly #runner: ReplicaRunner;
   readonly #fleet: Fleet;
+  readonly #allowance: Allowance;
   readonly #clock: Clock;
   readonly #compute: readonly string[];
   readonly #byReplica = new Map<ReplicaId, Trial>();
 
-  constructor(parts: { runner: ReplicaRunner; fleet: Fleet; clock: Clock; compute: readonly string[] }) {
+  constructor(parts: {
+    readonly runner: ReplicaRunner;
+    readonly fleet: Fleet;
+    readonly allowance: Allowance;
+    readonly clock: Clock;
+    readonly compute: readonly string[];
+  }) {
     this.#runner = parts.runner;
+    this.#allowance = parts.allowance;
     this.#fleet = parts.fleet;
     this.#clock = parts.clock;
     this.#compute = parts.compute;
@@ -35,6 +44,10 @@ export class Trials {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
     const choice = chooseCompute(release.settings, this.#compute);
     if (!choice.ok) return { ok: false, kind: "no_capacity", reason: choice.reason };
+    // A deployment may have one replica beside those that the project may have, else nobody could deploy at the limit.
+    const limits = this.#allowance.limitsOf(release.projectId);
+    const reason = neverFits(limits, gpuCountOf(release.settings, choice.compute));
+    if (reason !== undefined) return { ok: false, kind: "no_capacity", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
     const replica = this.#runner.start(release, {
       compute: choice.compute,

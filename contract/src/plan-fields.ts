@@ -1,0 +1,71 @@
+// Parameters of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
+import type { Field } from "./field.ts";
+
+/** The body of `PATCH /v2/operator/projects/{project_id}`. */
+export const operatorProjectFields = {
+  plan: {
+    kind: "text",
+    toml: null,
+    form: /^[a-z0-9][a-z0-9-]{0,49}$/,
+    allowed: "the name of a plan",
+    default: null,
+    about: "The name of a plan of SLIPWAY_PLANS_FILE, or self-hosted.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** `GET /v2/operator/projects`. */
+export const operatorProjectQuery = {
+  pageSize: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 200,
+    default: 50,
+    about: "The most projects of an answer.",
+  },
+  nextToken: {
+    kind: "text",
+    toml: null,
+    form: /^(dev-)?p-[0-9a-f]{8}$/,
+    allowed: "the nextToken of an earlier answer",
+    default: null,
+    about: "Goes on after an earlier answer: its nextToken.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The body of `PUT …/budget`. */
+export const budgetFields = {
+  amount_cents: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 100_000_000_000,
+    default: null,
+    about: "What may be spent in a month (UTC), before coupons, in hundredths of the currency's unit.",
+  },
+  warn_percent: {
+    kind: "integers",
+    toml: null,
+    least: 1,
+    most: 100,
+    lengthMost: 10,
+    default: [80, 100],
+    about: "Parts of the amount that are warned of when they are reached, in percent; an empty list for none.",
+  },
+  stop: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about:
+      "True: when the amount is reached, calls are answered 402 and replicas end after their running calls, until the month is over or the budget is raised or deleted.",
+  },
+  webhook_url: {
+    kind: "text",
+    toml: null,
+    form: /^https?:\/\/[^\s\x00-\x1f\x7f]{1,2000}$/,
+    allowed: "an http or https URL of at most 2000 characters",
+    default: null,
+    defaultAbout: "none",
+    about: "Where warnings and stops are posted to as well.",
+  },
+} as const satisfies Record<string, Field>;

@@ -1,0 +1,155 @@
+// Routes of plans and budgets, and the shapes of their answers.
+import { z } from "zod";
+import { budgetFields, operatorProjectFields, operatorProjectQuery } from "./plan-fields.ts";
+import { paths, type Route } from "./route.ts";
+
+const time = z.iso.datetime();
+const cents = z.int().min(0);
+const count = z.int().min(0);
+
+const operatorProjects = "/v2/operator/projects";
+const projectBudget = `${paths.project}/budget`;
+const appBudget = `${paths.app}/budget`;
+
+/** Limits that are null there are none of. */
+export const projectPlan = z.strictObject({
+  plan: z.string(),
+  limits: z.strictObject({ apps: count.nullable(), replicas: count.nullable(), gpus: count.nullable() }),
+  /** Replicas that start or serve. */
+  used: z.strictObject({ apps: count, replicas: count, gpus: count }),
+  audit_retention_days: z.int().min(1),
+  log_retention_days: z.int().min(1),
+  monthly_credit_cents: cents,
+  /** Which coupons can be applied: all, those that name the plan, or none. */
+  coupons: z.enum(["all", "named", "none"]),
+});
+
+/** A project as the operator sees it. */
+export const operatorProject = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  plan: z.string(),
+  /** The project was given no plan of its own, and has whatever is the default. */
+  is_default_plan: z.boolean(),
+  created_at: time,
+});
+
+export const operatorProjectPage = z.strictObject({
+  items: z.array(operatorProject),
+  nextToken: z.string().optional(),
+});
+
+/** A budget, and what has become of it in this month. */
+export const budget = z.strictObject({
+  project_id: z.string(),
+  /** Null: of the project as a whole. */
+  app_id: z.string().nullable(),
+  amount_cents: z.int().min(1),
+  currency: z.string(),
+  warn_percent: z.array(z.int().min(1).max(100)),
+  stop: z.boolean(),
+  webhook_url: z.string().nullable(),
+  /** This month (UTC): 2026-01. */
+  month: z.string().regex(/^\d{4}-\d{2}$/),
+  /** What has been metered of it, before coupons; part of a cent is left out. */
+  spent_cents: cents,
+  /** The highest percentage that was warned of; null: none. */
+  warned_percent: z.int().min(1).max(100).nullable(),
+  /** Since when what the budget bears on is stopped; null: it is not. */
+  stopped_at: time.nullable(),
+  created_at: time,
+  updated_at: time,
+});
+
+const setBudget = { kind: "fields", fields: budgetFields, required: ["amount_cents"] } as const;
+
+/** By operation id; part of the table in `routes.ts`. */
+export const planRoutes = {
+  getProjectPlan: {
+    method: "GET",
+    path: `${paths.project}/plan`,
+    about: "The project's plan: its limits, and how much of them is used.",
+    access: "projects.read",
+    audit: null,
+    status: 200,
+    answer: projectPlan,
+  },
+  listOperatorProjects: {
+    method: "GET",
+    path: operatorProjects,
+    about: "All projects with their plans, by id. Operators only.",
+    access: "platform.manage",
+    audit: null,
+    query: operatorProjectQuery,
+    status: 200,
+    answer: operatorProjectPage,
+  },
+  updateOperatorProject: {
+    method: "PATCH",
+    path: `${operatorProjects}/{project_id}`,
+    about:
+      "Gives a project a plan. What runs above a lower limit takes no more calls and ends after those that run; no app is removed. Operators only.",
+    access: "platform.manage",
+    audit: "plan.change",
+    body: { kind: "fields", fields: operatorProjectFields, required: ["plan"] },
+    status: 200,
+    answer: operatorProject,
+  },
+  getProjectBudget: {
+    method: "GET",
+    path: projectBudget,
+    about: "The budget of the project as a whole, and what has become of it in this month.",
+    access: "billing.read",
+    audit: null,
+    status: 200,
+    answer: budget,
+  },
+  setProjectBudget: {
+    method: "PUT",
+    path: projectBudget,
+    about: "Sets the monthly budget of the project as a whole; what was set before is replaced.",
+    access: "billing.write",
+    audit: "budget.set",
+    body: setBudget,
+    status: 200,
+    answer: budget,
+  },
+  deleteProjectBudget: {
+    method: "DELETE",
+    path: projectBudget,
+    about: "Deletes the budget of the project; what it had stopped goes on, unless another budget stops it too.",
+    access: "billing.write",
+    audit: "budget.delete",
+    status: 200,
+    answer: budget,
+  },
+  getAppBudget: {
+    method: "GET",
+    path: appBudget,
+    about: "The budget of an app, and what has become of it in this month.",
+    access: "billing.read",
+    audit: null,
+    status: 200,
+    answer: budget,
+  },
+  setAppBudget: {
+    method: "PUT",
+    path: appBudget,
+    about: "Sets the monthly budget of an app; what was set before is replaced.",
+    access: "billing.write",
+    audit: "budget.set",
+    body: setBudget,
+    status: 200,
+    answer: budget,
+  },
+  deleteAppBudget: {
+    method: "DELETE",
+    path: appBudget,
+    about:
+      "Deletes the budget of an app; it goes on where the budget had stopped it, unless that of the project does too.",
+    access: "billing.write",
+    audit: "budget.delete",
+    status: 200,
+    answer: budget,
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,70 @@
+// Budgets of projects and apps.
+import type { z } from "zod";
+import { budgetFields } from "@slipway/contract/plan-fields.ts";
+import type { budget } from "@slipway/contract/plan-routes.ts";
+import type { Apps } from "#apps/app.ts";
+import type { BudgetDesk, BudgetView, BudgetWish } from "#billing/budget-desk.ts";
+import type { BudgetPlace } from "#billing/budget-store.ts";
+import { centsOf } from "#billing/budget-word.ts";
+import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+
+type Ids =
+  | "getProjectBudget"
+  | "setProjectBudget"
+  | "deleteProjectBudget"
+  | "getAppBudget"
+  | "setAppBudget"
+  | "deleteAppBudget";
+
+const microsOfCent = 10_000n;
+
+/** Answers for budgets. */
+export function budgetHandlers({
+  desk,
+  apps,
+}: {
+  readonly desk: BudgetDesk;
+  readonly apps: Pick<Apps, "require">;
+}): Record<Ids, Handler> {
+  const ofProject = (call: Call): BudgetPlace => ({ projectId: projectOf(call), appId: null });
+  const ofApp = async (call: Call): Promise<BudgetPlace> => {
+    const place = { projectId: projectOf(call), appId: appOf(call) };
+    await apps.require(place.projectId, place.appId);
+    return place;
+  };
+  return {
+    getProjectBudget: async (call) => show(await desk.get(ofProject(call))),
+    setProjectBudget: async (call) => show(await desk.set(ofProject(call), wishOf(call), call.by)),
+    deleteProjectBudget: async (call) => show(await desk.delete(ofProject(call), call.by)),
+    getAppBudget: async (call) => show(await desk.get(await ofApp(call))),
+    setAppBudget: async (call) => show(await desk.set(await ofApp(call), wishOf(call), call.by)),
+    deleteAppBudget: async (call) => show(await desk.delete(await ofApp(call), call.by)),
+  };
+}
+
+function wishOf(call: Call): BudgetWish {
+  const body = readBody({ fields: budgetFields, required: ["amount_cents"] }, call.body);
+  // The kinds, ranges and forms of the values were checked by the contract's rows.
+  const warnPercent = body["warn_percent"] as unknown as readonly number[];
+  return {
+    amountMicros: BigInt(Number(body["amount_cents"])) * microsOfCent,
+    warnPercent: warnPercent.toSorted((one, other) => one - other),
+    isStop: body["stop"] === true,
+    webhookUrl: body["webhook_url"] as string | null,
+  };
+}
+
+function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof budget> {
+  const { terms, state } = of;
+  // What became of it in an earlier month says nothing any more.
+  const isNow = state.period === period;
+  return {
+    ...{ project_id: of.projectId, app_id: of.appId, amount_cents: centsOf(terms.amountMicros), currency: "USD" },
+    ...{ warn_percent: [...terms.warnPercent], stop: terms.isStop, webhook_url: of.webhookUrl, month: period },
+    spent_cents: centsOf(spentMicros),
+    warned_percent: isNow && state.warnedPercent > 0 ? state.warnedPercent : null,
+    stopped_at: isNow ? (of.stoppedAt?.toISOString() ?? null) : null,
+    ...{ created_at: of.createdAt.toISOString(), updated_at: of.updatedAt.toISOString() },
+  };
+}

@@ -1,0 +1,50 @@
+// Plans: what a project has and uses, and the operator's list of projects.
+import type { z } from "zod";
+import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
+import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
+import type { PlanDesk, ProjectPlan } from "#billing/plan-desk.ts";
+import { projectOf, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+
+type Ids = "getProjectPlan" | "listOperatorProjects" | "updateOperatorProject";
+
+/** `days`: for how long is kept what a plan says nothing of. */
+export type PlanParts = {
+  readonly desk: PlanDesk;
+  readonly days: { readonly audit: number; readonly logs: number };
+};
+
+/** Answers for plans. */
+export function planHandlers({ desk, days }: PlanParts): Record<Ids, Handler> {
+  return {
+    async getProjectPlan(call) {
+      const { plan, usage } = await desk.get(projectOf(call));
+      return {
+        plan: plan.name,
+        limits: { apps: plan.appsMax, replicas: plan.replicasMax, gpus: plan.gpusMax },
+        used: usage,
+        audit_retention_days: plan.auditRetentionDays ?? days.audit,
+        log_retention_days: plan.logRetentionDays ?? days.logs,
+        monthly_credit_cents: plan.monthlyCreditCents,
+        coupons: plan.coupons,
+      } satisfies z.infer<typeof projectPlan>;
+    },
+    async listOperatorProjects({ query }) {
+      const after = query["nextToken"] as string | null;
+      const { projects, next } = await desk.list({ after, size: Number(query["pageSize"]) });
+      const items = projects.map(showProject);
+      return (next === null ? { items } : { items, nextToken: next }) satisfies z.infer<typeof operatorProjectPage>;
+    },
+    async updateOperatorProject(call) {
+      const body = readBody({ fields: operatorProjectFields, required: ["plan"] }, call.body);
+      return showProject(await desk.change(projectOf(call), String(body["plan"]), call.by));
+    },
+  };
+}
+
+function showProject({ project, plan }: ProjectPlan): z.infer<typeof operatorProject> {
+  return {
+    ...{ id: project.id, name: project.name, plan: plan.name, is_default_plan: project.plan === null },
+    created_at: project.created_at.toISOString(),
+  };
+}

@@ -1,0 +1,83 @@
+// Sends word of budgets: mail to owners, posts to the URL of a budget. What stands in the database is sent at least once,
+// whichever process takes it; what cannot be sent is tried again for some hours.
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { OutwardClient } from "#lib/outward-request.ts";
+import type { Db } from "#store/database.ts";
+import { delayNotice, removeNotice, takeNotices, type DueNotice } from "./budget-store.ts";
+
+/** Sends mail; people have one that does. */
+export interface OwnerMail {
+  send(mail: { readonly to: string; readonly subject: string; readonly text: string }): Promise<unknown>;
+}
+
+export type BudgetNoticesParts = {
+  readonly db: Db;
+  readonly client: Pick<OutwardClient, "post">;
+  /** Null: mail cannot be sent. */
+  readonly mail: OwnerMail | null;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+const intervalMs = 30_000;
+const batchMax = 20;
+const postWaitMs = 15_000;
+const answerBytesMax = 1_024;
+/** Longer than a batch takes when nobody answers. */
+const holdMs = batchMax * postWaitMs + 60_000;
+/** Five hours with the pauses below. */
+const attemptsMax = 12;
+const again: Backoff = { firstMs: 30_000, factor: 2, mostMs: 3_600_000, jitter: 0.2 };
+
+/** The loop; `start` and `stop` it with the platform, `nudge` it when there is word to send. */
+export function budgetNotices(parts: BudgetNoticesParts): Loop {
+  const { clock, log } = parts;
+  const turn = (signal: AbortSignal): Promise<void> => sendDue(parts, signal);
+  return new Loop({ name: "word of budgets", intervalMs, turn, clock, log });
+}
+
+async function sendDue(parts: BudgetNoticesParts, signal: AbortSignal): Promise<void> {
+  const { db } = parts;
+  while (!signal.aborted) {
+    const due = await takeNotices(db, { limit: batchMax, holdMs });
+    for (const notice of due) await sendOne(parts, notice);
+    if (due.length < batchMax) return;
+  }
+}
+
+async function sendOne(parts: BudgetNoticesParts, notice: DueNotice): Promise<void> {
+  const { db, log } = parts;
+  const { id, kind, attempts } = notice;
+  const problem = await problemOf(parts, notice);
+  if (problem === null) return await removeNotice(db, id);
+  log.warn({ noticeId: id, kind, attempts, problem }, "word of a budget could not be sent");
+  if (attempts >= attemptsMax) await removeNotice(db, id);
+  else await delayNotice(db, id, backoffMs(again, attempts, Math.random()));
+}
+
+/** Null: it was sent. */
+async function problemOf(
+  { client, mail }: BudgetNoticesParts,
+  { kind, target, content }: DueNotice,
+): Promise<string | null> {
+  if (kind === "webhook") {
+    const body = Buffer.from(JSON.stringify(content));
+    const headers = { "Content-Type": "application/json" };
+    const answer = await client.post(target, { headers, body, timeoutMs: postWaitMs, answerBytesMax });
+    if (answer.kind === "failed") return answer.reason;
+    return answer.status >= 200 && answer.status <= 299 ? null : `it was answered with status ${answer.status}`;
+  }
+  // There was a way to send mail when it was written down.
+  if (mail === null) return null;
+  // The row holds what `budget-turn.ts` has put into it.
+  const { subject, text } = content as { readonly subject: string; readonly text: string };
+  try {
+    await mail.send({ to: target, subject, text });
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
