@@ -1,19 +1,30 @@
 // How the audit log is kept: any page of a large one is read by an index, old entries go, and who acted with an
 // inference token is told from service accounts in rows of before too.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql, type RawBuilder } from "kysely";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import { removeOldEntries } from "#audit/audit-retention.ts";
 import { entriesQuery, type AuditQuery } from "#audit/audit-store.ts";
+import { chainBegin, linkHash, linkText } from "#audit/export-format.ts";
+import { chainOf, readLinks, type LinkedRow } from "#audit/export-store.ts";
+import { record } from "#audit/record.ts";
+import { showEntry } from "#audit/shown-entry.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import type { Db } from "#store/database.ts";
-import { testAccounts } from "./support/accounts.ts";
-import { testDatabase } from "./support/database.ts";
+import { openDatabase, type Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { migrate } from "#store/migrate.ts";
+import { byPlatform } from "./support/accounts.ts";
+import { asOwner } from "./support/as-owner.ts";
+import { testSigner } from "./support/audit-chain.ts";
+import { cleanLast } from "./support/clean-last.ts";
+import { emptyDatabase, testDatabase } from "./support/database.ts";
+import { makeFolder, removeFolder } from "./support/folder.ts";
 import { startPlatform } from "./support/platform-process.ts";
 
 const projectId = "p-00000001" as ProjectId;
@@ -47,7 +58,7 @@ test("a page reads a page of rows by an index, whatever is asked for and however
   const { db } = await testDatabase(t);
   await addProject(db, projectId);
   await fill(db, count);
-  await sql`analyze audit_log`.execute(db);
+  await asOwner(db, (tx) => sql`analyze audit_log`.execute(tx));
   const deep = { atMicros: beginMicros + 1_000 * 1_000_000 + 7, id: 1_000 };
   const middle = { fromMicros: beginMicros + 60_000 * 1_000_000, toMicros: beginMicros + 75_000 * 1_000_000 };
   const places: Partial<AuditQuery>[] = [{}, { before: deep }, middle, { fromMicros: beginMicros, before: deep }];
@@ -104,7 +115,7 @@ test("entries older than the retention are removed in steps, of every project an
       { ...entry, resource_id: "kept" },
     ])
     .execute();
-  const options = { db, clock: systemClock, log: silentLog, retentionDays: 10 };
+  const options = { db, clock: systemClock, log: silentLog, signer: testSigner(), retentionOf: () => 10 };
   await removeOldEntries(options, AbortSignal.abort(new Error("stop")));
   const left = async () => await db.selectFrom("audit_log").select("resource_id").execute();
   assert.equal((await left()).length, 12_004);
@@ -122,28 +133,49 @@ async function fillOld(db: Db, rows: number): Promise<void> {
       from generate_series(1, ${rows}::int) as i`.execute(db);
 }
 
-test("what inference tokens did before is told from what service accounts did", async (t) => {
-  const { db, projectId: own, issue } = await testAccounts(t);
-  const inference = await issue({ kind: "inference", projectId: own });
-  const service = await issue({ kind: "service_account", projectId: own, role: "owner", expiresAt: null });
-  const ids = [inference, service].map(({ token }) => tokenIdOf(token.reveal()));
-  const entry = { project_id: own, action: "secrets.read", outcome: "failure", actor_type: "service_account" } as const;
-  for (const id of ids)
-    await db
-      .insertInto("audit_log")
-      .values({ ...entry, actor_id: id })
-      .execute();
-  const file = join(import.meta.dirname, "../src/store/migrations/0005-audit-log.sql");
-  const [, update = ""] = /^(update audit_log [^;]*);/m.exec(await readFile(file, "utf8")) ?? [];
-  assert.notEqual(update, "");
-  await sql.raw(update).execute(db);
-  const query = db.selectFrom("audit_log").select("actor_type").where("actor_id", "in", ids).orderBy("id");
-  assert.deepEqual(await query.execute(), [{ actor_type: "inference_token" }, { actor_type: "service_account" }]);
+test("entries of a database of before are told from what service accounts did, and chained in the order of time", async (t) => {
+  const url = await emptyDatabase(t);
+  const [before, all] = [makeFolder("migrations"), join(import.meta.dirname, "../src/store/migrations")];
+  t.after(() => removeFolder(before));
+  for (const file of readdirSync(all).filter((name) => name < "0005"))
+    copyFileSync(join(all, file), join(before, file));
+  await migrate({ url, log: silentLog, folder: before });
+  const db = await openDatabase({ url, connections: 2, log: silentLog });
+  cleanLast(t, () => db.destroy());
+  const [inference, service] = [randomUUID(), randomUUID()];
+  await addProject(db, projectId);
+  await sql`insert into tokens (id, project_id, kind, name) values (${inference}, ${projectId}, 'inference', 'calls')`.execute(
+    db,
+  );
+  const entry = { action: "secrets.read", outcome: "failure", actor_type: "service_account" } as const;
+  const at = (second: number): Date => new Date(Date.parse(begin) + second * 1_000);
+  await db
+    .insertInto("audit_log")
+    .values([
+      { ...entry, project_id: projectId, actor_id: service, at: at(2), changes: toJson({ name: { new: "\u0001ä" } }) },
+      { ...entry, project_id: projectId, actor_id: inference, at: at(1), resource_type: "app", resource_id: "" },
+      { ...entry, project_id: null, actor_id: null, at: at(3) },
+    ])
+    .execute();
+  await db.destroy();
+  await migrate({ url, log: silentLog });
+  const now = await openDatabase({ url, connections: 2, log: silentLog });
+  cleanLast(t, () => now.destroy());
+  await record(now, { projectId, action: "app.create", by: byPlatform });
+  const actors = async (project: ProjectId | null) => (await chainOfProject(now, project)).map((row) => row.actor_type);
+  assert.deepEqual(await actors(projectId), ["inference_token", "service_account", "platform"]);
+  assert.deepEqual(await actors(null), ["service_account"]);
 });
 
-function tokenIdOf(token: string): string {
-  const [, claims = ""] = token.split(".");
-  return (JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti;
+/** All links of a chain, each of which is the hash of the one before and its entry. */
+async function chainOfProject(db: Db, project: ProjectId | null): Promise<LinkedRow[]> {
+  const rows = await readLinks(db, { chain: chainOf(project), after: 0, through: 100, limit: 100 });
+  let { hash } = chainBegin;
+  for (const [index, row] of rows.entries()) {
+    hash = linkHash(hash, linkText({ number: index + 1, project, entry: showEntry(row) }));
+    assert.deepEqual([row.number, row.hash], [index + 1, hash]);
+  }
+  return rows;
 }
 
 test("a platform keeps and shows entries as long as it is set to", async (t: TestContext) => {

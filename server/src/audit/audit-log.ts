@@ -1,8 +1,10 @@
 // The audit log as its readers see it: pages of a project's entries, newest first, as far back as they are kept.
 import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
 import { makeAuditToken, readAuditToken, type AuditTokenScope } from "./audit-page-token.ts";
+import type { RetentionOf } from "./audit-retention.ts";
 import { listEntries, type AuditRow, type Outcome } from "./audit-store.ts";
 import { windowOf } from "./audit-window.ts";
 import { record } from "./record.ts";
@@ -10,7 +12,7 @@ import { record } from "./record.ts";
 /** A page; `nextToken` is null at the end. */
 export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextToken: string | null };
 
-export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionDays: number };
+export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 
 type PageWanted = AuditTokenScope & {
   readonly outcome: Outcome | null;
@@ -26,16 +28,16 @@ export class AuditLog {
     this.#options = options;
   }
 
-  /** How many days entries are kept and shown. */
-  get retentionDays(): number {
-    return this.#options.retentionDays;
+  /** How many days entries of a project are kept and shown. */
+  retentionDays(projectId: ProjectId): number {
+    return this.#options.retentionOf(projectId);
   }
 
   /** Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after `to` and for a token of another query. */
   async page(wanted: PageWanted): Promise<AuditPage> {
-    const { db, clock, retentionDays } = this.#options;
+    const { db, clock } = this.#options;
     const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
-    const window = windowOf(wanted, { nowMs: clock.now(), retentionDays });
+    const window = windowOf(wanted, { nowMs: clock.now(), retentionDays: this.retentionDays(projectId) });
     const before = nextToken === null ? null : readAuditToken(wanted, nextToken);
     if (window === null) return { entries: [], nextToken: null };
     const rows = await listEntries(db, { projectId, ...window, action, actorId, outcome, before, limit: limit + 1 });
@@ -46,7 +48,7 @@ export class AuditLog {
   }
 
   /** The log is the owner's: that the operator looked at it stands in it. */
-  async recordRead(projectId: AuditTokenScope["projectId"], by: By): Promise<void> {
+  async recordRead(projectId: ProjectId, by: By): Promise<void> {
     const resource = { type: "project", id: projectId };
     await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
   }

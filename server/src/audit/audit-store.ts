@@ -1,4 +1,4 @@
-// Rows of the audit log: added, read in pages, and deleted when they are older than they are kept. They are never changed.
+// Rows of the audit log: added and read in pages. They are never changed; see chain-store.ts for how old ones go.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AuditLogTable } from "#store/tables.ts";
@@ -48,22 +48,20 @@ export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
      limit ${limit}`;
 }
 
-/** Removes at most `limit` rows from before `before`, in no order; returns how many. Found by the index on time. */
-export async function deleteOldEntries(db: Db, options: { before: Date; limit: number }): Promise<number> {
-  const old = db.selectFrom("audit_log").select("id").where("at", "<", options.before).limit(options.limit);
-  const result = await db.deleteFrom("audit_log").where("id", "in", old).executeTakeFirst();
-  return Number(result.numDeletedRows);
-}
-
 /** A page of one outcome, which every index has before the time. */
 function partOf(query: AuditQuery, outcome: Outcome): RawBuilder<unknown> {
-  const { projectId, fromMicros, toMicros, action, actorId, before, limit } = query;
+  const where = conditionsOf(query, outcome);
+  return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${query.limit})`;
+}
+
+/** Of all entries that a query wants those of one outcome, as the indexes have them. */
+export function conditionsOf(query: Omit<AuditQuery, "limit">, outcome: Outcome): RawBuilder<unknown> {
+  const { projectId, fromMicros, toMicros, action, actorId, before } = query;
   const conditions = [sql`project_id = ${projectId}`, sql`outcome = ${sql.lit(outcome)}`];
   if (action) conditions.push(sql`action = ${action}`);
   if (actorId) conditions.push(sql`actor_id = ${actorId}`);
   if (typeof fromMicros === "number") conditions.push(sql`at >= ${timeOfMicros(fromMicros)}::timestamptz`);
   if (typeof toMicros === "number") conditions.push(sql`at < ${timeOfMicros(toMicros)}::timestamptz`);
   if (before) conditions.push(sql`(at, id) < (${timeOfMicros(before.atMicros)}::timestamptz, ${before.id}::bigint)`);
-  const where = sql.join(conditions, sql` and `);
-  return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${limit})`;
+  return sql.join(conditions, sql` and `);
 }

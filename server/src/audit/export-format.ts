@@ -25,7 +25,8 @@ export type ExportFilter = {
 
 /**
  * The first line. The file holds the entries after `after` up to `through`, all of them where `filter` is null: only then
- * can it be verified. `after` is the beginning of the chain or the place of the stub. Null as `project`: of no project.
+ * can it be verified, and `through` is then the place of a checkpoint, the last line. `after` is the beginning of the chain
+ * or the place of the stub. Null as `project`: of no project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";

@@ -1,0 +1,119 @@
+// Signs the ends of the audit log's chains: now and then, after many entries, when the platform stops, and for an export.
+// What was signed cannot be written anew by whoever can write to the database only.
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import { signText, type ChainSigner } from "./chain-signature.ts";
+import { insertCheckpoint, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
+import {
+  chainBegin,
+  checkpointLine,
+  exportHeader,
+  signedText,
+  type ChainPlace,
+  type ExportFilter,
+  type ExportHeader,
+  type StubLine,
+} from "./export-format.ts";
+import { chainOf, projectOfChain } from "./export-store.ts";
+
+export type AuditChainOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signer: ChainSigner;
+};
+
+/** A chain with new entries is signed at least this often. */
+const checkpointEveryMs = 3_600_000;
+/** And after so many of them. */
+const checkpointEntries = 1_000;
+const lookEveryMs = 300_000;
+/** Of one turn, and of stopping: what is left is signed later. A signature takes a millisecond. */
+const checkpointsMax = 2_000;
+const batchMax = 100;
+
+/** The lines with which an export begins. */
+export type ExportBegin = { readonly header: ExportHeader; readonly stub: StubLine | undefined };
+
+/** The loop; `start` and `stop` it with the platform. */
+export class AuditChain {
+  readonly #options: AuditChainOptions;
+  readonly #loop: Loop;
+
+  constructor(options: AuditChainOptions) {
+    this.#options = options;
+    const { clock, log } = options;
+    const turn = (signal: AbortSignal): Promise<void> => this.#signDue(signal);
+    this.#loop = new Loop({ name: "audit checkpoints", intervalMs: lookEveryMs, clock, log, turn });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Signs what is not signed yet; where the database cannot be reached, the next start does. */
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+    try {
+      await this.#signAll({});
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "the ends of the audit log's chains could not be signed");
+    }
+  }
+
+  /** Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, or the beginning. */
+  async checkpoint(projectId: ProjectId | null): Promise<ChainPlace> {
+    const { db } = this.#options;
+    const chain = chainOf(projectId);
+    for (const end of await listOpenEnds(db, { chain, limit: 1 })) await this.#sign(end);
+    return (await readSigned(db, chain)) ?? chainBegin;
+  }
+
+  /** Header and stub of an export up to `through`: a checkpoint's place, where nothing narrows it. */
+  async begin(
+    db: Db,
+    wanted: {
+      readonly projectId: ProjectId | null;
+      readonly through: ChainPlace;
+      readonly filter: ExportFilter | null;
+    },
+  ): Promise<ExportBegin> {
+    const { clock, signer } = this.#options;
+    const { projectId: project, through, filter } = wanted;
+    const stub = await readStub(db, chainOf(project));
+    const exportedAt = new Date(clock.now()).toISOString();
+    // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
+    const isGone = stub !== undefined && stub.number > through.number;
+    const places = { after: stub ?? chainBegin, through: isGone ? stub : through };
+    const { jws: _, ...unsigned } = exportHeader({ project, exportedAt, filter, ...places, jws: "" });
+    const { jws } = await signText(signer, signedText(unsigned, project));
+    return { header: exportHeader({ ...unsigned, jws }), stub };
+  }
+
+  async #signDue(signal: AbortSignal): Promise<void> {
+    const before = new Date(this.#options.clock.now() - checkpointEveryMs);
+    await this.#signAll({ due: { before, entriesLeast: checkpointEntries } }, signal);
+  }
+
+  async #signAll(which: Pick<Parameters<typeof listOpenEnds>[1], "due">, signal?: AbortSignal): Promise<void> {
+    for (let signed = 0; signed < checkpointsMax; signed += batchMax) {
+      const ends = await listOpenEnds(this.#options.db, { ...which, limit: batchMax });
+      for (const end of ends) {
+        if (signal?.aborted === true) return;
+        await this.#sign(end);
+      }
+      if (ends.length < batchMax) return;
+    }
+  }
+
+  async #sign(end: OpenEnd): Promise<void> {
+    const { db, clock, signer } = this.#options;
+    const at = new Date(clock.now());
+    const { jws: _, ...unsigned } = checkpointLine({ ...end, at: at.toISOString(), jws: "" });
+    const signature = await signText(signer, signedText(unsigned, projectOfChain(end.chain)));
+    await insertCheckpoint(db, { ...end, at, ...signature });
+  }
+}
