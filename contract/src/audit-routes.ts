@@ -1,5 +1,6 @@
 // The route of the audit log: its query, its answer, what an entry holds.
 import { z } from "zod";
+import { bytes, messageAnswer } from "./answers.ts";
 import type { Field } from "./field.ts";
 import { paths, type Route } from "./route.ts";
 
@@ -58,6 +59,63 @@ export const auditLogQuery = {
   },
 } as const satisfies Record<string, Field>;
 
+const { limit: _limit, nextToken: _nextToken, ...filters } = auditLogQuery;
+
+/** `…/audit-log/export`. */
+export const auditExportQuery = {
+  format: {
+    kind: "choice",
+    toml: null,
+    choices: ["ndjson", "csv"],
+    default: "ndjson",
+    about: "ndjson: one JSON object a line, which can be verified when nothing narrows it; csv: for spreadsheets.",
+  },
+  ...filters,
+} as const satisfies Record<string, Field>;
+
+/** The body of `PUT …/audit-log/forwarding`. */
+export const forwardingFields = {
+  url: {
+    kind: "text",
+    toml: null,
+    form: /^[^\0]{1,4096}$/,
+    allowed: "a URL that begins with http:// or https://",
+    default: null,
+    isRequired: true,
+    about: "Where entries are posted to.",
+  },
+  secret: {
+    kind: "text",
+    toml: null,
+    form: /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/,
+    allowed: "whsec_ and 24 to 64 bytes in base64",
+    default: null,
+    defaultAbout: "the one that there is, or a new one, which the answer then shows this once",
+    isSecret: true,
+    about: "Signs what is posted, as Standard Webhooks says it.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** How the forwarding of a project's audit log stands. */
+export const auditForwarding = z.strictObject({
+  /** Without query. */
+  url: z.string(),
+  state: z.enum(["active", "failing", "paused"]),
+  createdAt: z.iso.datetime(),
+  /** The number of the last entry that the receiver has taken. */
+  sentThrough: z.int().min(0),
+  /** Entries that wait. */
+  waiting: z.int().min(0),
+  lastSentAt: z.iso.datetime().nullable(),
+  failingSince: z.iso.datetime().nullable(),
+  nextAttemptAt: z.iso.datetime().nullable(),
+  /** Why the last attempt failed. */
+  reason: z.string().nullable(),
+});
+
+/** `secret`: there when it was made now; it is not shown again. */
+export const newAuditForwarding = auditForwarding.extend({ secret: z.string().startsWith("whsec_").optional() });
+
 /** One entry. Every field is always there; null where there is nothing to say. */
 export const auditEntry = z.strictObject({
   id: z.string(),
@@ -103,5 +161,46 @@ export const auditRoutes = {
     query: auditLogQuery,
     status: 200,
     answer: auditLogPage,
+  },
+  exportAuditLog: {
+    method: "GET",
+    path: `${paths.project}/audit-log/export`,
+    about:
+      "All entries of the audit log of a project, or those that the parameters leave, oldest first, as a stream. As NDJSON without parameters it can be verified with `slipway audit verify`; its first line says what it holds.",
+    access: "audit_log.read",
+    audit: "audit_log.export",
+    query: auditExportQuery,
+    status: 200,
+    answer: bytes,
+    isBytes: true,
+  },
+  getAuditForwarding: {
+    method: "GET",
+    path: `${paths.project}/audit-log/forwarding`,
+    about: "Where the entries of the audit log of a project are sent on, and how far the receiver has come.",
+    access: "audit_log.read",
+    audit: null,
+    status: 200,
+    answer: auditForwarding,
+  },
+  setAuditForwarding: {
+    method: "PUT",
+    path: `${paths.project}/audit-log/forwarding`,
+    about:
+      "Sends the entries of the audit log of a project on from now on, in order and at least once each, or changes where to; lets a forwarding that was held back go on.",
+    access: "audit_log.forward",
+    audit: "audit_log.forwarding_set",
+    body: { kind: "fields", fields: forwardingFields, required: ["url"] },
+    status: 200,
+    answer: newAuditForwarding,
+  },
+  deleteAuditForwarding: {
+    method: "DELETE",
+    path: `${paths.project}/audit-log/forwarding`,
+    about: "Sends entries of the audit log on no more.",
+    access: "audit_log.forward",
+    audit: "audit_log.forwarding_delete",
+    status: 200,
+    answer: messageAnswer,
   },
 } as const satisfies Record<string, Route>;

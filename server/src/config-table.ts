@@ -153,6 +153,19 @@ export const settingTable = {
     most: 100_000,
     about: "How many apps a project may create per minute; more are answered 429.",
   },
+  SLIPWAY_PLANS_FILE: {
+    kind: "text",
+    default: null,
+    about: "TOML file with the plans that projects can have; default: one plan, self-hosted, which limits nothing.",
+  },
+  SLIPWAY_FAILED_TOKENS_PER_MINUTE: {
+    kind: "integer",
+    default: "100",
+    least: 1,
+    most: 1_000_000,
+    about:
+      "How many tokens that are not valid one address may send per minute; after them unknown ones are answered 429. More where many clients come from one address, as behind a proxy.",
+  },
   SLIPWAY_PROVIDERS: {
     kind: "list",
     default: "aws,crusoe,nebius,local",
@@ -178,6 +191,17 @@ export const settingTable = {
     most: 3650,
     about: "How long entries of the audit log are kept and shown, in days.",
   },
+  SLIPWAY_AUDIT_FORWARD_URL: {
+    kind: "secret",
+    default: null,
+    about:
+      "URL that all entries of the audit log of all projects are posted to from now on, in batches; it may be on a private network.",
+  },
+  SLIPWAY_AUDIT_FORWARD_SECRET: {
+    kind: "secret",
+    default: null,
+    about: "Signs those batches: whsec_ and 24 to 64 bytes in base64; default: they are not signed.",
+  },
   SLIPWAY_SECRET_KEY: {
     kind: "secret",
     default: null,
@@ -188,6 +212,48 @@ export const settingTable = {
     kind: "list",
     default: "",
     about: "Address ranges (CIDR, separated by commas) that webhooks may call although they are private.",
+  },
+  SLIPWAY_SIGN_UP: {
+    kind: "choice",
+    default: "invited",
+    choices: ["invited", "open"],
+    about: "Who becomes a person here: those who were invited to a project, or anybody who shows an e-mail address.",
+  },
+  SLIPWAY_SMTP_URL: {
+    kind: "secret",
+    default: null,
+    about:
+      "Mail server for invitations and links that reset passwords, as smtp://user:password@host:587 or smtps://…; default: no mail is sent.",
+  },
+  SLIPWAY_MAIL_FROM: {
+    kind: "text",
+    default: null,
+    about: "Sender of the platform's mail, such as Slipway <slipway@example.org>; needed with SLIPWAY_SMTP_URL.",
+  },
+  SLIPWAY_OIDC_ISSUER: {
+    kind: "url",
+    default: null,
+    about:
+      "Issuer of an OpenID Connect provider that people sign in with; its redirect URL is {public URL}/v2/auth/callback/oidc.",
+  },
+  SLIPWAY_OIDC_CLIENT_ID: { kind: "text", default: null, about: "Id of the platform at that provider." },
+  SLIPWAY_OIDC_CLIENT_SECRET: { kind: "secret", default: null, about: "The platform's secret at that provider." },
+  SLIPWAY_OIDC_NAME: {
+    kind: "text",
+    default: "Single sign-on",
+    about: "What the button for that provider says.",
+  },
+  SLIPWAY_GITHUB_CLIENT_ID: {
+    kind: "text",
+    default: null,
+    about:
+      "Id of an OAuth app at GitHub that people sign in with; its callback URL is {public URL}/v2/auth/callback/github.",
+  },
+  SLIPWAY_GITHUB_CLIENT_SECRET: { kind: "secret", default: null, about: "Secret of that OAuth app." },
+  SLIPWAY_GITHUB_URL: {
+    kind: "url",
+    default: "https://github.com",
+    about: "Where GitHub is: change it for GitHub Enterprise Server.",
   },
   SLIPWAY_DRAIN_SECONDS: {
     kind: "integer",

@@ -1,6 +1,8 @@
 // The only reader of the environment. Reads every SLIPWAY_… variable through the table of settings, refuses unknown
 // names and bad values, and returns one frozen object.
 import { join, resolve } from "node:path";
+import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
+import { readPeople, type PeopleConfig } from "./config-people.ts";
 import { settingTable, type Setting, type SettingName } from "./config-table.ts";
 import { nearest } from "#lib/nearest.ts";
 import { Secret } from "#lib/secret.ts";
@@ -31,13 +33,18 @@ export type Config = {
   readonly runsAtOnce: number;
   readonly webhooksAtOnce: number;
   readonly deploysPerMinute: number;
+  readonly failedTokensPerMinute: number;
+  /** Relative to where the platform is started. */
+  readonly plansFile: string | null;
   readonly providers: readonly string[];
   readonly simulateCompute: boolean;
   readonly logRetentionDays: number;
   readonly auditRetentionDays: number;
+  readonly auditForward: AuditForwardConfig | null;
   /** Null: kept in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
   readonly webhookAllow: readonly string[];
+  readonly people: PeopleConfig;
   readonly drainSeconds: number;
   readonly logLevel: string;
   /** What the environment gives to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
@@ -58,30 +65,32 @@ const toolVariables = [
   /^PYENV_ROOT$/,
 ];
 
+/** What the command line reads; a platform may be started where these are set. */
+const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Parses the environment. Throws `ConfigRefused` for the first thing that is wrong. */
 export function readConfig(environment: Environment): Config {
   for (const name of Object.keys(environment)) {
-/** What the command line reads; a platform may be started where these are set. */
-const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
-
     // SLIPWAY_TEST_… is between the test runner and test files; a platform started by a test may inherit it.
     if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
+    if (ofCommandLine.has(name)) continue;
     const close = nearest(name, Object.keys(settingTable));
     throw new ConfigRefused(
       `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
     );
   }
-    if (ofCommandLine.has(name)) continue;
   const text = (name: SettingName): string | null => rawValue(environment, name);
   const integer = (name: SettingName): number => parseInteger(name, text(name) ?? "");
-  const publicUrl = text("SLIPWAY_PUBLIC_URL");
+  const refuse = (why: string): never => {
+    throw new ConfigRefused(why);
+  };
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
   return Object.freeze<Config>({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
-    publicUrl: publicUrl === null ? null : parseUrl("SLIPWAY_PUBLIC_URL", publicUrl),
+    publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
@@ -100,12 +109,16 @@ const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"
     runsAtOnce: integer("SLIPWAY_RUNS_AT_ONCE"),
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
+    failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),
+    plansFile: text("SLIPWAY_PLANS_FILE"),
     providers: parseList(text("SLIPWAY_PROVIDERS")),
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
     auditRetentionDays: integer("SLIPWAY_AUDIT_RETENTION_DAYS"),
+    auditForward: readAuditForward({ text, refuse }),
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
+    people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     toolEnvironment: Object.freeze(pickToolEnvironment(environment)),
@@ -174,6 +187,10 @@ function parseUrl(name: SettingName, given: string): string {
     throw new ConfigRefused(`${name} is ${shown}, but must be an http or https URL without user, query and fragment.`);
   }
   return given.replace(/\/+$/, "");
+}
+
+function parseOptionalUrl(name: SettingName, given: string | null): string | null {
+  return given === null ? null : parseUrl(name, given);
 }
 
 function parseDatabaseUrl(given: string): string {

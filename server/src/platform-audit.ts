@@ -1,19 +1,68 @@
-// Connects the audit log: reading, retention.
+// Connects the audit log: reading, the chain, retention, export, and where entries are sent on.
 import type { SigningKeys } from "#accounts/keys.ts";
+import { AuditChain } from "#audit/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
 import { auditRetentionLoop } from "#audit/audit-retention.ts";
+import { AuditExport } from "#audit/export.ts";
+import { Forwarder } from "#audit/forwarder.ts";
+import { ForwardingDesk } from "#audit/forwarding-desk.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 
 /** What the API does with the audit log. */
-export type AuditParts = { readonly auditLog: AuditLog };
+export type AuditParts = {
+  readonly auditLog: AuditLog;
+  readonly auditExport: AuditExport;
+  readonly auditForwarding: ForwardingDesk;
+};
+
+type Parts = Foundation & {
+  readonly keys: SigningKeys;
+  /** Of all calls to where users say. */
+  readonly guard: OutwardGuard;
+};
 
 /** Opens it; its loops end with the platform. */
-export function openAudit(config: Config, foundation: Foundation & { readonly keys: SigningKeys }): AuditParts {
-  const { db, log, lifecycle, clock } = foundation;
-  const { auditRetentionDays: retentionDays } = config;
-  const retention = auditRetentionLoop({ db, clock, log, retentionDays });
+export async function openAudit(config: Config, parts: Parts): Promise<AuditParts> {
+  const { db, log, lifecycle, clock, keys: signer } = parts;
+  const retentionOf = (): number => config.auditRetentionDays;
+  const chain = new AuditChain({ db, clock, log, signer });
+  chain.start();
+  lifecycle.onClose("audit checkpoints", () => chain.stop());
+  const retention = auditRetentionLoop({ db, clock, log, signer, retentionOf });
   retention.start();
   lifecycle.onClose("audit retention", () => retention.stop());
-  return { auditLog: new AuditLog({ db, clock, retentionDays }) };
+  return {
+    auditLog: new AuditLog({ db, clock, retentionOf }),
+    auditExport: new AuditExport({ db, clock, chain, retentionOf }),
+    auditForwarding: await openForwarding(config, parts),
+  };
+}
+
+/** Receivers at once, each of which gets one batch at a time. */
+const totalMax = 16;
+
+async function openForwarding({ auditForward }: Config, parts: Parts): Promise<ForwardingDesk> {
+  const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
+  const common = { clock, userAgent: "Slipway", totalMax };
+  const client = new OutwardClient({ ...common, guard });
+  // What the operator chose may be anywhere: a collector of logs is on a private network as a rule.
+  const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
+  const operators = new OutwardClient({ ...common, guard: anywhere });
+  const forwarder = new Forwarder({
+    ...{ db, sealer, notifications, instanceId, client, clock, log },
+    platform:
+      auditForward === null ? null : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
+  });
+  await forwarder.start();
+  lifecycle.onClose("audit forwarding", async () => {
+    // Before it is waited for: a batch that is under way is sent again by the next start.
+    const stopped = forwarder.stop();
+    client.close();
+    operators.close();
+    await stopped;
+  });
+  return new ForwardingDesk({ db, sealer, checkUrl: (url) => guard.checkUrl(url) });
 }

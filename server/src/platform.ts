@@ -3,12 +3,13 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-settings.ts";
-import type { TokenCheck } from "#accounts/token-check.ts";
+import type { TokenDoor } from "#accounts/token-door.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
+import { resealForwardings } from "#audit/reseal.ts";
 import { Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
@@ -54,6 +55,7 @@ import { openAudit } from "./platform-audit.ts";
 import { openBilling } from "./platform-billing.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { openPeople } from "./platform-people.ts";
+import { openBudgets, openPlans, type OpenedPlans } from "./platform-plans.ts";
 import { forwardingTo, type OnStep, openRuns, openWebhooks } from "./platform-runs.ts";
 import { openSealer } from "./secret-key.ts";
 
@@ -90,35 +92,38 @@ type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
-  const resealed = (await resealOld(db, sealer)) + (await resealWebhooks(db, sealer)) + (await resealRuns(db, sealer));
+  const resealed = (await resealOld(db, sealer)) + (await resealWebhooks(db, sealer)) + (await resealRuns(db, sealer)) + (await resealForwardings(db, sealer));
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
   const reached: Reached = { urls: null, isServing: false };
   const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
-  const { keys, tokens, people, membership } = await openPeople(config, { ...store, log, lifecycle, clock, baseUrl: reachedAt });
+  const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, { ...store, log, lifecycle, clock, baseUrl: reachedAt });
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
-  const desk = { receiveBuild, rebuild, requestCancel };
-  const cases = useCases({ db, sealer, desk, providers: config.providers });
+  const planned = await openPlans(config, { ...store, log, lifecycle, clock });
+  const desk = planned.admitting({ receiveBuild, rebuild, requestCancel });
+  const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, log, lifecycle });
 
   const { driver, builder } = await openDriver(config, log);
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
-  const parts = { ...store, ...{ tokens, routes, driver, environmentOf, log, lifecycle, onStep }, lines: logs.appLogs };
+  const shared = { tokens, routes, driver, environmentOf, planned, log, lifecycle, onStep };
+  const parts = { ...store, ...shared, lines: logs.appLogs };
   const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
   const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
+  const { budgets, posted } = openBudgets({ ...store, guard, mail: people.mailer, log, lifecycle, clock });
   const { coupons } = openBilling(config, { ...store, log, lifecycle, clock });
-  const { auditLog } = openAudit(config, { ...store, keys, log, lifecycle, clock });
+  const audit = await openAudit(config, { ...store, keys, guard, log, lifecycle, clock });
   const apiParts = {
-    auditLog,
-    ...{ people, membership },
+    ...audit,
+    ...{ people, membership, ...tokenDesks },
     useCases: cases,
     runs: runDesk,
     webhooks: webhooks.desk,
-    coupons,
+    ...{ coupons, budgets, plans: planned.plans },
     tokens,
     keys,
     ...logs,
@@ -159,17 +164,19 @@ type Calls = {
 
 type CallParts = Store &
   Frame & {
-    readonly tokens: TokenCheck;
+    readonly tokens: TokenDoor;
     readonly routes: Routes;
     readonly driver: Driver;
     readonly environmentOf: ConstructorParameters<typeof Scheduler>[0]["environmentOf"];
+    readonly planned: OpenedPlans;
     readonly lines: AppLogs;
     readonly log: Log;
   };
 
 /** All that calls go through: proxy, scheduler, runs, webhooks; nothing is listened for yet. */
 async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
-  const { db, tokens, routes, driver, environmentOf, lines, log, lifecycle } = parts;
+  const { db, tokens, routes, driver, environmentOf, planned, lines, log, lifecycle } = parts;
+  const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
   const records = new CallRecords({ write: (rows) => insertCallRecords(db, rows), clock, log });
   lifecycle.onClose("records of calls", () => records.flush());
@@ -179,14 +186,15 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
     nudge: (appId) => scheduler.nudge(appId),
     limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
     onFinished: records.onFinished,
+    refusalOf,
     asyncAccept: { accept: (call) => runs.accept(call) },
     forwarding: forwardingTo(webhooks, guard, config.resultBytesMax),
   });
   lifecycle.onClose("proxy", () => proxy.close());
   const rows = new ReplicaStore(db);
-  const load = { demand: proxy, occupancy: proxy };
+  const load = { demand: proxy, occupancy: proxy, allowance };
   const scheduler = new Scheduler({ ...{ driver, routes, view, log, clock, rows, environmentOf, lines }, ...load });
-  const runs = openRuns(config, { ...parts, proxy, webhooks, scheduler });
+  const runs = openRuns(config, { ...parts, proxy, webhooks, scheduler, refusalOf });
   const retention = runRetentionLoop({ ...{ db, clock, log }, ...config });
   retention.start();
   lifecycle.onClose("run retention", () => retention.stop());

@@ -153,6 +153,9 @@ async function couponOf({ db }: Walk, code: string): Promise<WalkResource> {
 const auditLog: Rows = {
   // The owner's own reading leaves none.
   listAuditLog: { succeed: () => ({ caller: "operator" }) },
+  exportAuditLog: { succeed: () => ({ query: "format=csv" }) },
+  setAuditForwarding: { succeed: () => ({ body: { url: "https://receiver.invalid/hook?key=walked-secret" } }) },
+  deleteAuditForwarding: { succeed: () => ({}) },
 };
 
 type Rows = Readonly<Partial<Record<RouteId, WalkRow>>>;

@@ -32,13 +32,14 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
         logs: entries.map(showEntry),
         hasMore: nextToken !== null,
         ...(nextToken === null ? {} : { nextPageToken: nextToken }),
-        retentionDays: auditLog.retentionDays,
+        retentionDays: auditLog.retentionDays(projectId),
       } satisfies z.infer<typeof auditLogPage>;
     },
   };
 }
 
-function timeOf({ query }: Call, name: "from" | "to"): Instant | null {
+/** A time of the query. Throws `Fault("invalid")` for what is none. */
+export function timeOf({ query }: Call, name: "from" | "to"): Instant | null {
   const given = query[name] ?? null;
   if (given === null) return null;
   const instant = readInstant(String(given));

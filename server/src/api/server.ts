@@ -4,9 +4,12 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { fastify, type FastifyError, type FastifyInstance } from "fastify";
 import type { SigningKeys } from "#accounts/keys.ts";
-import type { TokenCheck } from "#accounts/token-check.ts";
+import type { KeyDesk } from "#accounts/key-desk.ts";
+import type { TokenDesk } from "#accounts/token-desk.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
+import type { AuditExport } from "#audit/export.ts";
+import type { ForwardingDesk } from "#audit/forwarding-desk.ts";
 import type { BudgetDesk } from "#billing/budget-desk.ts";
 import type { CouponDesk } from "#billing/coupon-desk.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -18,7 +21,11 @@ import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
 import type { WebhookDesk } from "#webhooks/desk.ts";
+import type { Tokens } from "./access.ts";
+import { apiKeyHandlers } from "./api-keys.ts";
 import { appHandlers } from "./apps.ts";
+import { auditExportHandlers } from "./audit-export.ts";
+import { auditForwardingHandlers } from "./audit-forwarding.ts";
 import { auditLogHandlers } from "./audit-log.ts";
 import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
@@ -28,8 +35,10 @@ import { faultOf, sendFault } from "./errors.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers, type MemberParts } from "./members.ts";
 import { takeForms } from "./forms.ts";
+import { operatorTokenHandlers } from "./operator-tokens.ts";
 import { addPages } from "./pages.ts";
 import { peopleHandlers } from "./people-auth.ts";
+import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
 import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
 import { platformHandlers } from "./platform-info.ts";
@@ -38,6 +47,7 @@ import { RateLimit } from "./rate-limit.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
+import { serviceAccountHandlers } from "./service-accounts.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { Urls } from "./urls.ts";
 import { webhookHandlers } from "./webhooks.ts";
@@ -45,7 +55,9 @@ import { webhookHandlers } from "./webhooks.ts";
 export type ApiParts = {
   /** `useCases(…)` of `#apps/use-cases.ts`. */
   readonly useCases: UseCases;
-  readonly tokens: Pick<TokenCheck, "check">;
+  readonly tokens: Tokens;
+  readonly tokenDesk: TokenDesk;
+  readonly keyDesk: KeyDesk;
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page">;
@@ -55,6 +67,8 @@ export type ApiParts = {
   readonly plans: PlanParts;
   readonly budgets: BudgetDesk;
   readonly auditLog: AuditLog;
+  readonly auditExport: AuditExport;
+  readonly auditForwarding: ForwardingDesk;
   readonly membership: MemberParts;
   readonly people: People;
   /** Asked for each answer, since the port is known only once the platform listens. */
@@ -123,8 +137,15 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...planHandlers(parts.plans),
     ...budgetHandlers({ desk: parts.budgets, apps: useCases.apps }),
     ...auditLogHandlers(parts.auditLog),
-    ...peopleHandlers({ people: parts.people, urls: parts.urls }),
+    ...auditExportHandlers({ auditExport: parts.auditExport, clock, log, stopping: anyStop }),
+    ...auditForwardingHandlers(parts.auditForwarding),
+    ...peopleHandlers(parts),
+    ...passwordHandlers(parts),
+    ...twoFactorHandlers(parts),
     ...deviceLoginHandlers({ logins: parts.people.devices, urls: parts.urls, clock }),
+    ...serviceAccountHandlers(parts.tokenDesk),
+    ...apiKeyHandlers(parts.tokenDesk),
+    ...operatorTokenHandlers({ desk: parts.tokenDesk, keys: parts.keyDesk }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),

@@ -64,6 +64,7 @@ export const actionTable = {
   "audit_log.export": "The audit log was exported.",
   "audit_log.forwarding_set": "It was chosen where entries of the audit log are sent.",
   "audit_log.forwarding_delete": "Entries of the audit log are sent on no more.",
+  "audit_log.forwarding_pause": "Entries of the audit log are held back: its receiver did not take them for days.",
   "audit_log.read": "The operator read a project's audit log, or reading one was refused.",
 } as const;
 

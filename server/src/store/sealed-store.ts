@@ -11,6 +11,7 @@ export async function sealingKeyIds(db: Db): Promise<string[]> {
             union all select value_sealed from secrets
             union all select docker_auth_sealed from apps where docker_auth_sealed is not null
             union all select secret_sealed from webhook_secrets
+            union all select secret_sealed from audit_forwardings where secret_sealed is not null
             union all select secret_sealed from person_secret) as everything
     union
     select distinct split_part(secret_sealed, '.', 2) from webhook_deliveries where secret_sealed is not null

@@ -9,13 +9,23 @@ import { type TokenKind } from "#accounts/caller.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import type { Role } from "#accounts/permissions.ts";
 import { createPerson, createProject } from "#accounts/projects.ts";
+import { KeyDesk } from "#accounts/key-desk.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
+import { TokenDesk } from "#accounts/token-desk.ts";
+import { TokenDoor } from "#accounts/token-door.ts";
+import { TokenUses } from "#accounts/token-uses.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { createApi } from "#api/server.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/actor.ts";
+import { AuditChain } from "#audit/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
+import { AuditExport } from "#audit/export.ts";
+import { ForwardingDesk } from "#audit/forwarding-desk.ts";
+import { BudgetDesk } from "#billing/budget-desk.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
+import { PlanDesk } from "#billing/plan-desk.ts";
+import { plansOfNoFile, type Plans } from "#billing/plan.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -26,7 +36,9 @@ import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { RunDesk, type RunDeskOptions } from "#runs/run-desk.ts";
 import { InvitationDesk } from "#people/invitations.ts";
+import type { Mail } from "#people/mailer.ts";
 import { MemberDesk } from "#people/members.ts";
+import { plainSettings } from "#people/people-settings.ts";
 import { openPeopleArea, type People, type PeopleOptions } from "#people/people.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
@@ -56,6 +68,8 @@ export type ApiUnderTest = {
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
   readonly people: People;
+  /** Written by `flush` only. */
+  readonly tokenUses: TokenUses;
   readonly sealer: Sealer;
   readonly keys: SigningKeys;
   readonly tokens: TokenCheck;
@@ -80,15 +94,27 @@ export type CallOptions = {
 export const testBy: By = { actor: platformActor };
 
 /** What the API does with runs and webhooks. */
-function desksOf(given: { db: Db; sealer: Sealer; clock: Clock; runs: Partial<RunDeskOptions> | undefined }) {
+function desksOf(given: {
+  db: Db;
+  sealer: Sealer;
+  clock: Clock;
+  runs: Partial<RunDeskOptions> | undefined;
+  plans: Plans;
+  keys: SigningKeys;
+}) {
   const { db, sealer, clock } = given;
+  const chain = new AuditChain({ db, clock, log: silentLog, signer: given.keys });
+  const retentionOf = (): number => 365;
   const ignore = (): void => undefined;
   const settings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: ignore };
   return {
     runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
+    plans: { desk: new PlanDesk({ db, plans: given.plans, clock }), days: { audit: 365, logs: 30 } },
+    budgets: new BudgetDesk({ db, clock, log: silentLog, hasMail: false, checkUrl: () => null, onStep: ignore }),
     coupons: new CouponDesk({ db, clock }),
-    membership: { members: new MemberDesk({ db }), invitations: new InvitationDesk({ db, clock }), postMail: null },
-    auditLog: new AuditLog({ db, clock, retentionDays: 365 }),
+    auditLog: new AuditLog({ db, clock, retentionOf }),
+    auditExport: new AuditExport({ db, clock, chain, retentionOf }),
+    auditForwarding: new ForwardingDesk({ db, sealer, checkUrl: () => null }),
     webhooks: new WebhookDesk({ db, secrets: new SecretDesk({ db, sealer }), onStep: ignore }),
   };
 }
@@ -119,6 +145,10 @@ export async function startManagementApi(
     readonly waitReason?: (appId: string) => string | undefined;
     /** What is to be different for runs. */
     readonly runs?: Partial<RunDeskOptions>;
+    readonly plans?: Plans;
+    readonly postMail?: (mail: Mail) => void;
+    /** Bad tokens that an address may send per minute; unbounded when left out. */
+    readonly failedTokensPerMinute?: number;
     /** What is to be different for people. */
     readonly people?: Partial<PeopleOptions>;
   } = {},
@@ -134,21 +164,33 @@ export async function startManagementApi(
   await keys.rotate(db, testBy);
   await keys.load(db);
   let baseUrl = "";
-  const peopleParts = { db, sealer, keys, clock, log: silentLog, mailer: null, baseUrl: () => baseUrl };
+  const peopleParts = { db, sealer, keys, clock, log: silentLog, mailer: null, baseUrl: () => baseUrl, settings: plainSettings };
   const people = await openPeopleArea({ ...peopleParts, ...options.people });
   const tokens = new TokenCheck({ db, keys, notifications, clock, people: people.lookup });
   t.after(() => tokens.close());
+  const tokenUses = new TokenUses({ db, clock, log: silentLog });
+  const failedPerMinute = options.failedTokensPerMinute ?? Number.POSITIVE_INFINITY;
+  const door = new TokenDoor({ check: tokens, uses: tokenUses, failedPerMinute, clock });
   const buildLogs = new BuildLogs({ db, notifications, clock, log: silentLog });
   const appLogs = new AppLogs({ db, notifications, clock });
-  const cases = useCases({ db, sealer, desk: { receiveBuild, rebuild, requestCancel }, providers: ["aws", "local"] });
+  const personChanged = (personId: string): void => tokens.personChanged(personId);
+  const desk = { receiveBuild, rebuild, requestCancel };
+  const cases = useCases({ db, sealer, desk, providers: ["aws", "local"], personChanged });
   const api = createApi({
     useCases: cases,
     people,
-    tokens,
+    tokens: door,
+    tokenDesk: new TokenDesk({ db, keys, clock }),
+    keyDesk: new KeyDesk({ db, keys, clock }),
     keys,
     buildLogs,
     appLogs,
-    ...desksOf({ db, sealer, clock, runs: options.runs }),
+    ...desksOf({ db, sealer, clock, runs: options.runs, plans: options.plans ?? plansOfNoFile, keys }),
+    membership: {
+      members: new MemberDesk({ db, told: personChanged }),
+      invitations: new InvitationDesk({ db, clock, told: personChanged }),
+      postMail: options.postMail ?? null,
+    },
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     isServing: options.isServing ?? (() => true),
@@ -179,7 +221,7 @@ export async function startManagementApi(
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
     ...{ db, baseUrl, projectId: ownProject, token, useCases: cases, buildLogs, appLogs },
-    ...{ notifications, people, sealer, keys, tokens, secretKey, issue, addProject },
+    ...{ notifications, people, sealer, keys, tokens, tokenUses, secretKey, issue, addProject },
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
   };

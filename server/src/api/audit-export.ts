@@ -1,0 +1,139 @@
+// The export of an audit log as a stream: it is made as fast as the client takes it, and whoever takes it too slowly is cut
+// off. One that breaks ends without the end of the chunked body, so that no client takes a part for the whole.
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import type { AuditExport, ExportFormat } from "#audit/export.ts";
+import type { Outcome } from "#audit/audit-store.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { timeOf } from "./audit-log.ts";
+import { projectOf, type Call, type Handler } from "./call.ts";
+
+export type AuditExportParts = {
+  readonly auditExport: Pick<AuditExport, "begin">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted when the platform stops. */
+  readonly stopping: AbortSignal;
+};
+
+const types: Readonly<Record<ExportFormat, string>> = {
+  ndjson: "application/x-ndjson; charset=utf-8",
+  csv: "text/csv; charset=utf-8; header=present",
+};
+
+/** Each takes a connection to the database again and again, and some megabytes. */
+const exportsMax = { all: 6, project: 2 } as const;
+/** How slowly an export may be taken: a part within so long, and a millisecond more for so many characters of it (128 kbit/s). */
+const slowestMs = 30_000;
+const slowestCharactersPerMs = 16;
+
+/** Answers for exports. */
+export function auditExportHandlers(parts: AuditExportParts): Record<"exportAuditLog", Handler> {
+  const underWay = new Map<ProjectId, number>();
+  return {
+    async exportAuditLog(call) {
+      const projectId = projectOf(call);
+      const format = call.query["format"] as ExportFormat;
+      if (call.request.method === "HEAD") return headOnly(call, format);
+      const leave = enter(underWay, projectId);
+      try {
+        await answer(call, parts, format);
+      } finally {
+        leave();
+      }
+      return undefined;
+    },
+  };
+}
+
+/** Nothing is exported, so nothing is recorded. */
+function headOnly({ reply }: Call, format: ExportFormat): undefined {
+  void reply.header("content-type", types[format]).code(200).send();
+  return undefined;
+}
+
+async function answer(call: Call, parts: AuditExportParts, format: ExportFormat): Promise<void> {
+  const { query, by, request, reply } = call;
+  const projectId = projectOf(call);
+  // The forms and choices of the other values were checked by the contract's rows.
+  const exported = await parts.auditExport.begin(
+    {
+      ...{ projectId, format, from: timeOf(call, "from"), to: timeOf(call, "to") },
+      action: query["action"] as string | null,
+      actorId: query["actor"] as string | null,
+      outcome: query["outcome"] as Outcome | null,
+    },
+    by,
+  );
+  // Before the head, so that what fails at the beginning is answered as such.
+  const begin = await exported.next();
+  const day = new Date(parts.clock.now()).toISOString().slice(0, 10);
+  void reply.header("content-type", types[format]);
+  void reply.header("content-disposition", `attachment; filename="audit-log-${projectId}-${day}.${format}"`);
+  void reply.header("cache-control", "no-store");
+  reply.hijack();
+  const response = reply.raw;
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) response.setHeader(name, value);
+  }
+  response.writeHead(200);
+  await pour(begin, exported, { ...parts, response, requestId: request.id });
+}
+
+/** Never rejects. */
+async function pour(
+  begin: IteratorResult<string, unknown>,
+  texts: AsyncGenerator<string>,
+  given: AuditExportParts & { readonly response: ServerResponse; readonly requestId: string },
+): Promise<void> {
+  const { response, stopping, clock, log, requestId } = given;
+  const gone = new AbortController();
+  response.once("close", () => gone.abort(new Error("the client is gone")));
+  const signal = AbortSignal.any([gone.signal, stopping]);
+  try {
+    for (let part = begin; part.done !== true; part = await texts.next()) {
+      signal.throwIfAborted();
+      if (!response.write(part.value)) await drained(response, { text: part.value, signal, clock });
+    }
+    response.end();
+    await once(response, "close", { signal: AbortSignal.any([signal, AbortSignal.timeout(slowestMs)]) });
+  } catch (error) {
+    if (!signal.aborted) log.error({ err: error, requestId }, "an export of the audit log broke");
+    response.destroy();
+  }
+}
+
+async function drained(
+  response: ServerResponse,
+  { text, signal, clock }: { readonly text: string; readonly signal: AbortSignal; readonly clock: Clock },
+): Promise<void> {
+  const slow = new AbortController();
+  const cancel = clock.after(slowestMs + text.length / slowestCharactersPerMs, () => {
+    slow.abort(new Error("the client took the export too slowly"));
+  });
+  try {
+    await once(response, "drain", { signal: AbortSignal.any([signal, slow.signal]) });
+  } finally {
+    cancel();
+  }
+}
+
+/** Takes a place; the returned function gives it back. Throws `Fault("rate_limited")` when there is none. */
+function enter(underWay: Map<ProjectId, number>, projectId: ProjectId): () => void {
+  const ofProject = underWay.get(projectId) ?? 0;
+  const all = [...underWay.values()].reduce((sum, count) => sum + count, 0);
+  if (ofProject >= exportsMax.project || all >= exportsMax.all) {
+    const what = ofProject >= exportsMax.project ? `${ofProject} exports of the project` : `${all} exports`;
+    const message = `${what} are under way already; ask again when one has ended.`;
+    throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
+  }
+  underWay.set(projectId, ofProject + 1);
+  return () => {
+    const left = (underWay.get(projectId) ?? 1) - 1;
+    if (left === 0) underWay.delete(projectId);
+    else underWay.set(projectId, left);
+  };
+}

@@ -1,0 +1,29 @@
+// The settings of where the platform sends all entries of the audit log, read for config.ts.
+import { Secret } from "#lib/secret.ts";
+import { readWebhookSecret } from "#lib/webhook-signature.ts";
+import type { SettingName } from "./config-table.ts";
+
+/** The operator's receiver. `key` null: what it gets is not signed. */
+export type AuditForwardConfig = { readonly url: Secret; readonly key: Buffer | null };
+
+/** Reads them; null: there is none. */
+export function readAuditForward(reader: {
+  readonly text: (name: SettingName) => string | null;
+  readonly refuse: (why: string) => never;
+}): AuditForwardConfig | null {
+  const url = reader.text("SLIPWAY_AUDIT_FORWARD_URL");
+  const secret = reader.text("SLIPWAY_AUDIT_FORWARD_SECRET");
+  if (url === null && secret === null) return null;
+  if (url === null) return reader.refuse("SLIPWAY_AUDIT_FORWARD_SECRET is set, but SLIPWAY_AUDIT_FORWARD_URL is not.");
+  const read = URL.parse(url);
+  if (read === null || !/^https?:$/.test(read.protocol) || read.username !== "" || read.hash !== "") {
+    const allowed = "an http or https URL without user and fragment";
+    return reader.refuse(`SLIPWAY_AUDIT_FORWARD_URL must be ${allowed} (its value is not shown).`);
+  }
+  const key = secret === null ? null : readWebhookSecret(secret);
+  if (secret !== null && key === null) {
+    const allowed = "whsec_ and 24 to 64 bytes in base64";
+    return reader.refuse(`SLIPWAY_AUDIT_FORWARD_SECRET must be ${allowed} (its value is not shown).`);
+  }
+  return { url: new Secret(url), key };
+}
