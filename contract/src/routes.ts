@@ -6,11 +6,13 @@ import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
+import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
 import { projectRoutes } from "./project-routes.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
+import { tokenRoutes } from "./token-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 const { project, app } = paths;
@@ -118,12 +120,14 @@ export const routes = {
   },
   ...projectRoutes,
   ...peopleRoutes,
+  ...passwordRoutes,
   ...deviceRoutes,
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,
   ...planRoutes,
   ...auditRoutes,
+  ...tokenRoutes,
   getProjectSecrets: {
     method: "GET",
     path: `${project}/secrets`,
