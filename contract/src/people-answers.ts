@@ -55,3 +55,15 @@ export const me = z.strictObject({
 });
 
 export const sessionList = z.array(session);
+
+/** A link that sets a password, for the operator to hand over; it works once. */
+export const resetLink = z.strictObject({ url: z.string(), expiresAt: time });
+
+/** What an authenticator app needs, and codes for the day when it is lost. Both are shown once. */
+export const twoFactorEnrolment = z.strictObject({
+  /** An otpauth URI; what follows `secret=` can be typed in, too. */
+  uri: z.string(),
+  backupCodes: z.array(z.string()),
+});
+
+export const backupCodes = z.strictObject({ backupCodes: z.array(z.string()) });

@@ -72,3 +72,38 @@ export const tokenFields = {
 
 /** The body of `POST /v2/auth/sign-out`. */
 export const signOutFields = { refresh_token: tokenFields.refresh_token } as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/password`. */
+export const passwordFields = {
+  currentPassword: secretText("The password until now."),
+  newPassword: newPasswordField,
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/password/forgot` and of `POST /v2/operator/password-resets`. */
+export const emailFields = { email: emailField } as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/password/reset`. */
+export const resetFields = {
+  token: secretText("What the link ends with.", 200),
+  newPassword: newPasswordField,
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/sign-up`. */
+export const signUpFields = { email: emailField, name: personNameField } as const satisfies Record<string, Field>;
+
+const ownPassword = {
+  ...secretText("The password."),
+  defaultAbout: "none: for people who sign in with a provider and have no password",
+} as const;
+const ownCode = secretText("The code that the authenticator app shows now, or one of the backup codes.", 40);
+
+/** The body of `POST /v2/auth/two-factor`. */
+export const twoFactorFields = { password: ownPassword } as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/two-factor/confirm`. */
+export const twoFactorConfirmFields = {
+  code: secretText("The code that the authenticator app shows now.", 40),
+} as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/two-factor/disable` and `POST /v2/auth/two-factor/backup-codes`. */
+export const twoFactorChangeFields = { password: ownPassword, code: ownCode } as const satisfies Record<string, Field>;

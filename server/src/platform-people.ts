@@ -1,8 +1,14 @@
 // Connects who may do what: signing keys, the check of tokens, people and their sign-in.
 import { SigningKeys } from "#accounts/keys.ts";
+import { KeyDesk } from "#accounts/key-desk.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
+import { TokenDesk } from "#accounts/token-desk.ts";
+import { TokenDoor } from "#accounts/token-door.ts";
+import { TokenUses } from "#accounts/token-uses.ts";
 import type { MemberParts } from "#api/members.ts";
 import { InvitationDesk } from "#people/invitations.ts";
+import { peopleCleanup } from "#people/cleanup.ts";
+import { Mailer } from "#people/mailer.ts";
 import { MemberDesk } from "#people/members.ts";
 import { openPeopleArea, type People } from "#people/people.ts";
 import type { Config } from "./config.ts";
@@ -11,27 +17,42 @@ import type { Foundation } from "./platform-foundation.ts";
 /** Keys and the check of tokens, which the API and the proxy share, and people. */
 export type PeopleParts = {
   readonly keys: SigningKeys;
-  readonly tokens: TokenCheck;
+  readonly tokens: TokenDoor;
+  readonly tokenDesk: TokenDesk;
+  readonly keyDesk: KeyDesk;
   readonly people: People;
   readonly membership: MemberParts;
+  /** To be told of people whose projects have changed. */
+  readonly personChanged: (personId: string) => void;
 };
 
 /** Opens them; they are closed with the platform. `baseUrl` is asked only once the platform listens. */
 export async function openPeople(
-  _config: Config,
+  config: Config,
   foundation: Foundation & { readonly baseUrl: () => string },
 ): Promise<PeopleParts> {
   const { db, notifications, sealer, lifecycle, log, clock, baseUrl } = foundation;
   const keys = new SigningKeys({ sealer, clock });
   await keys.load(db);
-  const people = await openPeopleArea({ db, sealer, keys, clock, log, mailer: null, baseUrl });
-  const tokens = new TokenCheck({ db, keys, notifications, clock, people: people.lookup });
-  lifecycle.onClose("tokens", () => tokens.close());
-  const { mailer } = people;
+  const mailer = config.people.mail === null ? null : new Mailer({ ...config.people.mail, clock, log });
+  if (mailer !== null) lifecycle.onClose("mail", () => mailer.close());
+  const people = await openPeopleArea({ db, sealer, keys, clock, log, mailer, baseUrl, settings: config.people });
+  lifecycle.onClose("people", () => people.close());
+  const cleanup = peopleCleanup({ db, clock, log });
+  cleanup.start();
+  lifecycle.onClose("expired sessions", () => cleanup.stop());
+  const check = new TokenCheck({ db, keys, notifications, clock, people: people.lookup });
+  lifecycle.onClose("tokens", () => check.close());
+  const uses = new TokenUses({ db, clock, log });
+  uses.start();
+  lifecycle.onClose("uses of tokens", () => uses.stop());
+  const tokens = new TokenDoor({ check, uses, failedPerMinute: config.failedTokensPerMinute, clock });
+  const desks = { tokenDesk: new TokenDesk({ db, keys, clock }), keyDesk: new KeyDesk({ db, keys, clock }) };
+  const personChanged = (personId: string): void => check.personChanged(personId);
   const membership: MemberParts = {
-    members: new MemberDesk({ db }),
-    invitations: new InvitationDesk({ db, clock }),
+    members: new MemberDesk({ db, told: personChanged }),
+    invitations: new InvitationDesk({ db, clock, told: personChanged }),
     postMail: mailer === null ? null : (mail) => mailer.post(mail),
   };
-  return { keys, tokens, people, membership };
+  return { keys, tokens, ...desks, people, membership, personChanged };
 }

@@ -76,27 +76,34 @@ async function recordRefusal(fault: Fault, request: FastifyRequest, { attempts, 
   const action: AuditAction | null = found?.route.audit ?? null;
   if (found === undefined || action === null) return;
   const { caller } = found;
-  const projectId =
-    caller.kind === "person" ? ownProject(request, caller) : (caller.projectId ?? knownProject(request, fault));
-  const attempt = {
-    projectId,
-    action,
-    by: byOf(request, caller),
-    resource: resourceOf(request),
-    reason: fault.message,
-  };
+  const projects =
+    caller.kind === "person"
+      ? ownProjects(request, caller, action)
+      : [caller.projectId ?? knownProject(request, fault)];
+  const attempt = { action, by: byOf(request, caller), resource: resourceOf(request, caller), reason: fault.message };
   try {
-    await attempts.recordFailure(attempt);
+    for (const projectId of projects) await attempts.recordFailure({ ...attempt, projectId });
   } catch (error) {
     log.error({ err: error, requestId: request.id, action }, "a refused attempt could not be recorded");
   }
 }
 
-/** The project of the path when the person is a member of it; else it is none of theirs to write into. */
-function ownProject(request: FastifyRequest, { roles }: PersonCaller): ProjectId | null {
+/**
+ * The project of the path when the person is a member of it; else it is none of theirs to write into. What they try with
+ * their own sign-in is told to all projects that they belong to.
+ */
+function ownProjects(
+  request: FastifyRequest,
+  { roles }: PersonCaller,
+  action: AuditAction,
+): readonly (ProjectId | null)[] {
   const named = pathPart(request, "project_id") as ProjectId | undefined;
-  return named !== undefined && roles.has(named) ? named : null;
+  if (named !== undefined) return [roles.has(named) ? named : null];
+  return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMost) : [null];
 }
+
+/** Nobody belongs to more for anything but a test. */
+const ownProjectsMost = 200;
 
 /** The project that an operator acted on, unless it was refused because there is none. */
 function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
@@ -106,12 +113,12 @@ function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
   return isThere ? (named as ProjectId) : null;
 }
 
-function resourceOf(request: FastifyRequest): { type: string; id: string } {
+function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id: string } {
   for (const [type, part] of resourceParts) {
     const id = pathPart(request, part);
     if (id !== undefined) return { type, id };
   }
-  return { type: "platform", id: "" };
+  return caller.kind === "person" ? { type: "person", id: caller.personId } : { type: "platform", id: "" };
 }
 
 /** The most specific part of the path first. */
@@ -123,6 +130,10 @@ const resourceParts = [
   ["webhook_secret", "secret_id"],
   ["coupon", "code"],
   ["person", "person_id"],
+  ["service_account", "service_account_id"],
+  ["inference", "api_key_id"],
+  ["operator", "token_id"],
+  ["signing_key", "key_id"],
   ["invitation", "invitation_id"],
   ["app", "app_id"],
   ["git_credential", "host"],

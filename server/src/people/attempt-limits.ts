@@ -20,6 +20,8 @@ export const limits = {
   /** By address of mail, and by the address that asks. */
   resetAccount: { kind: "reset account", most: 5, windowMs: 60 * minuteMs },
   resetAddress: { kind: "reset address", most: 30, windowMs: 60 * minuteMs },
+  /** Each may be a new row that stays. */
+  signUpAddress: { kind: "sign-up address", most: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes that are asked for again by people who are signed in, by person. */
   confirm: { kind: "confirm", most: 10, windowMs: 15 * minuteMs },
   /** Links, refresh tokens and visits to a provider, by address. */

@@ -13,7 +13,8 @@ export const sessionSeconds = 30 * 24 * 3600;
 export const challengeSeconds = 600;
 /** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
 const wrongCodesMost = 10;
-const lockSeconds = 900;
+/** See `wrongCodesMost`. */
+export const lockSeconds = 900;
 
 export type AuthOptions = {
   /** See scoped-database.ts. */
@@ -85,6 +86,8 @@ export function authSettings({ database, secret, baseUrl }: AuthOptions) {
     verification: {
       modelName: "person_verifications",
       storeIdentifier: "hashed",
+      // cleanup.ts does it.
+      disableCleanup: true,
       fields: { expiresAt: "expires_at", createdAt: "created_at", updatedAt: "updated_at" },
     },
   } as const satisfies Parameters<typeof betterAuth>[0];
@@ -97,6 +100,8 @@ export function openAuth(options: AuthOptions) {
     plugins: [
       twoFactor({
         issuer: "Slipway",
+        // Whoever signs in with a provider has no password to be asked for.
+        allowPasswordless: true,
         twoFactorCookieMaxAge: challengeSeconds,
         accountLockout: { enabled: true, maxFailedAttempts: wrongCodesMost, durationSeconds: lockSeconds },
         schema: {

@@ -112,6 +112,40 @@ export function listSessions(
     .execute();
 }
 
+/** Says of a session where it was opened, and with what. */
+export async function nameSession(
+  tx: Db,
+  given: { readonly token: string; readonly address: string; readonly userAgent: string },
+): Promise<void> {
+  await tx
+    .updateTable("person_sessions")
+    .set({ address: given.address, user_agent: given.userAgent })
+    .where("token", "=", given.token)
+    .execute();
+}
+
+/** The hash of the code that a person used last, and when; undefined without a second factor. Locks the row. */
+export function lastCodeOf(
+  tx: Db,
+  personId: string,
+): Promise<{ last_code_hash: string | null; last_code_at: Date | null } | undefined> {
+  return tx
+    .selectFrom("person_two_factors")
+    .select(["last_code_hash", "last_code_at"])
+    .where("person_id", "=", personId)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+/** Notes the code that a person has used. */
+export async function noteCode(tx: Db, given: { personId: string; hash: string; at: Date }): Promise<void> {
+  await tx
+    .updateTable("person_two_factors")
+    .set({ last_code_hash: given.hash, last_code_at: given.at })
+    .where("person_id", "=", given.personId)
+    .execute();
+}
+
 /** Lets a session go on until then. */
 export async function extendSession(db: Db, id: string, times: { at: Date; until: Date }): Promise<void> {
   await db
@@ -159,6 +193,11 @@ export async function noteAddress(
       .execute();
   }
   return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
+}
+
+/** Notes that mail to the address of a person reaches them. */
+export async function confirmAddress(tx: Db, personId: string): Promise<void> {
+  await tx.updateTable("people").set({ email_verified: true }).where("id", "=", personId).execute();
 }
 
 /** Removes what was asked for in the name of a person and not done yet: reset links, second steps. */

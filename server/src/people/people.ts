@@ -19,13 +19,17 @@ import { Challenges } from "./challenges.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
 import { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
+import { PasswordDesk } from "./passwords-desk.ts";
 import type { PeopleParts } from "./people-parts.ts";
+import type { PeopleSettings } from "./people-settings.ts";
 import { personById, type PersonRow } from "./people-store.ts";
 import { personLookup } from "./person-lookup.ts";
 import { ScopedDatabase } from "./scoped-database.ts";
 import { SessionTokens } from "./session-tokens.ts";
 import { Sessions, type PersonSession, type SignedIn, type Way } from "./sessions.ts";
 import { SignIn } from "./sign-in.ts";
+import { SignUp } from "./sign-up.ts";
+import { TwoFactor } from "./two-factor.ts";
 
 export type PeopleOptions = {
   readonly db: Db;
@@ -37,21 +41,27 @@ export type PeopleOptions = {
   readonly mailer: Mailer | null;
   /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
   readonly baseUrl: () => string;
+  readonly settings: PeopleSettings;
 };
 
 /** People and their sign-in. */
 export class People {
   readonly signIn: SignIn;
   readonly sessions: Sessions;
+  readonly passwords: PasswordDesk;
+  readonly signUp: SignUp;
+  readonly twoFactor: TwoFactor;
   readonly devices: DeviceLogins;
+  readonly settings: PeopleSettings;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
   /** For the check of tokens: who an access token belongs to. */
   readonly lookup: Lookup<PersonClaims>;
   readonly #parts: PeopleParts;
 
-  constructor(parts: PeopleParts) {
+  constructor(parts: PeopleParts, settings: PeopleSettings) {
     this.#parts = parts;
+    this.settings = settings;
     this.mailer = parts.mailer;
     this.lookup = personLookup(parts.db);
     this.sessions = new Sessions(parts);
@@ -60,6 +70,9 @@ export class People {
     this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
     const challenges = new Challenges(parts);
     this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
+    this.passwords = new PasswordDesk(parts, this.sessions);
+    this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
+    this.twoFactor = new TwoFactor(parts, this.sessions);
   }
 
   /** The person with the address of mail (any case), or undefined. */
@@ -94,6 +107,11 @@ export class People {
     return this.sessions.issueAccess(sessionId);
   }
 
+  /** Waits for what is done in the background. */
+  close(): Promise<void> {
+    return this.passwords.close();
+  }
+
   /** The session of a refresh token or of the cookie's value; null when there is none (any more). */
   sessionOf(refreshToken: string): Promise<PersonSession | null> {
     return this.sessions.of(refreshToken);
@@ -102,7 +120,7 @@ export class People {
 
 /** Opens it; makes the secret of sessions when there is none yet. */
 export async function openPeopleArea(options: PeopleOptions): Promise<People> {
-  const { db, sealer, keys, clock, log, mailer, baseUrl } = options;
+  const { db, sealer, keys, clock, log, mailer, baseUrl, settings } = options;
   const secret = await loadAuthSecret(db, sealer);
   const scoped = new ScopedDatabase(db);
   let made: Auth | undefined;
@@ -113,5 +131,5 @@ export async function openPeopleArea(options: PeopleOptions): Promise<People> {
   const tokens = new SessionTokens(secret);
   const limits = new AttemptLimits({ db, clock });
   const shared = { db, keys, clock, log, mailer, baseUrl };
-  return new People({ ...shared, scoped, auth, tokens, limits, hashes: new HashGate() });
+  return new People({ ...shared, scoped, auth, tokens, limits, hashes: new HashGate() }, settings);
 }

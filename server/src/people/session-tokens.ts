@@ -34,6 +34,16 @@ export class SessionTokens {
     return new Headers({ cookie: `${name}=${encodeURIComponent(`${value}.${signature}`)}` });
   }
 
+  /** What better-auth sets as the session's cookie in its answer: the session's token, or null. */
+  setBy(headers: Headers): string | null {
+    for (const line of headers.getSetCookie()) {
+      const [, value] = /^[\w.-]*session_token=([^;]+)/.exec(line) ?? [];
+      const token = value === undefined ? null : decodeURIComponent(value).split(".")[0];
+      if (token !== null && token !== undefined && token !== "") return token;
+    }
+    return null;
+  }
+
   #signature(token: string): Buffer {
     return createHmac("sha256", this.#secret.reveal()).update(`${signaturePurpose}:${token}`).digest();
   }

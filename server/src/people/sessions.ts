@@ -11,6 +11,7 @@ import {
   deleteSessions,
   extendSession,
   listSessions,
+  nameSession,
   noteAddress,
   personById,
   sessionById,
@@ -55,13 +56,22 @@ export class Sessions {
 
   /** A new session, recorded as a sign-in, whatever sessions the caller had before. */
   async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<SessionRow> {
-    const { scoped, auth, clock } = this.#parts;
+    const { scoped, auth } = this.#parts;
+    const { internalAdapter } = await auth().$context;
+    const { token } = await scoped.within(tx, () => internalAdapter.createSession(person.id, false));
+    return this.welcome(tx, person, { ...given, token });
+  }
+
+  /** As `open`, for a session that better-auth has just made. */
+  async welcome(
+    tx: Tx,
+    person: PersonRow,
+    given: { readonly token: string; readonly way: Way; readonly by: By },
+  ): Promise<SessionRow> {
+    const { clock } = this.#parts;
     const address = given.by.request?.address ?? "";
     const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMost);
-    const { internalAdapter } = await auth().$context;
-    const made = await scoped.within(tx, () =>
-      internalAdapter.createSession(person.id, false, { ipAddress: address, userAgent }),
-    );
+    await nameSession(tx, { token: given.token, address, userAgent });
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
     const at = new Date(clock.now());
@@ -71,7 +81,7 @@ export class Sessions {
     }
     const changes = { way: { new: given.way } };
     await recordOfPerson(tx, { action: "person.sign_in", about: person, by, changes });
-    return required(await sessionById(tx, made.id));
+    return required(await sessionByToken(tx, given.token));
   }
 
   /** The tokens of a session. */
@@ -93,6 +103,14 @@ export class Sessions {
       const times = { at: new Date(clock.now()), until: new Date(clock.now() + sessionSeconds * 1000) };
       await extendSession(db, session.id, times);
     }
+    return { person, session };
+  }
+
+  /** The session of this token, which must be there. */
+  async byToken(tx: Db, token: string): Promise<PersonSession> {
+    const session = required(await sessionByToken(tx, token));
+    const person = await personById(tx, session.person_id);
+    if (person === undefined) throw ended();
     return { person, session };
   }
 
@@ -132,6 +150,11 @@ export class Sessions {
   /** Ends all sessions of the person but this one (null: all); what they are used for stops within a second. */
   async endOthers(tx: Tx, given: { readonly personId: string; readonly except: string | null }): Promise<boolean> {
     return this.#end(tx, given);
+  }
+
+  /** Tells all platforms that sessions of the person were ended by other means. */
+  async tellEnded(tx: Tx, personId: string): Promise<void> {
+    await notify(tx, "people", personId);
   }
 
   /** As `endOthers`, recorded by itself. */

@@ -1,0 +1,98 @@
+// Passwords and second factors of people.
+import {
+  emailFields,
+  passwordFields,
+  resetFields,
+  signUpFields,
+  twoFactorChangeFields,
+  twoFactorConfirmFields,
+  twoFactorFields,
+  twoFactorSignInFields,
+} from "@slipway/contract/people-fields.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Call, Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import { answerSignedIn, callerOf, type PeopleApi } from "./people-auth.ts";
+import { requireOwnPage } from "./session-cookie.ts";
+
+type PasswordIds = "signUp" | "changePassword" | "forgotPassword" | "resetPassword" | "createPasswordReset";
+
+type TwoFactorIds = "signInTwoFactor" | "beginTwoFactor" | "confirmTwoFactor" | "disableTwoFactor" | "renewBackupCodes";
+
+/** What everybody is told who asks for a link, whether the address is known or not. */
+const asked = "If the address is known here, a link is on its way to it. It works once, within an hour.";
+
+/** Answers for passwords. */
+export function passwordHandlers({ people, urls }: PeopleApi): Record<PasswordIds, Handler> {
+  return {
+    async signUp(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: signUpFields, required: ["email", "name"] }, call.body);
+      people.signUp.ask({ email: String(body["email"]), name: String(body["name"]), by: call.by });
+      return { message: "A link is on its way to the address. It works once, within an hour." };
+    },
+    async changePassword(call) {
+      const required = ["currentPassword", "newPassword"];
+      const body = readBody({ fields: passwordFields, required }, call.body);
+      const current = new Secret(String(body["currentPassword"]));
+      const next = new Secret(String(body["newPassword"]));
+      await people.passwords.change(callerOf(call), { current, next, by: call.by });
+      return { message: "The password is changed, and your other sessions have ended." };
+    },
+    async forgotPassword(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      people.passwords.forgot(String(body["email"]), call.by);
+      return { message: asked };
+    },
+    async resetPassword(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: resetFields, required: ["token", "newPassword"] }, call.body);
+      const next = new Secret(String(body["newPassword"]));
+      await people.passwords.reset({ secret: String(body["token"]), next, by: call.by });
+      return { message: "The password is set, and all sessions have ended; sign in with it." };
+    },
+    async createPasswordReset(call) {
+      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      const { url, expiresAt } = await people.passwords.makeLink(String(body["email"]), call.by);
+      return { url: url.reveal(), expiresAt: expiresAt.toISOString() };
+    },
+  };
+}
+
+/** Answers for second factors. */
+export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler> {
+  const { people, urls } = api;
+  const change = (call: Call): { code: string; password: Secret | null } => {
+    const body = readBody({ fields: twoFactorChangeFields, required: ["code"] }, call.body);
+    return { code: String(body["code"]), password: secretOf(body["password"]) };
+  };
+  return {
+    async signInTwoFactor(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: twoFactorSignInFields, required: ["challenge", "code"] }, call.body);
+      const given = { challenge: String(body["challenge"]), code: String(body["code"]), by: call.by };
+      return answerSignedIn(call, await people.twoFactor.signIn(given), api);
+    },
+    async beginTwoFactor(call) {
+      const body = readBody({ fields: twoFactorFields, required: [] }, call.body ?? {});
+      return people.twoFactor.begin(callerOf(call), secretOf(body["password"]));
+    },
+    async confirmTwoFactor(call) {
+      const body = readBody({ fields: twoFactorConfirmFields, required: ["code"] }, call.body);
+      const done = await people.twoFactor.confirm(callerOf(call), String(body["code"]), call.by);
+      return answerSignedIn(call, done, api);
+    },
+    async disableTwoFactor(call) {
+      const done = await people.twoFactor.disable(callerOf(call), { ...change(call), by: call.by });
+      return answerSignedIn(call, done, api);
+    },
+    async renewBackupCodes(call) {
+      return { backupCodes: await people.twoFactor.renewBackupCodes(callerOf(call), { ...change(call), by: call.by }) };
+    },
+  };
+}
+
+function secretOf(given: unknown): Secret | null {
+  return typeof given === "string" ? new Secret(given) : null;
+}

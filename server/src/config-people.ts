@@ -1,0 +1,73 @@
+// The settings of how people sign in, read for config.ts: mail, OpenID Connect, GitHub, who may become a person.
+import { Secret } from "#lib/secret.ts";
+import type { SettingName } from "./config-table.ts";
+
+/** A provider that people sign in with, where the platform is a client. */
+export type ProviderConfig = {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  /** What its button says. */
+  readonly name: string;
+};
+
+/** How people sign in. Null: not set up. */
+export type PeopleConfig = {
+  readonly signUp: "invited" | "open";
+  readonly mail: { readonly url: Secret; readonly from: string } | null;
+  readonly oidc: ProviderConfig | null;
+  readonly github: ProviderConfig | null;
+};
+
+type Reader = {
+  readonly text: (name: SettingName) => string | null;
+  readonly url: (name: SettingName) => string | null;
+  readonly refuse: (why: string) => never;
+};
+
+/** Reads them. What belongs together must be there together. */
+export function readPeople(reader: Reader): PeopleConfig {
+  const signUp = reader.text("SLIPWAY_SIGN_UP");
+  if (signUp !== "invited" && signUp !== "open") {
+    return reader.refuse(`SLIPWAY_SIGN_UP is "${signUp}", but must be one of invited, open.`);
+  }
+  return { signUp, mail: readMail(reader), oidc: readOidc(reader), github: readGithub(reader) };
+}
+
+function readMail({ text, refuse }: Reader): PeopleConfig["mail"] {
+  const url = text("SLIPWAY_SMTP_URL");
+  const from = text("SLIPWAY_MAIL_FROM");
+  if (url === null && from === null) return null;
+  if (url === null || !/^smtps?:$/.test(URL.parse(url)?.protocol ?? "")) {
+    return refuse("SLIPWAY_SMTP_URL must start with smtp:// or smtps:// (its value is not shown).");
+  }
+  if (from === null || !/^[^\x00-\x1f\x7f]*[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
+    return refuse(`SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an e-mail address, with or without a name.`);
+  }
+  return { url: new Secret(url), from };
+}
+
+function readOidc(reader: Reader): ProviderConfig | null {
+  const { text, url } = reader;
+  const names = ["SLIPWAY_OIDC_ISSUER", "SLIPWAY_OIDC_CLIENT_ID", "SLIPWAY_OIDC_CLIENT_SECRET"] as const;
+  const [issuer, clientId, clientSecret] = allOrNone(reader, names);
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) return null;
+  const name = text("SLIPWAY_OIDC_NAME") ?? "";
+  return { url: url("SLIPWAY_OIDC_ISSUER") ?? "", clientId, clientSecret: new Secret(clientSecret), name };
+}
+
+function readGithub(reader: Reader): ProviderConfig | null {
+  const names = ["SLIPWAY_GITHUB_CLIENT_ID", "SLIPWAY_GITHUB_CLIENT_SECRET"] as const;
+  const [clientId, clientSecret] = allOrNone(reader, names);
+  if (clientId === undefined || clientSecret === undefined) return null;
+  const url = reader.url("SLIPWAY_GITHUB_URL") ?? "";
+  return { url, clientId, clientSecret: new Secret(clientSecret), name: "GitHub" };
+}
+
+/** The values of settings of which none makes sense alone; empty when none is given. */
+function allOrNone({ text, refuse }: Reader, names: readonly SettingName[]): string[] {
+  const values = names.map((name) => text(name)).filter((value) => value !== null);
+  if (values.length === 0 || values.length === names.length) return values;
+  return refuse(`${names.join(", ")} belong together: set all of them or none.`);
+}

@@ -1,0 +1,46 @@
+// Becoming a person without an invitation, where the operator allows it: whoever shows by a mailed link that an address is
+// theirs. Whether it is known already is told to nobody: its owner is mailed a link either way.
+import { randomUUID } from "node:crypto";
+import { insertPerson, personByEmail } from "#accounts/account-store.ts";
+import type { By } from "#audit/actor.ts";
+import { Fault } from "#lib/fault.ts";
+import { addressKey, limits } from "./attempt-limits.ts";
+import type { PasswordDesk } from "./passwords-desk.ts";
+import type { PeopleParts } from "./people-parts.ts";
+import type { PeopleSettings } from "./people-settings.ts";
+
+export type SignUpWish = { readonly email: string; readonly name: string; readonly by: By };
+
+/** Takes those who ask. */
+export class SignUp {
+  readonly #parts: PeopleParts;
+  readonly #settings: PeopleSettings;
+  readonly #passwords: PasswordDesk;
+
+  constructor(parts: PeopleParts, given: { readonly settings: PeopleSettings; readonly passwords: PasswordDesk }) {
+    this.#parts = parts;
+    this.#settings = given.settings;
+    this.#passwords = given.passwords;
+  }
+
+  /** Has a link mailed, and returns at once. Throws `Fault("forbidden")` where people are invited only. */
+  ask(wish: SignUpWish): void {
+    if (this.#settings.signUp !== "open") {
+      throw new Fault("forbidden", "People become members here by invitation: ask an owner of the project for one.");
+    }
+    if (this.#parts.mailer === null) {
+      throw new Fault("forbidden", "No mail is set up here, so nobody can sign up: ask the operator.");
+    }
+    const email = wish.email.toLowerCase();
+    this.#passwords.forgot(email, wish.by, () => this.#make({ ...wish, email }));
+  }
+
+  /** Makes the person, without a password, unless there is one of the address. */
+  async #make({ email, name, by }: SignUpWish): Promise<void> {
+    const { db, limits: counts } = this.#parts;
+    if ((await counts.isTaken(limits.signUpAddress, addressKey(by.request?.address ?? ""))) !== null) return;
+    await db.transaction().execute(async (tx) => {
+      if ((await personByEmail(tx, email)) === undefined) await insertPerson(tx, { id: randomUUID(), email, name });
+    });
+  }
+}
