@@ -5,14 +5,15 @@ import { test } from "node:test";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import { accessTable, endingRoutes, type Who } from "./support/access-table.ts";
-import { calledApp, matrixCallers, openAppListener } from "./support/access-callers.ts";
+import { calledApp, chosenCallers, matrixCallers, openAppListener } from "./support/access-callers.ts";
 import { expectedOf, expectedOfAppCall, MatrixClient, mistake, type MatrixCaller } from "./support/access-matrix.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import "#test/support/leftovers.ts";
 
 test("every route, and the call of an app, answers every caller as the table says", async (t) => {
   const api = await startManagementApi(t);
-  const callers = await matrixCallers(api);
+  const everybody = await matrixCallers(api);
+  const chosen = await chosenCallers(api);
   const client = new MatrixClient();
   t.after(() => client.close());
   // A project with an app is not deleted, not even by those who may.
@@ -30,6 +31,7 @@ test("every route, and the call of an app, answers every caller as the table say
         // A body that no route takes: whoever may send it is told so, and nothing happens.
         ...(route.body === undefined ? {} : { body: [] }),
       };
+      const callers = [...everybody, ...(chosen.get(route.access) ?? [])];
       const wrong = await mistakesOf(callers, async (caller) => {
         const authorization = await caller.authorization(endingRoutes.has(id));
         return mistake(expectedOf(route, who, caller.bearer), await client.send({ ...sent, authorization }));
@@ -39,6 +41,7 @@ test("every route, and the call of an app, answers every caller as the table say
   }
   await t.test("the call of an app", async (part) => {
     const url = `${await openAppListener(part, api)}/v4/${api.projectId}/${calledApp}/run`;
+    const callers = [...everybody, ...(chosen.get("apps.call") ?? [])];
     const wrong = await mistakesOf(callers, async (caller) => {
       const authorization = await caller.authorization(false);
       const answer = await client.send({ method: "POST", url, authorization, body: {} });

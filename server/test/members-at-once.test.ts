@@ -11,6 +11,7 @@ import { insertMember, lockProject } from "#accounts/project-store.ts";
 import { deleteProject } from "#accounts/projects.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import { newTokenId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { InvitationDesk } from "#people/invitations.ts";
 import { MemberDesk } from "#people/members.ts";
@@ -23,7 +24,9 @@ type Ground = Accounts & { readonly members: MemberDesk; readonly invitations: I
 async function ground(t: TestContext): Promise<Ground> {
   const accounts = await testAccounts(t);
   const { db } = accounts;
-  const desks = { members: new MemberDesk({ db }), invitations: new InvitationDesk({ db, clock: systemClock }) };
+  const told = (): void => undefined;
+  const invitations = new InvitationDesk({ db, clock: systemClock, told });
+  const desks = { members: new MemberDesk({ db, told }), invitations };
   return { ...accounts, ...desks };
 }
 
@@ -135,7 +138,7 @@ test("of two last owners one of whom leaves while the operator makes the other a
   const at = await ground(t);
   const [one, other] = [at.ownerId, await addMember(at, "owner")];
   const operator: Caller = {
-    ...{ kind: "operator", tokenId: randomUUID() as never, projectId: null },
+    ...{ kind: "operator", tokenId: newTokenId(), accountId: newTokenId(), projectId: null },
     ...{ role: null, permissions: null, name: "operator" },
   };
   const ended = await allAtOnce(at, [

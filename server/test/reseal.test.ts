@@ -49,7 +49,7 @@ test("after a start with a new key everything opens with that key alone", async 
   );
 
   const desk = { receiveBuild, rebuild, requestCancel };
-  const cases = useCases({ db: api.db, sealer: only, desk, providers: [] });
+  const cases = useCases({ db: api.db, sealer: only, desk, providers: [], personChanged: () => undefined });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);
   assert.deepEqual(Object.fromEntries(values), { A: "one", B: "two" });

@@ -96,6 +96,11 @@ export class TokenCheck {
     return checking;
   }
 
+  /** Forgets what is remembered of a person now, not only when the notification comes: they may ask again at once. */
+  personChanged(personId: string): void {
+    this.#forget((caller) => caller.kind === "person", personId);
+  }
+
   /** Ends listening. */
   close(): void {
     for (const end of this.#endListening) end();

@@ -21,9 +21,12 @@ const projectsMost = 10_000;
 /** The use cases. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
 export class ProjectList {
   readonly #db: Db;
+  readonly #told: (personId: string) => void;
 
-  constructor({ db }: { readonly db: Db }) {
+  /** `told` hears of each person who has a new project, after the commit: for what remembers people in this process. */
+  constructor({ db, told }: { readonly db: Db; readonly told: (personId: string) => void }) {
     this.#db = db;
+    this.#told = told;
   }
 
   /** True when there is such a project. */
@@ -54,12 +57,14 @@ export class ProjectList {
   async create(name: string, caller: Caller, by: By): Promise<ProjectView> {
     this.requireMaker(caller);
     const ownerId = caller.kind === "person" ? caller.personId : null;
-    return await this.#db.transaction().execute(async (tx) => {
+    const made = await this.#db.transaction().execute(async (tx) => {
       const id = await createProject(tx, { name, ownerId, by });
       const row = await findProject(tx, id);
       if (row === null) throw noSuchProject();
-      return { ...viewOf(row, caller), role: ownerId === null ? null : "owner" };
+      return { ...viewOf(row, caller), role: ownerId === null ? null : ("owner" as const) };
     });
+    if (ownerId !== null) this.#told(ownerId);
+    return made;
   }
 
   /** Gives it another name. */

@@ -28,15 +28,17 @@ export function useCases(options: {
   readonly desk: BuildDesk;
   /** Identifiers that the field provider may name. */
   readonly providers: readonly string[];
+  /** Hears of people whose projects have changed, after the commit. */
+  readonly personChanged: (personId: string) => void;
 }): UseCases {
-  const { db, sealer, desk, providers } = options;
+  const { db, sealer, desk, providers, personChanged: told } = options;
   return {
     apps: new Apps({ db, sealer, builds: desk, providers }),
     builds: new Builds({ db, desk }),
     containers: new Containers({ db }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
-    projects: new ProjectList({ db }),
+    projects: new ProjectList({ db, told }),
     attempts: new Attempts({ db }),
   };
 }

@@ -78,11 +78,14 @@ const waitingMost = 1_000;
 export class InvitationDesk {
   readonly #db: Db;
   readonly #clock: Clock;
+  readonly #told: (personId: string) => void;
   readonly #hashes = new HashGate();
 
-  constructor({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = db;
-    this.#clock = clock;
+  /** `told` hears of each new member after the commit, as in `MemberDesk`. */
+  constructor(parts: { readonly db: Db; readonly clock: Clock; readonly told: (personId: string) => void }) {
+    this.#db = parts.db;
+    this.#clock = parts.clock;
+    this.#told = parts.told;
   }
 
   /** Those that can be accepted still, newest first. */
@@ -163,6 +166,7 @@ export class InvitationDesk {
       });
       await notify(tx, "people", person.id);
     });
+    this.#told(person.id);
     return { projectId, projectName: row.project_name, personId: person.id, email, role };
   }
 

@@ -30,9 +30,12 @@ export const membersMost = 1_000;
 /** The use cases. They throw `Fault("not_found" | "forbidden" | "conflict")`. */
 export class MemberDesk {
   readonly #db: Db;
+  readonly #told: (personId: string) => void;
 
-  constructor({ db }: { readonly db: Db }) {
+  /** `told` hears of each change after its commit, for what remembers people in this process; all others are notified. */
+  constructor({ db, told }: { readonly db: Db; readonly told: (personId: string) => void }) {
     this.#db = db;
+    this.#told = told;
   }
 
   /** All members, who came first first. */
@@ -66,14 +69,16 @@ export class MemberDesk {
   }
 
   async #change(key: MemberKey, change: (tx: Tx, member: Member) => Promise<Member>): Promise<Member> {
-    return await this.#db.transaction().execute(async (tx) => {
+    const changed = await this.#db.transaction().execute(async (tx) => {
       if ((await lockProject(tx, key.projectId)) === undefined) throw noSuchProject();
       const row = await memberOf(tx, key);
       if (row === undefined) throw new Fault("not_found", "The project has no member of that id.");
-      const changed = await change(tx, memberFrom(row));
+      const made = await change(tx, memberFrom(row));
       await notify(tx, "people", key.personId);
-      return changed;
+      return made;
     });
+    this.#told(key.personId);
+    return changed;
   }
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 import { insertPerson } from "#accounts/account-store.ts";
-import type { Role } from "#accounts/permissions.ts";
+import type { Permission, Role } from "#accounts/permissions.ts";
 import { signPersonToken } from "#accounts/person-token.ts";
 import { insertMember } from "#accounts/project-store.ts";
 import { issueToken, revokeToken, type TokenWish } from "#accounts/tokens.ts";
@@ -18,7 +18,7 @@ import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
-import { roles, type Bearer, type MatrixCaller } from "./access-matrix.ts";
+import { givablePermissions, roles, type Bearer, type MatrixCaller } from "./access-matrix.ts";
 import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
 import { until } from "./until.ts";
@@ -59,6 +59,23 @@ async function tokenCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<Ma
   return callers;
 }
 
+/** Two service accounts for each permission that a project can give: one with it alone, one with all others. */
+export async function chosenCallers(api: ApiUnderTest): Promise<ReadonlyMap<string, readonly MatrixCaller[]>> {
+  const { projectId } = api;
+  const make = async (name: string, permissions: readonly Permission[]): Promise<MatrixCaller> => {
+    const token = await issue(api, { kind: "service_account", projectId, role: null, permissions, expiresAt: null });
+    const bearer = { kind: "chosen", place: "here", permissions } as const;
+    return { name, bearer, authorization: () => `Bearer ${token}` };
+  };
+  const made = givablePermissions.map(async (permission) => {
+    const others = givablePermissions.filter((other) => other !== permission);
+    const alone = make(`a service account with ${permission} alone`, [permission]);
+    const without = make(`a service account with all but ${permission}`, others);
+    return [permission, await Promise.all([alone, without])] as const;
+  });
+  return new Map(await Promise.all(made));
+}
+
 async function personCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<MatrixCaller[]> {
   const { projectId } = api;
   const here = roles.map((role) => ({ name: `a person here, ${role}`, place: "here" as const, role, projectId }));
@@ -85,7 +102,7 @@ async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
   const token = accessToken.reveal();
   const path = `/v2/projects/${projectId}`;
   assert.equal((await api.call("GET", path, { token })).status, 200);
-  await new MemberDesk({ db }).leave({ projectId, personId: person.id }, testBy);
+  await new MemberDesk({ db, told: () => undefined }).leave({ projectId, personId: person.id }, testBy);
   await until("the membership has ended", async () => (await api.call("GET", path, { token })).status === 404, {
     deadlineMs: revokedMs,
   });

@@ -58,26 +58,27 @@ export function expectedOfAppCall(bearer: Bearer | null): Expected {
 }
 
 /** Null when the answer is as expected, else what it was. */
-export function mistake(expected: Expected, { status, message }: MatrixAnswer): string | null {
-  const isOk =
-    expected === "right"
-      ? (status < 500 || isNotDeployed(status, message)) &&
-        status !== 401 &&
-        status !== 403 &&
-        !isForeign(status, message) &&
-        status !== 429
-      : expected === 404
-        ? isForeign(status, message)
-        : status === expected;
-  return isOk ? null : `expected ${expected}, but it was ${status} ${message}`;
+export function mistake(expected: Expected, answer: MatrixAnswer): string | null {
+  const { status, message } = answer;
+  const isExpected =
+    expected === "right" ? isRight(answer) : expected === 404 ? isForeign(answer) : status === expected;
+  return isExpected && (status < 400 || message !== "")
+    ? null
+    : `expected ${expected}, but it was ${status} ${message}`;
+}
+
+/** The caller was let in, whatever became of the call: its body is none that the route takes, and routes have bounds. */
+function isRight(answer: MatrixAnswer): boolean {
+  const { status } = answer;
+  return isNotDeployed(answer) || (status < 500 && status !== 401 && status !== 403 && !isForeign(answer));
 }
 
 /** As if there were no such project, or no such app in it. */
-function isForeign(status: number, message: string): boolean {
+function isForeign({ status, message }: MatrixAnswer): boolean {
   return status === 404 && /^There is no (?:such project|app .* in project)/.test(message);
 }
 
-function isNotDeployed(status: number, message: string): boolean {
+function isNotDeployed({ status, message }: MatrixAnswer): boolean {
   return status === 503 && message.includes("has no release");
 }
 

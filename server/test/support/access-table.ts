@@ -13,6 +13,7 @@ const all: Who = ["owner", "admin", "member", "billing"];
 const workers: Who = ["owner", "admin", "member"];
 const leaders: Who = ["owner", "admin"];
 const payers: Who = ["owner", "billing"];
+const accountants: Who = ["owner", "admin", "billing"];
 const owners: Who = ["owner"];
 
 /** By operation id. */
@@ -49,6 +50,16 @@ export const accessTable: Readonly<Record<string, Who>> = {
   decideDeviceLogin: "people",
 
   signIn: "public",
+  signInTwoFactor: "public",
+  signUp: "public",
+  forgotPassword: "public",
+  resetPassword: "public",
+  createPasswordReset: "operators",
+  changePassword: "people",
+  beginTwoFactor: "people",
+  confirmTwoFactor: "people",
+  disableTwoFactor: "people",
+  renewBackupCodes: "people",
   issueAccessToken: "public",
   signOut: "public",
   getSession: "people",
@@ -83,7 +94,38 @@ export const accessTable: Readonly<Record<string, Who>> = {
   endCoupon: "operators",
   applyCoupon: payers,
 
+  getProjectPlan: all,
+  listOperatorProjects: "operators",
+  updateOperatorProject: "operators",
+  getProjectBudget: accountants,
+  setProjectBudget: payers,
+  deleteProjectBudget: payers,
+  getAppBudget: accountants,
+  setAppBudget: payers,
+  deleteAppBudget: payers,
+
   listAuditLog: owners,
+  exportAuditLog: owners,
+  getAuditForwarding: owners,
+  setAuditForwarding: owners,
+  deleteAuditForwarding: owners,
+
+  listServiceAccounts: leaders,
+  createServiceAccount: leaders,
+  updateServiceAccount: leaders,
+  rotateServiceAccount: leaders,
+  deleteServiceAccount: leaders,
+  listApiKeys: leaders,
+  createApiKey: leaders,
+  rotateApiKey: leaders,
+  deleteApiKey: leaders,
+  listOperatorTokens: "operators",
+  createOperatorToken: "operators",
+  rotateOperatorToken: "operators",
+  deleteOperatorToken: "operators",
+  listSigningKeys: "operators",
+  rotateSigningKey: "operators",
+  withdrawSigningKey: "operators",
 
   getProjectSecrets: workers,
   setProjectSecrets: workers,

@@ -45,6 +45,7 @@ import { Notifications } from "#store/notify.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
 import { SecretDesk } from "#webhooks/secret-desk.ts";
 import "./checked-answers.ts";
+import { admittingDesk } from "../../src/platform-plans.ts";
 import { testDatabase } from "./database.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
@@ -109,7 +110,7 @@ function desksOf(given: {
   const settings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, told: ignore };
   return {
     runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
-    plans: { desk: new PlanDesk({ db, plans: given.plans, clock }), days: { audit: 365, logs: 30 } },
+    plans: { desk: given.planDesk, days: { audit: 365, logs: 30 } },
     budgets: new BudgetDesk({ db, clock, log: silentLog, hasMail: false, checkUrl: () => null, onStep: ignore }),
     coupons: new CouponDesk({ db, clock }),
     auditLog: new AuditLog({ db, clock, retentionOf }),
@@ -164,7 +165,16 @@ export async function startManagementApi(
   await keys.rotate(db, testBy);
   await keys.load(db);
   let baseUrl = "";
-  const peopleParts = { db, sealer, keys, clock, log: silentLog, mailer: null, baseUrl: () => baseUrl, settings: plainSettings };
+  const peopleParts = {
+    db,
+    sealer,
+    keys,
+    clock,
+    log: silentLog,
+    mailer: null,
+    baseUrl: () => baseUrl,
+    settings: plainSettings,
+  };
   const people = await openPeopleArea({ ...peopleParts, ...options.people });
   const tokens = new TokenCheck({ db, keys, notifications, clock, people: people.lookup });
   t.after(() => tokens.close());
