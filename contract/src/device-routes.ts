@@ -20,6 +20,12 @@ export const deviceAuthorization = z.strictObject({
 
 export const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.string() });
 
+/** `error`: of RFC 8628; absent where the request itself is wrong. */
+export const deviceRefusal = z.strictObject({
+  error: z.enum(["authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_grant"]).optional(),
+  message: z.string().min(1),
+});
+
 /** What the approving person is shown. */
 export const deviceLogin = z.strictObject({
   userCode: z.string(),
@@ -79,6 +85,7 @@ export const deviceRoutes = {
     body: { kind: "fields", fields: deviceTokenFields, required: ["device_code"] },
     status: 200,
     answer: deviceTokens,
+    refusals: { 400: deviceRefusal },
   },
   getDeviceLogin: {
     method: "GET",

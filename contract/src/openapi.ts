@@ -51,8 +51,20 @@ function operation(id: string, route: Route): Json {
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
     parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
     ...(route.body === undefined ? {} : { requestBody: requestBody(route.body) }),
-    responses: { [route.status]: answer, default: { description: "A refusal or failure.", content: fault } },
+    responses: {
+      [route.status]: answer,
+      ...ownRefusals(route),
+      default: { description: "A refusal or failure.", content: fault },
+    },
   };
+}
+
+function ownRefusals({ refusals = {} }: Route): Json {
+  const entries = Object.entries(refusals).map(([status, shape]) => [
+    status,
+    { description: "A refusal.", content: { "application/json": { schema: jsonSchema(shape) } } },
+  ]);
+  return Object.fromEntries(entries) as Json;
 }
 
 function accessNotes(route: Route): string[] {
@@ -61,7 +73,9 @@ function accessNotes(route: Route): string[] {
       ? "Needs no token."
       : route.access === "any"
         ? "Needs a valid token."
-        : `Needs the permission \`${route.access}\` in the project.`;
+        : route.access === "person"
+          ? "Needs the access token of a person."
+          : `Needs the permission \`${route.access}\` in the project.`;
   return route.audit === null ? [access] : [access, `Recorded in the audit log as \`${route.audit}\`.`];
 }
 

@@ -25,6 +25,8 @@ export type Route = {
   readonly takesForm?: true;
   readonly status: 200 | 201;
   readonly answer: z.ZodType;
+  /** Refusals of a shape of their own, by status; all others have a message alone. */
+  readonly refusals?: Readonly<Record<number, z.ZodType>>;
   /** The answer is no JSON but bytes of any content type. */
   readonly isBytes?: true;
   /** Content types of answers that are not JSON, for callers who ask for them. */

@@ -21,7 +21,7 @@ export type DeviceLoginParts = {
 };
 
 /** A minute's worth, by address. Several people may share one. */
-const beginsMost = 30;
+const beginsMost = 120;
 /** Existing clients ask twice a second. */
 const asksMost = 600;
 /** By person: nobody types so many codes, and who tries them out needs billions. */
