@@ -133,7 +133,8 @@ function allowanceOf(book: PlanBook, stopOf: Allowance["stopOf"]): Allowance {
   };
 }
 
-function admittingDesk(
+/** Lets in what the plan allows and nothing stops. */
+export function admittingDesk(
   builds: BuildDesk,
   {
     desk,

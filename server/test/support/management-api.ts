@@ -100,7 +100,7 @@ function desksOf(given: {
   sealer: Sealer;
   clock: Clock;
   runs: Partial<RunDeskOptions> | undefined;
-  plans: Plans;
+  planDesk: PlanDesk;
   keys: SigningKeys;
 }) {
   const { db, sealer, clock } = given;
@@ -184,7 +184,9 @@ export async function startManagementApi(
   const buildLogs = new BuildLogs({ db, notifications, clock, log: silentLog });
   const appLogs = new AppLogs({ db, notifications, clock });
   const personChanged = (personId: string): void => tokens.personChanged(personId);
-  const desk = { receiveBuild, rebuild, requestCancel };
+  const builds = { receiveBuild, rebuild, requestCancel };
+  const planDesk = new PlanDesk({ db, plans: options.plans ?? plansOfNoFile, clock });
+  const desk = admittingDesk(builds, { desk: planDesk, refusal: () => null });
   const cases = useCases({ db, sealer, desk, providers: ["aws", "local"], personChanged });
   const api = createApi({
     useCases: cases,
@@ -195,7 +197,7 @@ export async function startManagementApi(
     keys,
     buildLogs,
     appLogs,
-    ...desksOf({ db, sealer, clock, runs: options.runs, plans: options.plans ?? plansOfNoFile, keys }),
+    ...desksOf({ db, sealer, clock, runs: options.runs, planDesk, keys }),
     membership: {
       members: new MemberDesk({ db, told: personChanged }),
       invitations: new InvitationDesk({ db, clock, told: personChanged }),

@@ -1,0 +1,152 @@
+// Plans over the wire: what the operator gives, what a project sees, and how many apps it may have.
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import { faultAnswer } from "@slipway/contract/answers.ts";
+import { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
+import { readPlans } from "#billing/plan-file.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import "#test/support/leftovers.ts";
+
+const plans = readPlans(`
+[plans.hobby]
+apps = 2
+replicas = 5
+gpus = 0
+audit_retention_days = 7
+log_retention_days = 1
+monthly_credit_cents = 500
+coupons = "named"
+
+[plans.big]
+apps = 100
+`);
+
+type Stage = { readonly api: ApiUnderTest; readonly operator: string; give(plan: string): Promise<void> };
+
+async function openStage(t: TestContext): Promise<Stage> {
+  const api = await startManagementApi(t, { plans });
+  const operator = await api.issue({ kind: "operator" });
+  return {
+    api,
+    operator,
+    async give(plan) {
+      const path = `/v2/operator/projects/${api.projectId}`;
+      const answer = await api.call("PATCH", path, { token: operator, body: { plan } });
+      assert.equal(answer.status, 200, JSON.stringify(answer.body));
+      assert.deepEqual([operatorProject.parse(answer.body).plan, answer.body.is_default_plan], [plan, false]);
+    },
+  };
+}
+
+const createApp = ({ api }: Stage, name: string) =>
+  api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: { gitRepo: "someone/apps", name } });
+
+describe("the plan of a project", () => {
+  test("is the default one until the operator gives another, and shows limits and what is used of them", async (t) => {
+    const stage = await openStage(t);
+    const { api } = stage;
+    const shown = async () => projectPlan.parse((await api.call("GET", `/v2/projects/${api.projectId}/plan`)).body);
+    assert.deepEqual(await shown(), {
+      plan: "self-hosted",
+      limits: { apps: null, replicas: null, gpus: null },
+      used: { apps: 0, replicas: 0, gpus: 0 },
+      audit_retention_days: 365,
+      log_retention_days: 30,
+      monthly_credit_cents: 0,
+      coupons: "all",
+    });
+    await stage.give("hobby");
+    assert.equal((await createApp(stage, "first")).status, 201);
+    assert.deepEqual(await shown(), {
+      plan: "hobby",
+      limits: { apps: 2, replicas: 5, gpus: 0 },
+      used: { apps: 1, replicas: 0, gpus: 0 },
+      audit_retention_days: 7,
+      log_retention_days: 1,
+      monthly_credit_cents: 500,
+      coupons: "named",
+    });
+  });
+
+  test("is changed by operators only, to a plan that there is, which the audit log tells", async (t) => {
+    const stage = await openStage(t);
+    const { api, operator } = stage;
+    const path = `/v2/operator/projects/${api.projectId}`;
+    const owner = await api.call("PATCH", path, { body: { plan: "big" } });
+    assert.equal(owner.status, 403, faultAnswer.parse(owner.body).message);
+    const unknown = await api.call("PATCH", path, { token: operator, body: { plan: "biggest" } });
+    assert.deepEqual(
+      [unknown.status, unknown.body.message],
+      [400, 'plan is "biggest", but must be one of self-hosted, hobby, big.'],
+    );
+    const nowhere = "/v2/operator/projects/p-00000000";
+    assert.equal((await api.call("PATCH", nowhere, { token: operator, body: { plan: "big" } })).status, 404);
+    await stage.give("big");
+    const entries = await api.db
+      .selectFrom("audit_log")
+      .select(["action", "outcome", "actor_type", "resource_id", "changes"])
+      .where("action", "=", "plan.change")
+      .where("outcome", "=", "success")
+      .execute();
+    const changes = { plan: { old: "self-hosted", new: "big" } };
+    const change = { action: "plan.change", outcome: "success", actor_type: "operator", resource_id: api.projectId };
+    assert.deepEqual(entries, [{ ...change, changes }]);
+  });
+
+  test("stands in the operator's list of all projects, in pages", async (t) => {
+    const stage = await openStage(t);
+    const { api, operator } = stage;
+    const ids = [api.projectId, await api.addProject("second"), await api.addProject("third")];
+    await stage.give("hobby");
+    const found: Record<string, string> = {};
+    let path = "/v2/operator/projects?pageSize=2";
+    for (let token: string | undefined = ""; token !== undefined;) {
+      const query = token === "" ? "" : `&nextToken=${token}`;
+      const page = operatorProjectPage.parse((await api.call("GET", path + query, { token: operator })).body);
+      for (const { id, plan } of page.items) found[id] = plan;
+      token = page.nextToken;
+    }
+    const expected = ids.map((id) => [id, id === api.projectId ? "hobby" : "self-hosted"] as const);
+    assert.deepEqual(found, Object.fromEntries(expected));
+    assert.equal((await api.call("GET", path)).status, 403);
+    path = "/v2/operator/projects?pageSize=0";
+    assert.equal((await api.call("GET", path, { token: operator })).status, 400);
+  });
+});
+
+describe("the number of apps", () => {
+  test("is kept: one more is refused with the plan, the number and what to do, and nothing of it is left", async (t) => {
+    const stage = await openStage(t);
+    await stage.give("hobby");
+    for (const name of ["first", "second"]) assert.equal((await createApp(stage, name)).status, 201);
+    const refused = await createApp(stage, "third");
+    assert.equal(refused.status, 403);
+    assert.match(refused.body.message, /^The plan "hobby" allows the project 2 apps, and it has as many: .*operator/);
+    const again = await createApp(stage, "first");
+    assert.equal(again.status, 409, "a name that is taken is told as such");
+    const { db } = stage.api;
+    assert.equal((await db.selectFrom("apps").selectAll().execute()).length, 2);
+    assert.equal((await db.selectFrom("builds").selectAll().execute()).length, 2);
+    await stage.give("big");
+    assert.equal((await createApp(stage, "third")).status, 201);
+  });
+
+  test("is not passed by many that come at once", async (t) => {
+    const stage = await openStage(t);
+    await stage.give("hobby");
+    const names = Array.from({ length: 12 }, (_, index) => `app-${index}`);
+    const answers = await Promise.all(names.map((name) => createApp(stage, name)));
+    const statuses = answers.map(({ status }) => status).toSorted((one, other) => one - other);
+    assert.deepEqual(statuses, [201, 201, ...Array.from({ length: 10 }, () => 403)]);
+    assert.equal((await stage.api.db.selectFrom("apps").selectAll().execute()).length, 2);
+  });
+
+  test("may be above a plan that was given later: what is there stays", async (t) => {
+    const stage = await openStage(t);
+    for (const name of ["first", "second", "third"]) assert.equal((await createApp(stage, name)).status, 201);
+    await stage.give("hobby");
+    const { body } = await stage.api.call("GET", `/v2/projects/${stage.api.projectId}/apps`);
+    assert.equal(body.length, 3);
+    assert.equal((await createApp(stage, "fourth")).status, 403);
+  });
+});
