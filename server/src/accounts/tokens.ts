@@ -85,7 +85,8 @@ export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<
 /** The token of a row. Signed again by the same key, it is the same token. */
 export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
   const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
-  const signed = row.expires_at === null ? claims : { ...claims, exp: secondsOf(row.expires_at) };
+  // Claims hold whole seconds: the next one, so that a token is not refused before its time. The row has the instant.
+  const signed = row.expires_at === null ? claims : { ...claims, exp: Math.ceil(row.expires_at.getTime() / 1000) };
   return new Secret(await signClaims(signed, key));
 }
 
