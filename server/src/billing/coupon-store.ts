@@ -7,6 +7,9 @@ import type { Db, Tx } from "#store/database.ts";
 import type { CouponApplicationsTable, CouponsTable } from "#store/tables.ts";
 import type { Coupon, Discount, Frequency } from "./coupon.ts";
 
+/** The default of the table. */
+const currencyAtFirst = "USD";
+
 /** With its place in the order of lists. */
 export type CouponRow = Coupon & { readonly number: number };
 
@@ -20,6 +23,12 @@ export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currenc
   const account = tx.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
   const { currency } = await account.executeTakeFirstOrThrow();
   return known(currency);
+}
+
+/** The currency of the project's billing account; of one that is not made yet: what it will be. No locks. */
+export async function readAccountCurrency(db: Db | Tx, projectId: ProjectId): Promise<Currency> {
+  const account = db.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
+  return known((await account.executeTakeFirst())?.currency ?? currencyAtFirst);
 }
 
 /** The coupon of this code that has not ended, or null. Locks its row until the transaction ends. */
@@ -111,14 +120,18 @@ function couponOf(row: Selectable<CouponsTable>): CouponRow {
   };
 }
 
-/** The constraints of the table hold these columns together. */
-function discountOf({ amount_micros: micros, currency, rate }: Selectable<CouponsTable>): Discount {
+type DiscountColumns = Pick<Selectable<CouponsTable>, "amount_micros" | "currency" | "rate">;
+
+/** What a coupon takes off. The constraints of the table hold these columns together. */
+export function discountOf({ amount_micros: micros, currency, rate }: DiscountColumns): Discount {
   if (rate !== null) return { kind: "percentage", rate: rate as Rate };
   const amount = { currency: known(must(currency, "a currency")), micros: BigInt(must(micros, "an amount")) };
   return { kind: "fixed_amount", amount };
 }
 
-function frequencyOf({ frequency: kind, periods }: Selectable<CouponsTable>): Frequency {
+/** How often a coupon takes something off. */
+export function frequencyOf(row: Pick<Selectable<CouponsTable>, "frequency" | "periods">): Frequency {
+  const { frequency: kind, periods } = row;
   return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };
 }
 

@@ -1,14 +1,17 @@
 // Entries of the ledger: what one movement of money does to one account.
 import { negative, type Money } from "#lib/money.ts";
 
-/** promotions: what the platform has given away; coupon_credit: what it owes in credit; receivable: what a project owes it. */
-export type Account = "promotions" | "coupon_credit" | "receivable";
+/**
+ * promotions: what the platform has given away; coupon_credit: what it owes in credit; receivable: what a project owes it;
+ * revenue: what it has sold.
+ */
+export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
-/** Debits are above zero, credits below. */
+/** Debits are above zero, credits below. The application and the code of a coupon: of what coupons move only, else null. */
 export type Entry = {
   readonly account: Account;
-  readonly applicationId: string;
-  readonly couponCode: string;
+  readonly applicationId: string | null;
+  readonly couponCode: string | null;
   readonly amount: Money;
 };
 

@@ -7,11 +7,14 @@ import { nothing, plus, type Currency } from "#lib/money.ts";
 import type { Tx } from "#store/database.ts";
 import type { Entry } from "./entry.ts";
 import { insertEntries, insertTransaction } from "./ledger-store.ts";
+import type { Period } from "./period.ts";
 
 export type Posting = {
   /** What it is for: of two postings with one reference only the first counts. */
   readonly reference: string;
-  readonly kind: "coupon.grant" | "coupon.draw";
+  readonly kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction";
+  /** The month (UTC) that it is about, of usage and what coupons take off it. */
+  readonly period?: Period;
   readonly projectId: ProjectId;
   readonly currency: Currency;
   /** At least two; their sum is zero. */
@@ -24,8 +27,8 @@ export async function post(tx: Tx, posting: Posting): Promise<boolean> {
   const sum = entries.reduce((total, { amount }) => plus(total, amount), nothing(currency));
   assert(entries.length >= 2 && sum.micros === 0n, `the ledger transaction ${reference} balances`);
   const id = randomUUID();
-  const { kind, projectId } = posting;
-  if (!(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency }))) return false;
+  const { kind, projectId, period = null } = posting;
+  if (!(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency, period }))) return false;
   await insertEntries(tx, id, entries);
   return true;
 }

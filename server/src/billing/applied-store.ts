@@ -1,0 +1,39 @@
+// The coupons that a project has applied, as what they take off is computed from them.
+import { must } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { discountOf, frequencyOf } from "./coupon-store.ts";
+import type { AppliedCoupon } from "./settle.ts";
+
+/** With what people are shown. */
+export type AppliedRow = AppliedCoupon & {
+  readonly couponName: string;
+  /** When the coupon itself expires, whatever ended its application before. */
+  readonly couponExpiresAt: Date | null;
+  readonly balanceMicros: bigint;
+};
+
+/** All applications of a project, oldest first, those that discount no more too. No locks. */
+export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<AppliedRow[]> {
+  const rows = await db
+    .selectFrom("coupon_applications as a")
+    .innerJoin("coupons as c", "c.id", "a.coupon_id")
+    .select(["a.id", "a.number", "a.created_at", "a.ended_at", "a.balance_micros", "c.id as coupon_id", "c.code"])
+    .select(["c.name", "c.coupon_type", "c.amount_micros", "c.currency", "c.rate", "c.frequency", "c.periods"])
+    .select("c.expires_at")
+    .where("a.project_id", "=", projectId)
+    .orderBy("a.number")
+    .execute();
+  return rows.map((row) => {
+    const ends = [row.expires_at, row.ended_at].flatMap((at) => (at === null ? [] : [at.getTime()]));
+    return {
+      ...{ id: row.id, number: row.number, couponId: row.coupon_id, couponCode: row.code, couponName: row.name },
+      discount: discountOf(row),
+      frequency: frequencyOf(row),
+      appliedAtMs: row.created_at.getTime(),
+      expiresAtMs: ends.length === 0 ? null : Math.min(...ends),
+      couponExpiresAt: row.expires_at,
+      balanceMicros: BigInt(must(row.balance_micros, "a balance")),
+    };
+  });
+}

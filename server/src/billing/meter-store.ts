@@ -1,0 +1,183 @@
+// Queries of metering: which replicas and builds are to be metered, their slices, and how far they are.
+import { sql } from "kysely";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { Slice } from "./slices.ts";
+import { poolOf, type Metered, type Source, type SourceKind } from "./source.ts";
+
+/** Projects that have something to meter or to post, in any order. No locks. */
+export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
+  const { rows } = await sql<{ project_id: ProjectId }>`
+    select project_id from replicas where started_at is not null and not is_metered
+    union select project_id from builds where ended_at is not null and not is_metered
+    union select project_id from billing_accounts where posting_due_at <= clock_timestamp()`.execute(db);
+  return rows.map((row) => row.project_id);
+}
+
+/** Locks the project's billing account until the transaction ends; null when somebody else has it, who meters it just now. */
+export async function lockAccount(
+  tx: Tx,
+  projectId: ProjectId,
+): Promise<{ readonly postings: number; readonly isPostingDue: boolean } | null> {
+  const row = await tx
+    .selectFrom("billing_accounts")
+    .select(["postings", sql<boolean>`coalesce(posting_due_at <= clock_timestamp(), false)`.as("is_due")])
+    .where("project_id", "=", projectId)
+    .forNoKeyUpdate()
+    .skipLocked()
+    .executeTakeFirst();
+  return row === undefined ? null : { postings: row.postings, isPostingDue: row.is_due };
+}
+
+type SourceRow = {
+  id: string;
+  kind: SourceKind;
+  app_id: AppId;
+  compute: string;
+  compute_tier: string;
+  provider: string | null;
+  region: string | null;
+  gpu_count: number;
+  cores: string;
+  gbs: string;
+  started_at: Date | null;
+  until_at: Date | null;
+  began_at: Date;
+  is_ended: boolean;
+};
+
+/** What of a project is to be metered, at most `limit` replicas (those that are furthest behind first) and as many builds. No locks. */
+export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<Source[]> {
+  const { rows } = await sql<SourceRow>`
+    (select id, 'run' as kind, app_id, compute, compute_tier, provider, region, gpu_count,
+            cpu_cores * 1000 as cores, memory_gb * 1000 as gbs,
+            started_at, coalesce(stopped_at, seen_at) as until_at, started_at as began_at, stopped_at is not null as is_ended
+       from replicas
+      where project_id = ${projectId} and started_at is not null and not is_metered
+        and (stopped_at is not null or seen_at > coalesce(metered_until, started_at))
+      order by coalesce(metered_until, started_at), id limit ${limit})
+    union all
+    (select id::text, 'build', app_id, 'CPU', 'interruptible', null, null, 0,
+            coalesce((settings ->> 'cpu')::numeric(8, 3), 0) * 1000, coalesce((settings ->> 'memory')::numeric(8, 3), 0) * 1000,
+            environment_started_at, environment_ended_at, coalesce(started_at, created_at), true
+       from builds
+      where project_id = ${projectId} and ended_at is not null and not is_metered
+      order by ended_at, id limit ${limit})`.execute(tx);
+  const known = await readKnown(tx, rows);
+  return rows.map((row) => ({
+    ...{ id: row.id, kind: row.kind, projectId, appId: row.app_id },
+    resources: {
+      ...{ compute: row.compute, computeTier: row.compute_tier, provider: row.provider, region: row.region },
+      gpuCount: row.gpu_count,
+      // The columns have three decimals at most.
+      coreThousandths: BigInt(Math.round(Number(row.cores))),
+      gbThousandths: BigInt(Math.round(Number(row.gbs))),
+    },
+    // A build that made no environment has used nothing, and is counted on the day on which it began.
+    startMs: (row.started_at ?? row.began_at).getTime(),
+    endMs: (row.started_at === null ? row.began_at : (row.until_at ?? row.started_at)).getTime(),
+    isEnded: row.is_ended,
+    known: known.get(row.id) ?? [],
+  }));
+}
+
+/** Of each source the last slice that begins at or before its end, and all after it, in the order of time. */
+async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<string, Slice[]>> {
+  const ids = sources.map(({ id }) => id);
+  const ends = sources.map(({ until_at: until, began_at: began }) => until ?? began);
+  const { rows } = await sql<{ id: string; begins_at: Date; ms: number; rate: string; before: string; micros: string }>`
+    select s.source_id as id, s.begins_at, s.ms, s.rate_femtos as rate, s.attos_before as before, s.amount_micros as micros
+      from unnest(${ids}::text[], ${ends}::timestamptz[]) as given (id, until_at)
+      join lateral (
+        select * from usage_slices
+         where source_id = given.id and begins_at >= coalesce(
+           (select max(begins_at) from usage_slices where source_id = given.id and begins_at <= given.until_at), '-infinity')
+      ) s on true
+     order by s.source_id, s.begins_at`.execute(tx);
+  const found = new Map<string, Slice[]>();
+  for (const { id, begins_at: begins, ms, rate, before, micros } of rows) {
+    const slices = found.get(id) ?? [];
+    found.set(id, slices);
+    const amounts = { rateFemtos: BigInt(rate), attosBefore: BigInt(before), micros: BigInt(micros) };
+    slices.push({ beginsAtMs: begins.getTime(), ms, ...amounts });
+  }
+  return found;
+}
+
+/** Replaces the known slices of each source by its new ones. The account is locked. */
+export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<void> {
+  const gone = metered.flatMap(({ source, slices }) => {
+    const kept = new Set(slices.map(({ beginsAtMs }) => beginsAtMs));
+    return source.known.filter(({ beginsAtMs }) => !kept.has(beginsAtMs)).map((slice) => ({ id: source.id, slice }));
+  });
+  if (gone.length > 0) {
+    const ids = gone.map(({ id }) => id);
+    const begins = gone.map(({ slice }) => new Date(slice.beginsAtMs));
+    await sql`
+      delete from usage_slices using unnest(${ids}::text[], ${begins}::timestamptz[]) as given (id, begins_at)
+       where source_id = given.id and usage_slices.begins_at = given.begins_at`.execute(tx);
+  }
+  const rows = metered.flatMap(({ source, slices }) => {
+    const known = new Map(source.known.map((slice) => [slice.beginsAtMs, slice]));
+    return slices
+      .filter((slice) => known.get(slice.beginsAtMs)?.ms !== slice.ms)
+      .map((slice) => sliceRow(source, slice));
+  });
+  if (rows.length === 0) return;
+  await sql`
+    insert into usage_slices (source_id, begins_at, kind, project_id, app_id, compute, compute_tier, pool, gpu_count,
+        cpu_cores, memory_gb, ms, rate_femtos, attos_before, amount_micros)
+    select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as given (source_id text, begins_at timestamptz,
+        kind text, project_id text, app_id text, compute text, compute_tier text, pool text, gpu_count integer,
+        cpu_cores numeric, memory_gb numeric, ms bigint, rate_femtos numeric, attos_before numeric, amount_micros numeric)
+    on conflict (source_id, begins_at) do update set ms = excluded.ms, rate_femtos = excluded.rate_femtos,
+        attos_before = excluded.attos_before, amount_micros = excluded.amount_micros`.execute(tx);
+}
+
+function sliceRow(source: Source, slice: Slice) {
+  const { id, kind, projectId, appId, resources } = source;
+  return {
+    ...{ source_id: id, begins_at: new Date(slice.beginsAtMs), kind, project_id: projectId, app_id: appId },
+    ...{ compute: resources.compute, compute_tier: resources.computeTier, pool: poolOf(resources) },
+    gpu_count: resources.gpuCount,
+    cpu_cores: Number(resources.coreThousandths) / 1000,
+    memory_gb: Number(resources.gbThousandths) / 1000,
+    ms: slice.ms,
+    rate_femtos: String(slice.rateFemtos),
+    attos_before: String(slice.attosBefore),
+    amount_micros: String(slice.micros),
+  };
+}
+
+/** Notes how far each source was metered. Takes their rows' locks in the order of ids. */
+export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promise<void> {
+  const rows = metered
+    .map(({ source, untilMs, isDone }) => ({
+      id: source.id,
+      kind: source.kind,
+      until_at: new Date(untilMs),
+      done: isDone,
+    }))
+    .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const given = JSON.stringify(rows);
+  await sql`
+    with given as (
+      select * from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, until_at timestamptz, done boolean)
+       where kind = 'run'
+    ), locked as (
+      select replicas.id from replicas join given using (id) order by replicas.id for no key update of replicas
+    )
+    update replicas set metered_until = given.until_at, is_metered = given.done
+      from given, locked where replicas.id = given.id and locked.id = given.id`.execute(tx);
+  await sql`
+    update builds set is_metered = true
+      from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, done boolean)
+     where kind = 'build' and done and builds.id = case when kind = 'build' then given.id::uuid end`.execute(tx);
+}
+
+/** Usage has changed: it is to be posted once `afterMs` have passed, or sooner when it was to be before. */
+export async function wantPosting(tx: Tx, projectId: ProjectId, afterMs: number): Promise<void> {
+  await sql`
+    update billing_accounts set posting_due_at = coalesce(posting_due_at, clock_timestamp() + ${afterMs} * interval '1 millisecond')
+     where project_id = ${projectId} and posting_due_at is null`.execute(tx);
+}

@@ -1,0 +1,91 @@
+// Rows that tell what of usage, and of what coupons take off it, stands in the ledger. Written with the ledger, under the
+// lock of the project's billing account only.
+import { sql } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Currency } from "#lib/money.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { Period } from "./period.ts";
+import type { Drawn } from "./settle.ts";
+
+/** What of each month's usage is posted, in micro-units. No locks. */
+export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Period, bigint>> {
+  const rows = await tx
+    .selectFrom("usage_posted")
+    .select(["period", "amount_micros"])
+    .where("project_id", "=", projectId)
+    .execute();
+  return new Map(rows.map((row) => [row.period, BigInt(row.amount_micros)]));
+}
+
+/** Notes how much of a month's usage is posted now. */
+export async function writePosted(tx: Tx, projectId: ProjectId, posted: ReadonlyMap<Period, bigint>): Promise<void> {
+  if (posted.size === 0) return;
+  const rows = [...posted].map(([period, micros]) => ({
+    ...{ project_id: projectId, period, amount_micros: String(micros) },
+  }));
+  await tx
+    .insertInto("usage_posted")
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["project_id", "period"])
+        .doUpdateSet((row) => ({ amount_micros: row.ref("excluded.amount_micros") })),
+    )
+    .execute();
+}
+
+/** Notes that a month has a statement, though nothing may have been used in it. */
+export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): Promise<void> {
+  await tx
+    .insertInto("usage_posted")
+    .values({ project_id: projectId, period, amount_micros: "0" })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** What of a project's coupons was drawn by month, as the ledger has it. No locks. */
+export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Currency): Promise<Drawn[]> {
+  const rows = await db
+    .selectFrom("coupon_draws as d")
+    .innerJoin("coupon_applications as a", "a.id", "d.application_id")
+    .select(["d.application_id", "d.period", "d.amount_micros"])
+    .where("a.project_id", "=", projectId)
+    .where("d.amount_micros", ">", "0")
+    .execute();
+  return rows.map((row) => ({
+    ...{ applicationId: row.application_id, period: row.period },
+    amount: { currency, micros: BigInt(row.amount_micros) },
+  }));
+}
+
+/** Notes how much is drawn now; nothing where nothing is any more. */
+export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
+  if (drawn.length === 0) return;
+  const rows = drawn.map(({ applicationId, period, amount }) => ({
+    ...{ application_id: applicationId, period, amount_micros: String(amount.micros) },
+  }));
+  await tx
+    .insertInto("coupon_draws")
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["application_id", "period"])
+        .doUpdateSet((row) => ({ amount_micros: row.ref("excluded.amount_micros") })),
+    )
+    .execute();
+}
+
+/** Months of a project whose statements are closed. No locks. */
+export async function readClosedPeriods(tx: Tx, projectId: ProjectId): Promise<Set<Period>> {
+  const rows = await tx.selectFrom("statements").select("period").where("project_id", "=", projectId).execute();
+  return new Set(rows.map(({ period }) => period));
+}
+
+/** Counts a posting: nothing is due any more. */
+export async function countPosting(tx: Tx, projectId: ProjectId): Promise<void> {
+  await tx
+    .updateTable("billing_accounts")
+    .set({ postings: sql`postings + 1`, posting_due_at: null })
+    .where("project_id", "=", projectId)
+    .execute();
+}

@@ -1,0 +1,143 @@
+// From sums of usage to the ledger: posts what has changed since the last time, of usage and of what coupons take off it, in
+// the transaction of its caller. Posting again posts nothing: only what differs is posted.
+import type { ProjectId } from "#lib/ids.ts";
+import { least, minus, nothing, type Currency, type Money } from "#lib/money.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { readApplied, type AppliedRow } from "./applied-store.ts";
+import { readAccountCurrency } from "./coupon-store.ts";
+import { drawEntries } from "./draw.ts";
+import type { Entry } from "./entry.ts";
+import { post, type Posting } from "./ledger.ts";
+import { periodOf, type Period } from "./period.ts";
+import {
+  addPeriod,
+  countPosting,
+  readClosedPeriods,
+  readDrawn,
+  readPosted,
+  writeDrawn,
+  writePosted,
+} from "./posting-store.ts";
+import { settle, type AppliedCoupon, type Drawn, type Settlement, type Usage } from "./settle.ts";
+import { readStretches } from "./usage-sums-store.ts";
+
+/** What is known now of a project's usage, and what coupons take off it. */
+export type SettledUsage = {
+  readonly currency: Currency;
+  readonly applied: readonly AppliedRow[];
+  /** Month → micro-units before coupons. */
+  readonly bases: ReadonlyMap<Period, bigint>;
+  readonly settlement: Settlement;
+};
+
+/** Computed anew from sums that are few: the ledger follows later. No locks. */
+export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<SettledUsage> {
+  const currency = await readAccountCurrency(db, projectId);
+  const applied = await readApplied(db, projectId);
+  const usage = usageOf(currency, await readStretches(db, projectId));
+  return { currency, applied, bases: basesOf(usage), settlement: settle(currency, applied, usage) };
+}
+
+/** The usage of a project as coupons see it: one record for each stretch of time. */
+function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): Usage[] {
+  return stretches.map(({ atMs, micros }) => ({ id: String(atMs), atMs, amount: { currency, micros } }));
+}
+
+export type PostingRequest = {
+  readonly projectId: ProjectId;
+  readonly currency: Currency;
+  readonly applied: readonly AppliedCoupon[];
+  /** How many postings there were; the account is locked, so that this one is the next. */
+  readonly postings: number;
+  readonly nowMs: number;
+};
+
+/** Posts what has changed. The stretches are cut at all borders of `applied`, and the account is locked. */
+export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> {
+  const { projectId, currency, applied, postings, nowMs } = request;
+  const thisPeriod = periodOf(nowMs);
+  const usage = usageOf(currency, await readStretches(tx, projectId));
+  const posted = await readPosted(tx, projectId);
+  const drawnBefore = await readDrawn(tx, projectId, currency);
+  const closed = await readClosedPeriods(tx, projectId);
+  const settlement = settle(currency, applied, usage);
+  const bases = basesOf(usage);
+  // A month whose usage costs nothing is noted too; stretches of months to come are there when a coupon ends in them.
+  const changed = new Map(
+    [...bases].filter(([period, micros]) => posted.get(period) !== micros && period <= thisPeriod),
+  );
+  const charges = [...changed].flatMap(([period, micros]): Part[] => {
+    const amount = { currency, micros: micros - (posted.get(period) ?? 0n) };
+    if (amount.micros === 0n) return [];
+    const isCorrection = closed.has(period) || amount.micros < 0n;
+    return [{ kind: isCorrection ? "usage.correction" : "usage.charge", period, entries: chargeEntries(amount) }];
+  });
+  const draws = drawParts(applied, drawnBefore, settlement);
+  for (const [index, part] of [...charges, ...draws].entries()) {
+    const reference = `usage ${projectId} ${postings + 1} ${index}`;
+    await post(tx, { ...part, reference, projectId, currency } satisfies Posting);
+  }
+  await writePosted(tx, projectId, changed);
+  // What a closed statement does not say will stand in that of this month, used or not.
+  if ([...charges, ...draws].some(({ period }) => closed.has(period))) await addPeriod(tx, projectId, thisPeriod);
+  await writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));
+  await countPosting(tx, projectId);
+}
+
+type Part = Pick<Posting, "kind" | "entries"> & { readonly period: Period };
+
+function basesOf(usage: readonly Usage[]): Map<Period, bigint> {
+  const bases = new Map<Period, bigint>();
+  for (const { atMs, amount } of usage) {
+    const period = periodOf(atMs);
+    bases.set(period, (bases.get(period) ?? 0n) + amount.micros);
+  }
+  return bases;
+}
+
+/** What is used is owed. */
+function chargeEntries(amount: Money): Entry[] {
+  const none = { applicationId: null, couponCode: null };
+  return [
+    { account: "receivable", ...none, amount },
+    { account: "revenue", ...none, amount: minus(nothing(amount.currency), amount) },
+  ];
+}
+
+/** By month, and first all that is given back: no credit is below zero on the way. */
+function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], after: Settlement): Part[] {
+  const { currency } = after.base;
+  const earlier = amountsOf(before);
+  const later = amountsOf(after.drawn);
+  const kept = [...earlier].flatMap(([key, drawn]) => {
+    const now = later.get(key);
+    return now === undefined ? [] : [{ ...drawn, amount: least(drawn.amount, now.amount) }];
+  });
+  const periods = [...new Set([...before, ...after.drawn].map(({ period }) => period))].sort();
+  const step = (from: readonly Drawn[], to: readonly Drawn[]): Part[] =>
+    periods.flatMap((period) => {
+      const of = (drawn: readonly Drawn[]): Settlement => ({
+        base: nothing(currency),
+        drawn: drawn.filter((one) => one.period === period),
+        net: nothing(currency),
+      });
+      const entries = drawEntries(applied, of(from), of(to));
+      return entries.length === 0 ? [] : [{ kind: "coupon.draw", period, entries }];
+    });
+  return [...step(before, kept), ...step(kept, after.drawn)];
+}
+
+function amountsOf(drawn: readonly Drawn[]): Map<string, Drawn> {
+  return new Map(drawn.map((one) => [`${one.applicationId} ${one.period}`, one]));
+}
+
+function changedDraws(currency: Currency, before: readonly Drawn[], after: readonly Drawn[]): Drawn[] {
+  const earlier = amountsOf(before);
+  const later = amountsOf(after);
+  const gone = before.filter((one) => !later.has(keyOf(one))).map((one) => ({ ...one, amount: nothing(currency) }));
+  return [...gone, ...after.filter((one) => earlier.get(keyOf(one))?.amount.micros !== one.amount.micros)];
+}
+
+function keyOf({ applicationId, period }: Drawn): string {
+  return `${applicationId} ${period}`;
+}

@@ -1,0 +1,89 @@
+// What a second of a replica costs, at which time and where: pure. Prices are whole billionths of the currency's unit, so
+// that a rate is exact; `price-file.ts` reads them.
+
+/** What a second costs, in billionths of the currency's unit: one core, one GB, one accelerator by compute type. */
+export type Rates = {
+  readonly core: bigint;
+  readonly gb: bigint;
+  readonly compute: ReadonlyMap<string, bigint>;
+};
+
+/** What is different where replicas of a provider run, or of one of its regions. */
+export type PoolRates = Partial<Rates> & { readonly provider: string; readonly region: string | null };
+
+/** Prices from an instant on. */
+export type PriceVersion = Rates & {
+  /** The beginning of an hour, so that each hour has one price; the first version is valid from ever. */
+  readonly validFromMs: number;
+  /** What everything costs on the tier `protected`, in thousandths of the price. */
+  readonly protectedThousandths: bigint;
+  readonly pools: readonly PoolRates[];
+};
+
+/** By the time from which they are valid; the first from ever. */
+export type Prices = readonly [PriceVersion, ...PriceVersion[]];
+
+/** What has a price. Cores and memory in thousandths of a core and of a GB. */
+export type Resources = {
+  readonly compute: string;
+  readonly computeTier: string;
+  readonly provider: string | null;
+  readonly region: string | null;
+  readonly gpuCount: number;
+  readonly coreThousandths: bigint;
+  readonly gbThousandths: bigint;
+};
+
+const whole = 1000n;
+
+/** What a second costs at an instant, in 10^-15 of the currency's unit. */
+export function rateAt(prices: Prices, resources: Resources, atMs: number): bigint {
+  const version = prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
+  const { compute, computeTier, gpuCount, coreThousandths, gbThousandths } = resources;
+  const pools = poolsOf(version, resources);
+  const core = first(pools, ({ core: price }) => price) ?? version.core;
+  const gb = first(pools, ({ gb: price }) => price) ?? version.gb;
+  const accelerator = first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
+  const perSecond = BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
+  return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
+}
+
+/** Those that hold for where it runs, a region before its provider. */
+function poolsOf({ pools }: PriceVersion, { provider, region }: Resources): PoolRates[] {
+  const ofProvider = pools.filter((pool) => pool.provider === provider);
+  return [
+    ...ofProvider.filter((pool) => pool.region !== null && pool.region === region),
+    ...ofProvider.filter((pool) => pool.region === null),
+  ];
+}
+
+function first(pools: readonly PoolRates[], priceOf: (pool: PoolRates) => bigint | undefined): bigint | undefined {
+  for (const pool of pools) {
+    const price = priceOf(pool);
+    if (price !== undefined) return price;
+  }
+  return undefined;
+}
+
+/** The prices of a platform without a file of prices, in US dollars. */
+export const builtInPrices: Prices = [
+  {
+    validFromMs: Number.NEGATIVE_INFINITY,
+    core: 6_550n,
+    gb: 2_220n,
+    protectedThousandths: 2_000n,
+    compute: new Map([
+      ["BLACKWELL_B200", 1_670_000n],
+      ["HOPPER_H200", 1_166_000n],
+      ["HOPPER_H100", 944_000n],
+      ["BLACKWELL_RTX6000", 694_000n],
+      ["AMPERE_A100_80GB", 583_000n],
+      ["AMPERE_A100_40GB", 555_000n],
+      ["ADA_L40", 542_000n],
+      ["AMPERE_A10", 306_000n],
+      ["ADA_L4", 222_000n],
+      ["TURING_T4", 164_000n],
+    ]),
+    pools: [],
+  },
+];

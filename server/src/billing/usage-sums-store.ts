@@ -1,0 +1,95 @@
+// Rows of sums of usage: by day, and by stretch of time during which the same coupons discount. Written under the lock of
+// the project's billing account only.
+import { sql } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { poolOf } from "./source.ts";
+import type { StretchCut } from "./stretches.ts";
+import type { DayChange } from "./usage-sums.ts";
+
+/** Adds to sums by day; the row of a day that has none is made. */
+export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly DayChange[]): Promise<void> {
+  if (changes.length === 0) return;
+  const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
+    ...{ day, app_id: appId, kind, compute: resources.compute, compute_tier: resources.computeTier },
+    pool: poolOf(resources),
+    ms: String(ms),
+    gpu_ms: String(ms * BigInt(resources.gpuCount)),
+    // Thousandths; the database has them as decimals.
+    core_ms: String(ms * resources.coreThousandths),
+    gb_ms: String(ms * resources.gbThousandths),
+    builds,
+    micros: String(micros),
+  }));
+  await sql`
+    with given as (
+      select day, app_id, kind, compute, compute_tier, pool, sum(ms) as ms, sum(gpu_ms) as gpu_ms,
+             sum(core_ms) / 1000 as core_ms, sum(gb_ms) / 1000 as gb_ms, sum(builds) as builds, sum(micros) as micros
+        from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as given (day text, app_id text, kind text, compute text,
+             compute_tier text, pool text, ms bigint, gpu_ms bigint, core_ms numeric, gb_ms numeric, builds integer, micros numeric)
+       group by day, app_id, kind, compute, compute_tier, pool
+    ), changed as (
+      update usage_days d
+         set ms = d.ms + given.ms, gpu_ms = d.gpu_ms + given.gpu_ms, core_ms = d.core_ms + given.core_ms,
+             gb_ms = d.gb_ms + given.gb_ms, builds = d.builds + given.builds, amount_micros = d.amount_micros + given.micros
+        from given
+       where d.project_id = ${projectId} and d.day = given.day and d.app_id = given.app_id and d.kind = given.kind
+         and d.compute = given.compute and d.compute_tier = given.compute_tier and d.pool = given.pool
+      returning d.day, d.app_id, d.kind, d.compute, d.compute_tier, d.pool
+    )
+    insert into usage_days (project_id, day, app_id, kind, compute, compute_tier, pool, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros)
+    select ${projectId}, given.* from given
+     where not exists (
+       select from changed c where (c.day, c.app_id, c.kind, c.compute, c.compute_tier, c.pool)
+         = (given.day, given.app_id, given.kind, given.compute, given.compute_tier, given.pool))`.execute(tx);
+}
+
+/** Beginnings of the stretches that a project has, and what they hold in micro-units, in the order of time. No locks. */
+export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<{ atMs: number; micros: bigint }[]> {
+  const rows = await db
+    .selectFrom("usage_stretches")
+    .select(["begins_at", "amount_micros"])
+    .where("project_id", "=", projectId)
+    .orderBy("begins_at")
+    .execute();
+  return rows.map((row) => ({ atMs: row.begins_at.getTime(), micros: BigInt(row.amount_micros) }));
+}
+
+/** Cuts a stretch in two, by the slices of which it is the sum. */
+export async function cutStretch(tx: Tx, projectId: ProjectId, { ofMs, atMs, toMs }: StretchCut): Promise<void> {
+  const [of, at, to] = [new Date(ofMs), new Date(atMs), new Date(toMs)];
+  await sql`
+    with moved as (
+      select coalesce(sum(amount_micros), 0) as micros from usage_slices
+       where project_id = ${projectId} and begins_at >= ${at} and begins_at < ${to}
+    ), left_over as (
+      update usage_stretches set amount_micros = amount_micros - moved.micros
+        from moved where project_id = ${projectId} and begins_at = ${of} and moved.micros <> 0
+    )
+    insert into usage_stretches (project_id, begins_at, amount_micros) select ${projectId}, ${at}, micros from moved`.execute(
+    tx,
+  );
+}
+
+/** Adds to stretches; one that was not there is made. */
+export async function addToStretches(
+  tx: Tx,
+  projectId: ProjectId,
+  changes: ReadonlyMap<number, bigint>,
+): Promise<void> {
+  if (changes.size === 0) return;
+  const begins = [...changes.keys()].map((atMs) => new Date(atMs));
+  const micros = [...changes.values()].map(String);
+  await sql`
+    with given as (
+      select begins_at, micros from unnest(${begins}::timestamptz[], ${micros}::numeric[]) as given (begins_at, micros)
+    ), changed as (
+      update usage_stretches s set amount_micros = s.amount_micros + given.micros
+        from given where s.project_id = ${projectId} and s.begins_at = given.begins_at
+      returning s.begins_at
+    )
+    insert into usage_stretches (project_id, begins_at, amount_micros)
+    select ${projectId}, begins_at, micros from given where begins_at not in (select begins_at from changed)`.execute(
+    tx,
+  );
+}
