@@ -6,6 +6,7 @@ import type { TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import type { Allowance, ReplicaLimits } from "#scheduler/allowance.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
@@ -36,6 +37,32 @@ export const goodStart: StartScript = {
 /** One process of the platform. */
 export type Process = { readonly scheduler: Scheduler; readonly view: ReplicaView; readonly proxy: ModelProxy };
 
+/** Allows everything until a test says otherwise. */
+export class ChosenAllowance implements Allowance {
+  replicasMax: number | null = null;
+  gpusMax: number | null = null;
+  readonly stops = new Map<AppId, string>();
+  readonly #listeners = new Set<(projectId: ProjectId | null) => void>();
+
+  limitsOf(): ReplicaLimits {
+    return { name: 'The plan "hobby"', replicasMax: this.replicasMax, gpusMax: this.gpusMax };
+  }
+
+  stopOf(_projectId: ProjectId, appId: AppId): string | undefined {
+    return this.stops.get(appId);
+  }
+
+  onChange(listener: (projectId: ProjectId | null) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Tells that something of it was changed. */
+  changed(): void {
+    for (const listener of this.#listeners) listener(projectId);
+  }
+}
+
 /** A stage with one app and no release yet. */
 export class Stage {
   readonly clock = new VirtualClock();
@@ -45,7 +72,9 @@ export class Stage {
   readonly lines: Parameters<LineStore["append"]>[0][number][] = [];
   /** How the next starts go; the last one goes on for ever. */
   scripts: StartScript[] = [goodStart];
-  #route: SchedulerRoute = { appId: this.appId, projectId, live: null };
+  /** Limits and stops; a test changes them. */
+  readonly allowance = new ChosenAllowance();
+  readonly #routes = new Map<AppId, SchedulerRoute>([[this.appId, { appId: this.appId, projectId, live: null }]]);
   readonly #listeners = new Set<(appId: AppId) => void>();
   #releases = 0;
 
@@ -60,8 +89,8 @@ export class Stage {
     const view = new ReplicaView();
     const proxy = new ModelProxy(clock);
     const routes: RouteSource = {
-      byAppId: (appId) => (appId === this.appId ? this.#route : undefined),
-      all: () => [this.#route],
+      byAppId: (appId) => this.#routes.get(appId),
+      all: () => [...this.#routes.values()],
       onChange: (listener) => {
         this.#listeners.add(listener);
         return () => this.#listeners.delete(listener);
@@ -81,6 +110,7 @@ export class Stage {
         },
       },
       view,
+      allowance: this.allowance,
       log: silentLog,
       clock,
       random: () => 0.5,
@@ -101,9 +131,20 @@ export class Stage {
     await stopping;
   }
 
+  /** Another app of the project, without a release. */
+  async addApp(name: string): Promise<AppId> {
+    const appId = appIdOf(projectId, name);
+    await this.db
+      .insertInto("apps")
+      .values({ id: appId, project_id: projectId, name, request: toJson({}) })
+      .execute();
+    this.#routes.set(appId, { appId, projectId, live: null });
+    return appId;
+  }
+
   /** A stored release of the app. */
-  async addRelease(changes: Partial<AppSettings> = {}): Promise<StoredRelease> {
-    const { appId, db } = this;
+  async addRelease(changes: Partial<AppSettings> = {}, appId: AppId = this.appId): Promise<StoredRelease> {
+    const { db } = this;
     const settings = settingsWith(changes);
     const release = { releaseId: newReleaseId(), projectId, appId, buildId: newBuildId(), settings };
     const artifact = { kind: "scripted" };
@@ -133,9 +174,9 @@ export class Stage {
   }
 
   /** Lets a release take the calls. */
-  promote({ releaseId, buildId, settings }: StoredRelease): void {
-    this.#route = { ...this.#route, live: { releaseId, buildId, settings } };
-    for (const listener of this.#listeners) listener(this.appId);
+  promote({ appId, releaseId, buildId, settings }: StoredRelease): void {
+    this.#routes.set(appId, { appId, projectId, live: { releaseId, buildId, settings } });
+    for (const listener of this.#listeners) listener(appId);
   }
 
   /** Moves the clock in small steps until the condition holds; real work such as queries goes on meanwhile. */
