@@ -103,6 +103,8 @@ async function pour(
   } catch (error) {
     if (!signal.aborted) log.error({ err: error, requestId }, "an export of the audit log broke");
     response.destroy();
+  } finally {
+    await texts.return(undefined);
   }
 }
 

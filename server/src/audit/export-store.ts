@@ -74,7 +74,7 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
   const { rows } = await sql<LinkedRow>`
     select found.*, (extract(epoch from found.at) * 1000000)::bigint as at_micros, link.number,
            encode(link.hash, 'hex') as hash
-      from (${parts} order by at, id limit ${limit}) as found
+      from (select * from (${parts}) as part order by at, id limit ${limit}) as found
       join audit_links as link on link.entry_id = found.id and link.chain = ${chain}
      order by found.at, found.id`.execute(db);
   return rows;

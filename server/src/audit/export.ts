@@ -21,6 +21,7 @@ import {
 } from "./export-format.ts";
 import { chainOf, readEnd, readLinks, readLinksByTime, type ChainEnd, type LinkedRow } from "./export-store.ts";
 import { microsFrom, timeOfMicros, type Instant } from "./instant.ts";
+import type { Changes } from "./mask.ts";
 import { record } from "./record.ts";
 import { showEntry } from "./shown-entry.ts";
 
@@ -179,7 +180,8 @@ function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFil
   return Object.values(filter).some((value) => value !== null) ? filter : null;
 }
 
-function changesOf(format: ExportFormat, filter: ExportFilter | null) {
-  const narrowed = Object.entries(filter ?? {}).filter(([, value]) => value !== null);
-  return Object.fromEntries([["format", { new: format }], ...narrowed.map(([name, value]) => [name, { new: value }])]);
+function changesOf(format: ExportFormat, filter: ExportFilter | null): Changes {
+  const changes: Record<string, { readonly new: string }> = { format: { new: format } };
+  for (const [name, value] of Object.entries(filter ?? {})) if (value !== null) changes[name] = { new: value };
+  return changes;
 }
