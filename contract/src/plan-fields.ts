@@ -66,6 +66,8 @@ export const budgetFields = {
     allowed: "an http or https URL of at most 2000 characters",
     default: null,
     defaultAbout: "none",
+    // Whoever has such a URL can often post to it: a refusal does not repeat it.
+    isSecret: true,
     about: "Where warnings and stops are posted to as well.",
   },
 } as const satisfies Record<string, Field>;

@@ -1,0 +1,205 @@
+// Budgets on a real database: what is stopped is stopped for every process, survives restarts, ends with the month, and
+// word of it goes out by real mail and real posts.
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import { BudgetDesk } from "#billing/budget-desk.ts";
+import { budgetNotices } from "#billing/budget-notices.ts";
+import { BudgetWatch } from "#billing/budget-watch.ts";
+import { PlanBook } from "#billing/plan-book.ts";
+import { plansOfNoFile } from "#billing/plan.ts";
+import { createPerson, createProject } from "#accounts/projects.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import { appIdOf, type AppId, type ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
+import { Mailer } from "#people/mailer.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { Notifications } from "#store/notify.ts";
+import { byPlatform } from "./support/accounts.ts";
+import { testDatabase } from "./support/database.ts";
+import { startMailReceiver } from "./support/mail-receiver.ts";
+import { outwardClient } from "./support/outward-bed.ts";
+import { until } from "./support/until.ts";
+import { startReceiver } from "./support/webhook-receiver.ts";
+import { spend } from "./budgets-stage.ts";
+import "#test/support/leftovers.ts";
+
+type Ground = {
+  readonly db: Db;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly watch: BudgetWatch;
+  /** Sets a budget of the app that stops at one dollar, but for what is given. */
+  set(given?: Partial<Parameters<BudgetDesk["set"]>[1]>, appId?: AppId | null): Promise<unknown>;
+  readonly desk: BudgetDesk;
+  /** The view that another process has. */
+  book(clock?: Clock): Promise<PlanBook>;
+};
+
+const dollar = 1_000_000n;
+
+async function openGround(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Ground> {
+  const { db, url } = await testDatabase(t);
+  const { clock = systemClock, hasMail = false } = options;
+  const password = new Secret("correct horse battery staple");
+  const ownerId = await createPerson(db, { email: "owner@example.org", name: "Owner", password });
+  const projectId = await createProject(db, { name: "first", ownerId, by: byPlatform });
+  const appId = appIdOf(projectId, "example");
+  await db
+    .insertInto("apps")
+    .values({ id: appId, project_id: projectId, name: "example", request: toJson({}) })
+    .execute();
+  const parts = { db, clock, log: silentLog, hasMail, onStep: () => undefined };
+  const desk = new BudgetDesk({ ...parts, checkUrl: () => null });
+  const watch = new BudgetWatch(parts);
+  watch.start();
+  t.after(() => watch.stop());
+  return {
+    ...{ db, projectId, appId, desk, watch },
+    set: (given = {}, of = appId) => {
+      const wish = { amountMicros: dollar, warnPercent: [80], isStop: true, webhookUrl: null, ...given };
+      return desk.set({ projectId, appId: of }, wish, byPlatform);
+    },
+    async book(own = clock) {
+      const notifications = new Notifications({ url, log: silentLog });
+      await notifications.start();
+      const book = new PlanBook({ db, notifications, plans: plansOfNoFile, clock: own, log: silentLog });
+      await book.start();
+      t.after(async () => {
+        await book.stop();
+        await notifications.stop();
+      });
+      return book;
+    },
+  };
+}
+
+const actionsOf = async ({ db }: Ground): Promise<string[]> =>
+  (await db.selectFrom("audit_log").select("action").where("action", "like", "budget.%").orderBy("id").execute()).map(
+    ({ action }) => action,
+  );
+
+describe("a budget that is used up", () => {
+  test("stops its app on every process within a second, once, and stays so for processes that start later", async (t) => {
+    const ground = await openGround(t);
+    const { db, projectId, appId, watch, desk } = ground;
+    await ground.set();
+    const others = await Promise.all([ground.book(), ground.book()]);
+    const second = new BudgetWatch({ db, clock: systemClock, log: silentLog, hasMail: false, onStep: () => undefined });
+    second.start();
+    t.after(() => second.stop());
+    await spend(db, ground, { cents: 99 });
+    for (const one of [watch, second]) one.posted(projectId);
+    await until("it is warned of", async () => (await actionsOf(ground)).includes("budget.warn"));
+    assert.ok(others.every((book) => book.stopOf(projectId, appId) === null));
+    await spend(db, ground, { cents: 1 });
+    for (const one of [watch, second]) one.posted(projectId);
+    await until("it is decided", async () => (await actionsOf(ground)).includes("budget.stop"));
+    const stopped = (book: PlanBook): boolean => book.stopOf(projectId, appId)?.appId === appId;
+    await until("every process knows", () => others.every(stopped), { deadlineMs: 1000 });
+    assert.equal(others[0]?.stopOf(projectId, appIdOf(projectId, "other")), null, "other apps go on");
+    assert.ok(stopped(await ground.book()), "a process that starts now knows too");
+    assert.deepEqual(await actionsOf(ground), ["budget.set", "budget.warn", "budget.stop"], "each step was taken once");
+    await desk.delete({ projectId, appId }, byPlatform);
+    await until("it is let go", () => others.every((book) => !stopped(book)), { deadlineMs: 1000 });
+  });
+
+  test("of the project stops all its apps, and no others", async (t) => {
+    const ground = await openGround(t);
+    const { db, projectId } = ground;
+    await spend(db, ground, { cents: 100, app: "another" });
+    await ground.set({}, null);
+    const book = await ground.book();
+    for (const name of ["example", "another"]) {
+      assert.deepEqual(book.stopOf(projectId, appIdOf(projectId, name))?.appId, null, name);
+    }
+    assert.equal(book.stopOf("p-00000000" as ProjectId, "p-00000000-example" as AppId), null);
+  });
+
+  test("lets go at the instant at which the next month begins, and says so once", async (t) => {
+    let nowMs = Date.UTC(2026, 10, 30, 23, 59, 59, 999);
+    const clock: Clock = { ...systemClock, now: () => nowMs };
+    const ground = await openGround(t, { clock });
+    const { db, projectId, appId, watch } = ground;
+    await spend(db, ground, { cents: 500, month: "2026-11" });
+    await ground.set();
+    const book = await ground.book();
+    assert.equal(book.stopOf(projectId, appId)?.period, "2026-11");
+    nowMs += 1;
+    assert.equal(book.stopOf(projectId, appId), null, "without anybody looking at the database");
+    watch.posted(projectId);
+    await until("it is written down", async () => (await actionsOf(ground)).includes("budget.resume"));
+    await spend(db, ground, { cents: 50, month: "2026-12" });
+    watch.posted(projectId);
+    await spend(db, ground, { cents: 50, month: "2026-12" });
+    watch.posted(projectId);
+    await until("it stops anew", () => book.stopOf(projectId, appId)?.period === "2026-12");
+    const [first, ...rest] = await actionsOf(ground);
+    assert.equal(first, "budget.set");
+    assert.deepEqual(rest, ["budget.warn", "budget.stop", "budget.resume", "budget.warn", "budget.stop"]);
+  });
+});
+
+describe("word of a budget", () => {
+  test("is mailed to the owners and posted to its URL, each word once", async (t) => {
+    const mails = await startMailReceiver(t);
+    const receiver = await startReceiver(t);
+    const ground = await openGround(t, { hasMail: true });
+    const { db } = ground;
+    await ground.set({ webhookUrl: receiver.url });
+    await spend(db, ground, { cents: 150 });
+    ground.watch.posted(ground.projectId);
+    const mail = new Mailer({
+      url: new Secret(mails.url),
+      from: "slipway@example.org",
+      clock: systemClock,
+      log: silentLog,
+    });
+    t.after(() => mail.close());
+    const client = outwardClient(t);
+    const notices = budgetNotices({ db, client, mail, clock: systemClock, log: silentLog });
+    await until(
+      "word is there",
+      async () => (await db.selectFrom("budget_notices").selectAll().execute()).length === 4,
+    );
+    notices.start();
+    t.after(() => notices.stop());
+    await until("all is sent", async () => (await db.selectFrom("budget_notices").selectAll().execute()).length === 0);
+    assert.equal(mails.mails.length, 2);
+    assert.ok(mails.mails.every(({ to }) => to.join() === "owner@example.org"));
+    const texts = mails.mails.map(({ text }) => text.replaceAll(/\s+/g, " ")).toSorted();
+    assert.ok(
+      texts.some((text) => text.includes("have reached 80 % of the budget of USD 1.00")),
+      texts.join(),
+    );
+    assert.ok(
+      texts.some((text) => text.includes("Calls are answered 402, and replicas end")),
+      texts.join(),
+    );
+    const posts = receiver.received.map(({ body }) => JSON.parse(String(body)) as Record<string, unknown>);
+    assert.deepEqual(posts.map((post) => post["type"]).toSorted(), ["budget.stop", "budget.warn"]);
+    for (const post of posts) {
+      assert.deepEqual([post["amount_cents"], post["spent_cents"], post["app_id"]], [100, 150, ground.appId]);
+    }
+  });
+
+  test("that cannot be sent stays, and is tried again later", async (t) => {
+    const receiver = await startReceiver(t, () => 500);
+    const ground = await openGround(t);
+    const { db } = ground;
+    await spend(db, ground, { cents: 150 });
+    await ground.set({ webhookUrl: receiver.url, warnPercent: [] });
+    const client = outwardClient(t);
+    const notices = budgetNotices({ db, client, mail: null, clock: systemClock, log: silentLog });
+    notices.start();
+    t.after(() => notices.stop());
+    await until("it was tried", () => receiver.received.length === 1);
+    const row = await until("it waits", async () =>
+      (await db.selectFrom("budget_notices").selectAll().execute()).find(
+        ({ due_at: due, attempts }) => attempts === 1 && due.getTime() < Date.now() + 60_000,
+      ),
+    );
+    assert.ok(row.due_at.getTime() > Date.now() + 10_000);
+  });
+});
