@@ -10,6 +10,7 @@
 // into a file of their own beside this one, spread into the table at its end.
 import type { RouteId } from "@slipway/contract/routes.ts";
 import { insertRun } from "./support/run-rows.ts";
+import { projectRows } from "./audit-walk-projects.ts";
 import type { Walk, WalkCall, WalkResource, WalkRow } from "./support/audit-walk.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
@@ -168,4 +169,5 @@ export const walkRows: Rows = {
   ...secretsAndCredentials,
   ...coupons,
   ...auditLog,
+  ...projectRows,
 };

@@ -1,0 +1,83 @@
+// Rows of the walk over all routes for projects, members and invitations; see `audit-walk-rows.ts`.
+import type { RouteId } from "@slipway/contract/routes.ts";
+import type { Role } from "#accounts/permissions.ts";
+import type { Walk, WalkCaller, WalkRow } from "./support/audit-walk.ts";
+
+type Walked = { readonly id: string; readonly email: string; readonly caller: WalkCaller };
+
+const password = "a walked-secret of a person";
+let peopleMade = 0;
+
+async function invite(walk: Walk, email: string, role: Role): Promise<{ id: string; secret: string }> {
+  const { status, body } = await walk.call("createInvitation", { body: { email, role } });
+  if (status !== 201) throw new Error(JSON.stringify(body));
+  return { id: body.id, secret: String(body.link).split("/").at(-1) ?? "" };
+}
+
+/** A person who came by an invitation and has signed in. */
+async function newMember(walk: Walk, role: Role): Promise<Walked> {
+  const email = `walker-${++peopleMade}@example.org`;
+  const { secret } = await invite(walk, email, role);
+  const body = { token: secret, name: "Walker", password };
+  const accepted = await walk.call("acceptInvitation", { body, caller: "nobody" });
+  const signedIn = await walk.call("signIn", { body: { email, password }, caller: "nobody" });
+  const token: string = signedIn.body.accessToken;
+  return { id: accepted.body.personId, email, caller: { token, type: "person" } };
+}
+
+let leaver: Walked | undefined;
+
+/** By operation id. */
+export const projectRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
+  createProject: {
+    succeed: () => ({ body: { name: "Walked" }, caller: "operator" }),
+    resource: ({ body }) => ({ type: "project", id: body.id }),
+    projectOf: ({ body }) => body.id,
+  },
+  updateProject: { succeed: () => ({ body: { name: "Walked on" } }) },
+  deleteProject: {
+    async succeed(walk) {
+      const { body } = await walk.call("createProject", { body: { name: "Short" }, caller: "operator" });
+      return { parts: { project_id: body.id }, caller: "operator" };
+    },
+    // The operator's own token would delete it: there is an app in this one.
+    refuse: () => ({ caller: "owner", status: 409 }),
+  },
+  updateMember: {
+    async succeed(walk) {
+      const { id } = await newMember(walk, "member");
+      return { parts: { person_id: id }, body: { role: "admin" } };
+    },
+  },
+  removeMember: { succeed: async (walk) => ({ parts: { person_id: (await newMember(walk, "member")).id } }) },
+  leaveProject: {
+    async succeed(walk) {
+      leaver = await newMember(walk, "billing");
+      return { caller: leaver.caller };
+    },
+    resource: () => ({ type: "person", id: leaver?.id ?? null }),
+  },
+  createInvitation: {
+    succeed: () => ({ body: { email: "walked@example.org", role: "member" } }),
+    resource: ({ body }) => ({ type: "invitation", id: body.id }),
+  },
+  deleteInvitation: {
+    succeed: async (walk) => ({
+      parts: { invitation_id: (await invite(walk, "withdrawn@example.org", "member")).id },
+    }),
+  },
+  acceptInvitation: {
+    async succeed(walk) {
+      const { id, email, caller } = await newMember(walk, "member");
+      await walk.call("removeMember", { parts: { person_id: id } });
+      const { secret } = await invite(walk, email, "member");
+      return { body: { token: secret }, caller };
+    },
+    resource: ({ body }) => ({ type: "person", id: body.personId }),
+    projectOf: (_answer, walk) => walk.projectId,
+    refuse: () => ({
+      body: { token: "never-made" },
+      ...{ caller: "nobody", status: 404, unrecorded: "whoever has no link is nobody that is known" },
+    }),
+  },
+};
