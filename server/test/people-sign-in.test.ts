@@ -1,40 +1,235 @@
 // Signing in with a password: what it gives, what it takes, what it tells nobody.
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
-import { createPerson } from "#accounts/projects.ts";
-import { Secret } from "#lib/secret.ts";
-import { startManagementApi, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
+import { test } from "node:test";
+import { systemClock } from "#lib/clock.ts";
 import "#test/support/leftovers.ts";
+import { until } from "#test/support/until.ts";
+import { adasEmail, adasPassword, postFrom, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
-const password = "correct horse battery";
-const ada = { email: "ada@example.test", name: "Ada", password: new Secret(password) };
+const wrong = { email: adasEmail, password: "not the password" };
+const unknown = { email: "nobody@example.test", password: adasPassword };
 
-async function setup(t: TestContext): Promise<{ api: ApiUnderTest; personId: string }> {
-  const api = await startManagementApi(t);
-  const personId = await createPerson(api.db, ada);
-  await api.db
-    .insertInto("members")
-    .values({ project_id: api.projectId, person_id: personId, role: "admin" })
-    .execute();
-  return { api, personId };
-}
-
-function signIn(api: ApiUnderTest, body: Json): ReturnType<ApiUnderTest["call"]> {
-  return api.call("POST", "/v2/auth/sign-in", { body, token: null });
+async function cookieOf({ post }: PeopleStage): Promise<string> {
+  const { headers } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
+  return (headers.get("set-cookie") ?? "").split(";")[0] ?? "";
 }
 
 test("a person signs in with a password and uses the management API with the access token", async (t) => {
-  const { api, personId } = await setup(t);
-  const { status, body, headers } = await signIn(api, { email: "Ada@Example.test", password });
+  const { api, adaId, secondProject, post } = await startPeopleStage(t);
+  const credentials = { email: "Ada@Example.test", password: adasPassword };
+  const { status, body, headers } = await post("/v2/auth/sign-in", credentials);
   assert.equal(status, 200, JSON.stringify(body));
-  assert.deepEqual(body.person, { id: personId, email: ada.email, name: "Ada", twoFactorEnabled: false });
+  assert.deepEqual(body.person, { id: adaId, email: adasEmail, name: "Ada", twoFactorEnabled: false });
   assert.match(
     headers.get("set-cookie") ?? "",
     /^slipway_session=[\w.-]+; Path=\/v2\/auth; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
   );
-  const apps = await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token: body.accessToken });
+  const { accessToken: token } = body;
+  const apps = await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });
   assert.deepEqual([apps.status, apps.body], [200, []]);
-  const me = await api.call("GET", "/v2/auth/session", { token: body.accessToken });
-  assert.deepEqual(me.body.projects, [{ id: api.projectId, role: "admin" }]);
-  assert.equal(me.body.session.isCurrent, true);
+  const foreign = await api.addProject("foreign");
+  assert.equal((await api.call("GET", `/v2/projects/${foreign}/apps`, { token })).status, 404);
+  const { body: me } = await api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual(me.projects, [
+    { id: api.projectId, role: "admin" },
+    { id: secondProject, role: "member" },
+  ]);
+  assert.equal(me.session.isCurrent, true);
+});
+
+test("an address that nobody has is answered like a wrong password, and takes as long", async (t) => {
+  const { post } = await startPeopleStage(t);
+  const [known, stranger] = [[], []] as [number[], number[]];
+  for (let round = 0; round < 5; round++) {
+    for (const [body, times] of [[wrong, known] as const, [unknown, stranger] as const]) {
+      const startMs = systemClock.monotonicMs();
+      const answer = await post("/v2/auth/sign-in", body);
+      times.push(systemClock.monotonicMs() - startMs);
+      assert.deepEqual(
+        [answer.status, answer.body, answer.headers.get("set-cookie")],
+        [401, { message: "The e-mail address or the password is wrong." }, null],
+      );
+    }
+  }
+  const middle = (times: number[]): number => times.toSorted((a, b) => a - b)[2] ?? 0;
+  const ratio = middle(stranger) / middle(known);
+  assert.ok(ratio > 0.5 && ratio < 2, `a stranger's sign-in took ${ratio.toFixed(2)} times as long`);
+});
+
+test("tries of an account are limited, whatever the password, but not where the person has signed in before", async (t) => {
+  const { api, post, signIn } = await startPeopleStage(t);
+  const url = `${api.baseUrl}/v2/auth/sign-in`;
+  await signIn();
+  for (let round = 0; round < 10; round++) assert.equal((await postFrom("127.0.0.2", url, wrong)).status, 401);
+  const right = { email: adasEmail.toUpperCase(), password: adasPassword };
+  const refused = await postFrom("127.0.0.2", url, right);
+  assert.equal(refused.status, 429, JSON.stringify(refused.body));
+  assert.match(refused.body.message, /^There were too many attempts; try again in \d+ s\.$/);
+  assert.equal((await postFrom("127.0.0.3", url, right)).status, 429, "from any other address, too");
+  assert.equal((await post("/v2/auth/sign-in", right)).status, 200, "where she has been before");
+  for (let round = 0; round < 10; round++) assert.equal((await postFrom("127.0.0.2", url, unknown)).status, 401);
+  assert.equal(
+    (await postFrom("127.0.0.2", url, unknown)).status,
+    429,
+    "an unknown address tells nothing by its limit",
+  );
+});
+
+test("tries from an address are limited, whoever they are for", async (t) => {
+  const { api, post, signIn } = await startPeopleStage(t);
+  for (let round = 0; round < 3; round++) await signIn();
+  assert.equal((await post("/v2/auth/sign-in", unknown)).status, 401);
+  // 48 more of these would take long: each is a password that is hashed.
+  const counted = await api.db.updateTable("person_attempts").set({ used: 49 }).where("used", "=", 1).execute();
+  assert.equal(counted[0]?.numUpdatedRows, 2n, "by address and by account");
+  await api.db.deleteFrom("person_attempts").where("used", "=", 0).execute();
+  const stranger = { ...unknown, email: "somebody-else@example.test" };
+  assert.equal((await post("/v2/auth/sign-in", stranger)).status, 401, "the fiftieth");
+  const { status, headers } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
+  assert.equal(status, 429);
+  assert.match(headers.get("retry-after") ?? "", /^\d+$/);
+});
+
+test("a refresh token gives access tokens: as JSON, as a form, and as a cookie of the platform's own pages", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { api, post, signIn } = stage;
+  const { refreshToken } = await signIn();
+  const asJson = await post("/v2/auth/token", { grant_type: "refresh_token", refresh_token: refreshToken });
+  const form = new URLSearchParams({ grant_type: "refresh_token", client_id: "cli", refresh_token: refreshToken });
+  const formHeaders = { "content-type": "application/x-www-form-urlencoded" };
+  const sent = { text: form.toString(), token: null, headers: formHeaders };
+  const asForm = await api.call("POST", "/v2/auth/token", sent);
+  const cookie = await cookieOf(stage);
+  const asCookie = await post("/v2/auth/token", {}, { cookie, "sec-fetch-site": "same-origin" });
+  for (const { status, body } of [asJson, asForm, asCookie]) {
+    assert.equal(status, 200, JSON.stringify(body));
+    assert.deepEqual([body.token_type, body.expires_in], ["Bearer", 14_400]);
+    assert.equal((await api.call("GET", "/v2/auth/session", { token: body.access_token })).status, 200);
+  }
+  assert.equal((await api.call("POST", "/v2/auth/sign-in", sent)).status, 415, "no other route takes forms");
+});
+
+test("no other site can use the cookie, sign anybody in, or sign them out", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { api, post } = stage;
+  const cookie = await cookieOf(stage);
+  const credentials = { email: adasEmail, password: adasPassword };
+  const foreign = [
+    { origin: "https://evil.example" },
+    { origin: "null" },
+    { "sec-fetch-site": "cross-site" },
+    { "sec-fetch-site": "same-site", origin: api.baseUrl },
+  ];
+  for (const headers of foreign) {
+    const told = JSON.stringify(headers);
+    assert.equal((await post("/v2/auth/token", {}, { ...headers, cookie })).status, 403, told);
+    assert.equal((await post("/v2/auth/sign-out", {}, { ...headers, cookie })).status, 403, told);
+    const signIn = await post("/v2/auth/sign-in", credentials, headers as Record<string, string>);
+    assert.deepEqual([signIn.status, signIn.headers.get("set-cookie")], [403, null], told);
+  }
+  assert.equal((await post("/v2/auth/token", {}, { cookie, origin: api.baseUrl })).status, 200);
+  const asBearer = { token: cookie.split("=")[1] ?? "" };
+  assert.equal((await api.call("GET", "/v2/auth/session", asBearer)).status, 401);
+  const noBearer = { token: null, headers: { cookie } };
+  assert.equal((await api.call("GET", "/v2/auth/session", noBearer)).status, 401, "the API takes no cookie");
+});
+
+test("signing in gives a new session, whatever cookie the browser was given before", async (t) => {
+  const stage = await startPeopleStage(t);
+  const planted = await cookieOf(stage);
+  const credentials = { email: adasEmail, password: adasPassword };
+  const { body, headers } = await stage.post("/v2/auth/sign-in", credentials, { cookie: planted });
+  assert.notEqual(`slipway_session=${body.refreshToken}`, planted);
+  assert.equal((headers.get("set-cookie") ?? "").startsWith(planted), false);
+});
+
+test("what the database has of a session signs nobody in, and neither does an altered refresh token", async (t) => {
+  const { api, post, signIn } = await startPeopleStage(t);
+  const { refreshToken } = await signIn();
+  const { token } = await api.db.selectFrom("person_sessions").select("token").executeTakeFirstOrThrow();
+  const altered = [
+    token,
+    `${token}.`,
+    `${token}.${"A".repeat(43)}`,
+    refreshToken.replace(/.$/, (last: string) => (last === "A" ? "E" : "A")),
+    `x${refreshToken}`,
+    `${refreshToken}x`,
+  ];
+  for (const refresh_token of altered) {
+    assert.equal((await post("/v2/auth/token", { refresh_token })).status, 401, refresh_token);
+  }
+});
+
+test("an ended session's access token is refused within a second", async (t) => {
+  const { api, adaId, post, signIn } = await startPeopleStage(t);
+  const first = await signIn();
+  const second = await signIn();
+  const session = (token: string): Promise<{ status: number }> => api.call("GET", "/v2/auth/session", { token });
+  assert.equal((await session(first.accessToken)).status, 200);
+  const { body: list } = await api.call("GET", "/v2/auth/sessions", { token: second.accessToken });
+  assert.deepEqual(
+    list.map((one: { isCurrent: boolean }) => one.isCurrent).toSorted(),
+    [false, true],
+    "she sees both sessions",
+  );
+  const other = list.find((one: { isCurrent: boolean }) => !one.isCurrent);
+  const ended = await api.call("DELETE", `/v2/auth/sessions/${other.id}`, { token: second.accessToken });
+  assert.equal(ended.status, 200);
+  await until("the first is refused", async () => (await session(first.accessToken)).status === 401, {
+    deadlineMs: 1_000,
+  });
+  assert.equal((await post("/v2/auth/token", { refresh_token: first.refreshToken })).status, 401);
+  assert.equal((await session(second.accessToken)).status, 200);
+  const out = await post("/v2/auth/sign-out", { refresh_token: second.refreshToken });
+  assert.deepEqual([out.status, /Max-Age=0/.test(out.headers.get("set-cookie") ?? "")], [200, true]);
+  await until("the second is refused", async () => (await session(second.accessToken)).status === 401, {
+    deadlineMs: 1_000,
+  });
+  const left = await api.db.selectFrom("person_sessions").select("id").where("person_id", "=", adaId).execute();
+  assert.deepEqual(left, []);
+});
+
+test("nobody ends another person's session", async (t) => {
+  const { api, signIn } = await startPeopleStage(t);
+  const { accessToken: token } = await signIn();
+  const { id: ownerId } = await api.db
+    .selectFrom("people")
+    .select("id")
+    .where("email", "<>", adasEmail)
+    .executeTakeFirstOrThrow();
+  const theirs = { id: "11111111-1111-4111-8111-111111111111", token: "theirs", expires_at: new Date("2100-01-01") };
+  await api.db
+    .insertInto("person_sessions")
+    .values({ ...theirs, person_id: ownerId })
+    .execute();
+  for (const id of [theirs.id, "22222222-2222-4222-8222-222222222222", "x"]) {
+    assert.equal((await api.call("DELETE", `/v2/auth/sessions/${id}`, { token })).status, 404, id);
+  }
+  assert.equal((await api.call("DELETE", "/v2/auth/sessions", { token })).status, 200);
+  const left = await api.db.selectFrom("person_sessions").select("id").where("id", "=", theirs.id).execute();
+  assert.equal(left.length, 1);
+});
+
+test("sign-ins, refused ones too, are in the audit log of every project that the person belongs to", async (t) => {
+  const { api, secondProject, post, signIn, entries } = await startPeopleStage(t);
+  await post("/v2/auth/sign-in", wrong);
+  const { refreshToken, accessToken: token } = await signIn();
+  assert.equal((await api.call("DELETE", "/v2/auth/sessions/x", { token })).status, 404);
+  const url = `${api.baseUrl}/v2/auth/sign-in`;
+  await postFrom("127.0.0.2", url, { email: adasEmail, password: adasPassword });
+  await post("/v2/auth/sign-out", { refresh_token: refreshToken });
+  const expected = [
+    "person.sign_in failure anonymous",
+    "person.sign_in success person",
+    "person.session_end failure person",
+    "person.new_address success person",
+    "person.sign_in success person",
+    "person.sign_out success person",
+  ];
+  assert.deepEqual(await entries(), expected);
+  assert.deepEqual(await entries(secondProject), expected);
+  const everything = JSON.stringify(await api.db.selectFrom("audit_log").selectAll().execute());
+  for (const secret of [adasPassword, wrong.password, refreshToken, token]) {
+    assert.equal(everything.includes(secret), false);
+  }
 });
