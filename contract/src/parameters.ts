@@ -234,6 +234,17 @@ export const credentialFields = {
   },
 } as const satisfies Record<string, Field>;
 
+/** `PATCH …/secrets`. */
+export const secretQuery = {
+  restart: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about:
+      "True: the apps that use these secrets are restarted, changed or not: new replicas start, and the old ones end once those take calls.",
+  },
+} as const satisfies Record<string, Field>;
+
 /** Names and values of secrets. */
 export const secretValues = {
   kind: "map",

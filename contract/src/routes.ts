@@ -5,7 +5,7 @@ import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
-import { appLogQuery, buildLogQuery, credentialFields, secretValues } from "./parameters.ts";
+import { appLogQuery, buildLogQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
 import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
@@ -141,9 +141,10 @@ export const routes = {
     method: "PATCH",
     path: `${project}/secrets`,
     about:
-      "Replaces the secrets of a project by this map: a name that is left out is removed. Replicas read secrets when they start.",
+      "Replaces the secrets of a project by this map: a name that is left out is removed. Replicas read secrets when they start: see `restart`.",
     access: "secrets.write",
     audit: "secrets.update",
+    query: secretQuery,
     body: secretValues,
     status: 200,
     answer: answers.messageAnswer,
@@ -161,9 +162,10 @@ export const routes = {
     method: "PATCH",
     path: `${app}/secrets`,
     about:
-      "Replaces the secrets of an app by this map: a name that is left out is removed. Replicas read secrets when they start.",
+      "Replaces the secrets of an app by this map: a name that is left out is removed. Replicas read secrets when they start: see `restart`.",
     access: "secrets.write",
     audit: "secrets.update",
+    query: secretQuery,
     body: secretValues,
     status: 200,
     answer: answers.messageAnswer,

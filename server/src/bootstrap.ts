@@ -88,7 +88,7 @@ async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile
       { kind: "service_account", projectId, role: "owner", expiresAt: null },
       "bootstrap",
     ),
-    inferenceToken: await issue({ kind: "inference", projectId }, "bootstrap"),
+    inferenceToken: await issue({ kind: "inference", projectId, isReadable: true }, "bootstrap"),
     operatorToken: await issue({ kind: "operator", expiresAt: null }, "bootstrap"),
   };
   await record(tx, { projectId, action: "platform.bootstrap", by, resource: { type: "project", id: projectId } });

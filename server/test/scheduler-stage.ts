@@ -175,7 +175,15 @@ export class Stage {
 
   /** Lets a release take the calls. */
   promote({ appId, releaseId, buildId, settings }: StoredRelease): void {
-    this.#routes.set(appId, { appId, projectId, live: { releaseId, buildId, settings } });
+    const restarts = this.#routes.get(appId)?.restarts ?? 0;
+    this.#routes.set(appId, { appId, projectId, restarts, live: { releaseId, buildId, settings } });
+    for (const listener of this.#listeners) listener(appId);
+  }
+
+  /** Asks for a restart of the app's replicas. */
+  restart(appId: AppId = this.appId): void {
+    const { live = null, restarts = 0 } = this.#routes.get(appId) ?? {};
+    this.#routes.set(appId, { appId, projectId, live, restarts: restarts + 1 });
     for (const listener of this.#listeners) listener(appId);
   }
 

@@ -1,4 +1,4 @@
-// Rows of people.
+// Rows of people, and of the passwords that they sign in with. Called by whoever makes a person.
 import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { Db } from "#store/database.ts";

@@ -9,10 +9,11 @@ type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setApp
 export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
   const read = async (call: Call, place: SecretPlace): Promise<object> => shown(await secrets.read(place, call.by));
   const replace = async (call: Call, place: SecretPlace): Promise<object> => {
-    const { changed } = await secrets.replace(place, readSecretMap(call.body), call.by);
-    return {
-      message: `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed; replicas see it when they start.`,
-    };
+    const restarts = call.query["restart"] === true;
+    const { changed, restarted } = await secrets.replace(place, readSecretMap(call.body), { by: call.by, restarts });
+    const done = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
+    const apps = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
+    return { message: restarts ? `${done}; ${apps}.` : `${done}; replicas see it when they start.` };
   };
   return {
     getProjectSecrets: (call) => read(call, ofProject(call)),

@@ -8,6 +8,7 @@ export type RouteRow = {
   readonly id: AppId;
   readonly project_id: ProjectId;
   readonly name: string;
+  readonly restarts: number;
   readonly request: unknown;
   readonly release_id: ReleaseId | null;
   readonly build_id: BuildId | null;
@@ -40,7 +41,7 @@ export async function readRoutes(db: Db, selection: RouteSelection): Promise<Rou
           .as("latest"),
       (on) => on.onTrue(),
     )
-    .select(["apps.id", "apps.project_id", "apps.name", "apps.request", "releases.id as release_id"])
+    .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.request", "releases.id as release_id"])
     .select(["releases.build_id", "releases.settings", "latest.status", "latest.reason"])
     .select("latest.settings as latest_settings");
   if (!selection.everything) {

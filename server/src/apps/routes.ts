@@ -16,6 +16,8 @@ export type Route = {
   readonly appName: string;
   /** Of the live release; before the first one as the latest request asks for it. */
   readonly disableAuth: boolean;
+  /** How often a restart of its replicas was asked for; absent: never. */
+  readonly restarts?: number;
   /** What takes calls; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
   readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
@@ -181,6 +183,7 @@ function isSame(left: Route, right: Route): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
     left.disableAuth === right.disableAuth &&
+    left.restarts === right.restarts &&
     left.latestBuild?.status === right.latestBuild?.status &&
     left.latestBuild?.reason === right.latestBuild?.reason
   );
@@ -200,6 +203,7 @@ function toRoute(row: RouteRow): Route {
     appId: row.id,
     projectId: row.project_id,
     appName: row.name,
+    restarts: row.restarts,
     disableAuth: settings?.disableAuth ?? latest?.disableAuth ?? request.disableAuth === true,
     live,
     latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),

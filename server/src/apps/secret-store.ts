@@ -34,6 +34,19 @@ export async function readSealedForApp(
     .execute();
 }
 
+/** Asks for a restart of the replicas of those apps of a place that have a release, all of the project where it names none; returns which. */
+export async function restartApps(tx: Tx, { projectId, appId }: SecretPlace): Promise<AppId[]> {
+  const rows = await tx
+    .updateTable("apps")
+    .set({ restarts: sql<number>`restarts + 1` })
+    .where("project_id", "=", projectId)
+    .where("live_release_id", "is not", null)
+    .$if(appId !== null, (query) => query.where("id", "=", appId as AppId))
+    .returning("id")
+    .execute();
+  return rows.map((row) => row.id);
+}
+
 /** Lets only one transaction at a time replace the secrets of a project. Locks the project's row until it ends. */
 export async function lockProject(tx: Tx, projectId: ProjectId): Promise<void> {
   await tx.selectFrom("projects").select("id").where("id", "=", projectId).forNoKeyUpdate().executeTakeFirst();

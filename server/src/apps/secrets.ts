@@ -6,6 +6,7 @@ import type { AppId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
 import { hasApp, noSuchApp } from "./app-store.ts";
 import { kindOf, shown } from "./refusal.ts";
 import {
@@ -14,6 +15,7 @@ import {
   putSealed,
   readSealed,
   readSealedForApp,
+  restartApps,
   type SealedSecret,
   type SecretPlace,
 } from "./secret-store.ts";
@@ -24,6 +26,12 @@ const valueLengthMost = 65_536;
 
 /** Name → value. */
 export type SecretMap = ReadonlyMap<string, Secret>;
+
+/** By whom, and whether what uses the secrets is to be restarted. */
+export type Replacing = { readonly by: By; readonly restarts?: boolean };
+
+/** How many secrets were changed, and how many apps are restarted for it. */
+export type Replaced = { readonly changed: number; readonly restarted: number };
 
 /** Reads the body of a request that replaces secrets: a flat object; null values count as absent, no body as none. Throws `Fault("malformed" | "invalid")`. */
 export function readSecretMap(body: unknown): SecretMap {
@@ -71,8 +79,8 @@ export class Secrets {
     });
   }
 
-  /** Replaces all secrets of a place. Throws `Fault("not_found")` when there is no such app. */
-  async replace(place: SecretPlace, secrets: SecretMap, by: By): Promise<{ readonly changed: number }> {
+  /** Replaces all secrets of a place, and has the apps that use them restarted if wanted. Throws `Fault("not_found")` when there is no such app. */
+  async replace(place: SecretPlace, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, place);
       await lockProject(tx, place.projectId);
@@ -94,14 +102,17 @@ export class Secrets {
         });
         changes[name] = old === undefined ? { new: value } : { old, new: value };
       }
+      const apps = restarts ? await restartApps(tx, place) : [];
+      for (const appId of apps) await notify(tx, "apps", appId);
       await record(tx, {
         projectId: place.projectId,
         action: "secrets.update",
         by,
         resource: resourceOf(place),
-        changes,
+        // No secret can have this name.
+        changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
-      return { changed: Object.keys(changes).length };
+      return { changed: Object.keys(changes).length, restarted: apps.length };
     });
   }
 

@@ -57,6 +57,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
     release: { projectId, appId, releaseId, buildId, settings },
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     seenAtMs: row.lastKnownAt,
+    restarts: row.restarts,
     state: row.state,
   });
 }

@@ -7,7 +7,7 @@ import { waitReason, type AppState, type RouteSource, type SchedulerRoute } from
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
-import { plan, type Plan, type PlannedReplica } from "./plan.ts";
+import { plan, planExchange, type Plan, type PlannedReplica } from "./plan.ts";
 import { ProjectRoom } from "./project-room.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
@@ -141,8 +141,9 @@ export class AppLook {
     const state = this.#stateOf(appId, live, ofLive, nowMs);
     const decision = decide({ settings: live.settings, demand: load, history: state.history, nowMs });
     state.history = decision.history;
+    const planned = this.#planned(replicas, route, live);
     const next = plan({
-      replicas: this.#planned(replicas, live, nowMs),
+      replicas: planned,
       desired: decision.desired,
       startsMost: choice.ok ? startsMost(state.starts, ofLive, nowMs) : 0,
       cooldownMs: live.settings.cooldownPeriodSeconds * 1000,
@@ -151,7 +152,9 @@ export class AppLook {
     const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(live.settings, choice.compute) : 0 };
     const within = this.#room.within(wanted, { ...route, live, isWaiting: load.waiting > 0 });
     state.heldBack = within.heldBack;
-    this.#carryOut(within, { ...route, ...live }, choice.ok ? choice.compute : "");
+    const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
+    const exchange = hasNoRoom ? planExchange(planned) : null;
+    this.#carryOut(exchange ?? within, { ...route, ...live }, choice.ok ? choice.compute : "");
     this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
     if (isAsleep && decision.desired === 0 && state.starts === undefined) this.#states.delete(appId);
   }
@@ -192,7 +195,8 @@ export class AppLook {
     }
   }
 
-  #planned(replicas: readonly Replica[], live: Live, nowMs: number): PlannedReplica[] {
+  #planned(replicas: readonly Replica[], route: SchedulerRoute, live: Live): PlannedReplica[] {
+    const nowMs = this.#parts.clock.monotonicMs();
     return replicas.flatMap((replica) => {
       const { replicaId, state } = replica;
       if (state !== "starting" && state !== "ready") return [];
@@ -200,6 +204,7 @@ export class AppLook {
         replicaId,
         state,
         isLive: isOfLive(replica, live),
+        isOutdated: replica.restarts < (route.restarts ?? 0),
         isHeld: nowMs < replica.heldUntilMs,
         isRouted: replica.isRouted,
         running: this.#parts.occupancy.running(replicaId),

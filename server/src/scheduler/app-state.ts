@@ -19,6 +19,8 @@ export type SchedulerRoute = {
   readonly projectId: ReplicaRelease["projectId"];
   /** Null before the first release. */
   readonly live: Pick<ReplicaRelease, "releaseId" | "buildId" | "settings"> | null;
+  /** How often a restart of its replicas was asked for; absent: never. */
+  readonly restarts?: number;
 };
 
 export type AppState = {

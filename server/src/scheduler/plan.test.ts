@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { ReplicaId } from "#lib/ids.ts";
-import { plan, type PlannedReplica } from "./plan.ts";
+import { plan, planExchange, type PlannedReplica } from "./plan.ts";
 
 const nowMs = 100_000;
 const cooldownMs = 10_000;
@@ -13,6 +13,7 @@ function replica(name: string, changes: Partial<PlannedReplica> = {}): PlannedRe
     replicaId: name as ReplicaId,
     state: "ready",
     isLive: true,
+    isOutdated: false,
     isHeld: false,
     isRouted: true,
     running: 0,
@@ -68,10 +69,43 @@ test("replicas of an older release are ended, those on trial are not touched and
   assert.deepEqual(planned(replicas, 2), { starts: 1, drains: ["old", "old-starting"] });
 });
 
+const outdated = { isOutdated: true } as const;
+
+test("after a restart a new replica starts beside each old one, which is ended when the new one is ready", () => {
+  assert.deepEqual(planned([replica("old", outdated)], 1), { starts: 1, drains: [] });
+  assert.deepEqual(planned([replica("old", outdated), replica("new", starting)], 1), { starts: 0, drains: [] });
+  assert.deepEqual(planned([replica("old", outdated), replica("new")], 1), { starts: 0, drains: ["old"] });
+});
+
+test("a restart replaces a quarter at a time, those that serve least first", () => {
+  const old = Array.from({ length: 8 }, (_, index) => replica(`old-${index}`, { ...outdated, running: 8 - index }));
+  assert.deepEqual(planned(old, 8), { starts: 2, drains: [] });
+  assert.deepEqual(planned([...old, replica("new", starting)], 8), { starts: 1, drains: [] });
+  assert.deepEqual(planned([...old, replica("new"), replica("next", starting)], 8), { starts: 1, drains: ["old-7"] });
+  const failing = [replica("unrouted", { ...outdated, isRouted: false }), replica("serving", outdated), replica("new")];
+  assert.deepEqual(planned(failing, 2).drains, ["unrouted"]);
+});
+
+test("outdated replicas that nobody needs are ended without a replacement, and a need beyond them is met at once", () => {
+  assert.deepEqual(planned([replica("a", outdated), replica("b", outdated)], 0), { starts: 0, drains: ["a", "b"] });
+  assert.deepEqual(planned([replica("a", outdated)], 5), { starts: 4, drains: [] });
+});
+
+test("where there is no room for another replica, an old one gives its place away, one at a time", () => {
+  const old = [replica("busy", { ...outdated, running: 2 }), replica("idle", outdated)];
+  assert.deepEqual(
+    planExchange(old)?.drains.map((drain) => drain.replicaId as string),
+    ["idle"],
+  );
+  assert.equal(planExchange([...old, replica("new", starting)]), null);
+  assert.equal(planExchange([replica("new")]), null);
+});
+
 test("the live release never gets beyond what is desired, nor below it by draining", () => {
   const any = fc.record({
     state: fc.constantFrom("starting" as const, "ready" as const),
     isLive: fc.boolean(),
+    isOutdated: fc.boolean(),
     isHeld: fc.boolean(),
     isRouted: fc.boolean(),
     running: fc.nat(3),
@@ -85,10 +119,17 @@ test("the live release never gets beyond what is desired, nor below it by draini
       const live = replicas.filter((one) => one.isLive);
       const { starts, drains } = planned(replicas, desired, startsMost);
       const drainedLive = live.filter((one) => drains.includes(one.replicaId));
-      assert.ok(starts <= startsMost && starts + live.length <= Math.max(desired, live.length));
-      assert.ok(drainedLive.length === 0 || starts === 0);
-      const readyLeft = live.filter((one) => one.state === "ready").length - drainedLive.length;
-      assert.ok(drainedLive.length === 0 || readyLeft >= desired);
+      const current = live.filter((one) => !one.isOutdated);
+      const isRestart = current.length < live.length;
+      assert.ok(starts <= startsMost && starts + current.length <= Math.max(desired, current.length));
+      const surge = isRestart ? Math.max(1, desired / 4) : 0;
+      assert.ok(starts + live.length <= Math.max(desired, live.length) + surge);
+      assert.ok(drainedLive.length === 0 || starts === 0 || isRestart);
+      const left = live.filter((one) => !drains.includes(one.replicaId));
+      assert.ok(drainedLive.length === 0 || left.length >= desired);
+      const drainedCurrent = current.filter((one) => drains.includes(one.replicaId));
+      const readyLeft = left.filter((one) => one.state === "ready" && !one.isOutdated).length;
+      assert.ok(drainedCurrent.length === 0 || readyLeft >= desired);
       assert.equal(new Set(drains).size, drains.length);
     }),
   );

@@ -1,7 +1,7 @@
 // What to do about the replicas of one app, given how many there should be: pure. Promises: the live release never gets
-// more than `desired` replicas that start or serve; a replica that still starts is never a victim of scaling down;
-// replicas of other releases are ended, since no call reaches them any more. Replicas being drained do not count: they
-// end by themselves, and a call that arrives meanwhile must not wait for that.
+// more than `desired` replicas that start or serve, but for a few that take the place of others in a restart; a replica that
+// still starts is never a victim of scaling down; replicas of other releases are ended, since no call reaches them any more.
+// Those being drained do not count: they end by themselves, and a call that arrives meanwhile must not wait for that.
 import type { ReplicaId } from "#lib/ids.ts";
 
 /** One replica that is starting or ready. Times in `Clock.monotonicMs`. */
@@ -10,6 +10,8 @@ export type PlannedReplica = {
   readonly state: "starting" | "ready";
   /** It is of the live release. */
   readonly isLive: boolean;
+  /** The app was restarted since it began: another one is to take its place. */
+  readonly isOutdated: boolean;
   /** It belongs to a trial, or waits for its promotion: not to be touched. */
   readonly isHeld: boolean;
   /** Calls are sent to it; false while its ready check fails. */
@@ -35,19 +37,60 @@ export function plan(given: {
   readonly cooldownMs: number;
   readonly nowMs: number;
 }): Plan {
-  const live = given.replicas.filter((replica) => replica.isLive);
-  const missing = given.desired - live.length;
-  const old = given.replicas.filter((replica) => !replica.isLive && !replica.isHeld);
+  const { replicas, desired, startsMost } = given;
+  const live = replicas.filter((replica) => replica.isLive);
+  const outdated = live.filter((replica) => replica.isOutdated);
+  const current = live.filter((replica) => !replica.isOutdated);
+  const old = replicas.filter((replica) => !replica.isLive && !replica.isHeld);
+  const wanted = Math.max(desired - live.length, replacementsNow(outdated, current, desired));
   return {
-    starts: Math.max(0, Math.min(missing, given.startsMost)),
+    starts: Math.max(0, Math.min(wanted, desired - current.length, startsMost)),
     drains: [
-      ...old.map((replica) => ({ replicaId: replica.replicaId, reason: "A newer release took its place." })),
-      ...victims(live, given).map((replica) => ({
-        replicaId: replica.replicaId,
-        reason: "It was not needed any more.",
-      })),
+      ...drainsOf(old, "A newer release took its place."),
+      ...drainsOf(replaced(outdated, current, desired), restarted),
+      ...drainsOf(victims(current, given), "It was not needed any more."),
     ],
   };
+}
+
+/** Where a restart finds no room for a replica beside those that there are: the one whose place another one takes at once. */
+export function planExchange(replicas: readonly PlannedReplica[]): Plan | null {
+  const live = replicas.filter((replica) => replica.isLive);
+  const isUnderWay = live.some((replica) => !replica.isOutdated && replica.state === "starting");
+  const [first] = leastNeededFirst(live.filter((replica) => replica.isOutdated));
+  return isUnderWay || first === undefined ? null : { starts: 1, drains: drainsOf([first], restarted) };
+}
+
+const restarted = "The app was restarted, and another replica takes its place.";
+
+function drainsOf(replicas: readonly PlannedReplica[], reason: string): Plan["drains"] {
+  return replicas.map(({ replicaId }) => ({ replicaId, reason }));
+}
+
+/** How many replicas of a restart may start now beside those that they replace: a quarter at a time. */
+function replacementsNow(
+  outdated: readonly PlannedReplica[],
+  current: readonly PlannedReplica[],
+  desired: number,
+): number {
+  if (outdated.length === 0) return 0;
+  const starting = current.filter((replica) => replica.state === "starting").length;
+  return Math.max(1, Math.floor(desired / 4)) - starting;
+}
+
+/** Outdated replicas that are not needed beside the current ones that are ready. */
+function replaced(
+  outdated: readonly PlannedReplica[],
+  current: readonly PlannedReplica[],
+  desired: number,
+): readonly PlannedReplica[] {
+  const ready = current.filter((replica) => replica.state === "ready" && replica.isRouted).length;
+  return leastNeededFirst(outdated).slice(0, Math.max(0, ready + outdated.length - desired));
+}
+
+function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly PlannedReplica[] {
+  const isServing = ({ state, isRouted }: PlannedReplica): number => Number(state === "ready" && isRouted);
+  return replicas.toSorted((left, right) => isServing(left) - isServing(right) || left.running - right.running);
 }
 
 /** Ready replicas beyond the desired number: those without calls first, then the youngest; none within a cooldown of its readiness. */

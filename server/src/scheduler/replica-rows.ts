@@ -30,6 +30,8 @@ export type NewReplicaRow = {
   readonly memoryGb: number;
   readonly provider: string | null;
   readonly region: string | null;
+  /** How often the app had been restarted when it began. */
+  readonly restarts: number;
   readonly createdAt: number;
 };
 
@@ -51,6 +53,7 @@ export type AliveRow = {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
   readonly settings: AppSettings;
+  readonly restarts: number;
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly drainingAt: number | null;

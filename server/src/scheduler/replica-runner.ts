@@ -35,6 +35,8 @@ export type RunnerParts = {
   readonly fleet: Fleet;
   readonly occupancy: Occupancy;
   readonly environmentOf: EnvironmentOf;
+  /** How often an app has been restarted. Asked before the environment, so that what began with a restart has what led to it. */
+  readonly restartsOf: (appId: AppId) => number;
   readonly probe: Probe;
   readonly counters: Counters;
   readonly clock: Clock;
@@ -72,6 +74,7 @@ export class ReplicaRunner {
       release,
       beganAtMs: clock.monotonicMs(),
       seenAtMs: clock.now(),
+      restarts: this.#parts.restartsOf(release.appId),
     });
     if (options.heldUntilMs !== undefined) replica.heldUntilMs = options.heldUntilMs;
     replica.isCreating = true;
@@ -229,8 +232,8 @@ export class ReplicaRunner {
 
   async #create(replica: Replica, compute: string): Promise<void> {
     const { clock, driver, environmentOf, writer } = this.#parts;
-    const { release, replicaId } = replica;
-    const row = replicaRow(release, { replicaId, compute, driver: driver.name, createdAt: clock.now() });
+    const { release, replicaId, restarts } = replica;
+    const row = replicaRow(release, { replicaId, compute, driver: driver.name, restarts, createdAt: clock.now() });
     try {
       // The row is durable before the replica exists, so that no replica ever runs unrecorded.
       const [, stored, environment] = await Promise.all([

@@ -53,7 +53,7 @@ export function replicaSpec(
 /** What usage is computed from. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: { replicaId: ReplicaId; compute: string; driver: string; createdAt: number },
+  given: { replicaId: ReplicaId; compute: string; driver: string; restarts: number; createdAt: number },
 ): NewReplicaRow {
   const { settings } = release;
   return {
@@ -70,6 +70,7 @@ export function replicaRow(
     memoryGb: settings.memory,
     provider: settings.provider,
     region: settings.region,
+    restarts: given.restarts,
     createdAt: given.createdAt,
   };
 }

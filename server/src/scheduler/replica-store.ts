@@ -35,6 +35,7 @@ export class ReplicaStore implements ReplicaRows {
         memory_gb: row.memoryGb,
         provider: row.provider,
         region: row.region,
+        restarts: row.restarts,
         created_at: new Date(row.createdAt),
       })
       .execute();
@@ -86,6 +87,7 @@ export class ReplicaStore implements ReplicaRows {
       state: aliveState(row.state),
       address: row.address === null ? null : parseAddress(row.address),
       settings: row.settings as AppSettings,
+      restarts: row.restarts,
       createdAt: row.created_at.getTime(),
       startedAt: row.started_at?.getTime() ?? null,
       drainingAt: row.draining_at?.getTime() ?? null,

@@ -24,6 +24,8 @@ export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
   readonly beganAtMs: number;
+  /** How often the app had been restarted when it began: with fewer than now it is to be replaced. */
+  readonly restarts: number;
   /** Ends its start, its probes and its deadline. */
   readonly abort = new AbortController();
   /** Calls are sent to it once it is ready; false while its ready check fails. */
@@ -53,12 +55,14 @@ export class Replica {
     release: ReplicaRelease;
     beganAtMs: number;
     seenAtMs: number;
+    restarts: number;
     state?: ReplicaState;
   }) {
     this.replicaId = given.replicaId;
     this.seenAtMs = given.seenAtMs;
     this.release = given.release;
     this.beganAtMs = given.beganAtMs;
+    this.restarts = given.restarts;
     this.#state = given.state ?? "starting";
   }
 

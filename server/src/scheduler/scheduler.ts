@@ -91,6 +91,7 @@ export class Scheduler implements TrialStarter {
       fleet,
       occupancy,
       environmentOf,
+      restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
       probe,
       counters,
       clock,

@@ -29,6 +29,7 @@ export type AppsTable = {
   live_release_id: ReleaseId | null;
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
+  restarts: Generated<number>;
 };
 
 export type AuditChainsTable = {
@@ -408,6 +409,7 @@ export type ReplicasTable = {
   seen_at: Date | null;
   metered_until: Date | null;
   is_metered: Generated<boolean>;
+  restarts: Generated<number>;
 };
 
 export type RunKeysTable = {
