@@ -1,4 +1,4 @@
-// Rows of projects and what ends with them. A deleted project's row stays, and no function but `markDeleted` sees it.
+// Rows of projects and what ends with them. A deleted project's row stays, and of those who read only `isProject` sees it.
 import { sql, type Insertable, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -9,6 +9,11 @@ export type ProjectRow = Selectable<ProjectsTable>;
 /** The project, or undefined. */
 export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefined> {
   return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null).executeTakeFirst();
+}
+
+/** True for the id of a project, deleted or not. */
+export async function isProject(db: Db, id: ProjectId): Promise<boolean> {
+  return (await db.selectFrom("projects").select("id").where("id", "=", id).executeTakeFirst()) !== undefined;
 }
 
 /** All projects, oldest first, at most `limit`. */

@@ -35,7 +35,7 @@ export async function authorize(
 ): Promise<void> {
   const { caller, route, request } = given;
   const projectId = pathPart(request, "project_id");
-  if (projectId !== undefined && !(await isVisible(caller, projectId, projects))) {
+  if (projectId !== undefined && !(await isVisible(given, projectId, projects))) {
     throw new Fault("not_found", "There is no such project, or it is not yours.");
   }
   if (mayUse(caller, route, projectId ?? null)) return;
@@ -55,7 +55,14 @@ function mayUse(caller: Caller, { access }: Route, projectId: string | null): bo
   return allows(caller, access, projectId);
 }
 
-async function isVisible(caller: Caller, projectId: string, projects: ProjectList): Promise<boolean> {
+/** What was recorded of a deleted project is kept, and nobody but the operator is left to read it. */
+async function isVisible(
+  { caller, route }: { readonly caller: Caller; readonly route: Route },
+  projectId: string,
+  projects: ProjectList,
+): Promise<boolean> {
   if (caller.kind !== "operator") return belongsTo(caller, projectId);
-  return projectIdForm.test(projectId) && (await projects.has(projectId as ProjectId));
+  if (!projectIdForm.test(projectId)) return false;
+  const id = projectId as ProjectId;
+  return route.access === "audit_log.read" ? await projects.wasMade(id) : await projects.has(id);
 }

@@ -1,7 +1,7 @@
 // Projects as callers see, make, rename and delete them.
 import type { Caller } from "#accounts/caller.ts";
 import type { Role } from "#accounts/permissions.ts";
-import { listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
+import { isProject, listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, noSuchProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
@@ -32,6 +32,11 @@ export class ProjectList {
   /** True when there is such a project. */
   async has(projectId: ProjectId): Promise<boolean> {
     return (await findProject(this.#db, projectId)) !== null;
+  }
+
+  /** True when there is such a project, or was. */
+  wasMade(projectId: ProjectId): Promise<boolean> {
+    return isProject(this.#db, projectId);
   }
 
   /** The caller's own, or all for an operator, oldest first. */
