@@ -27,7 +27,8 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
 // oxlint-disable-next-line no-control-regex -- tells names whose characters are all of one byte
 const asciiForm = /^[\0-\x7f]*$/;
 
-function compareNames(left: string, right: string): number {
+/** The order of names: by length in UTF-8 bytes, then by bytes. */
+export function compareNames(left: string, right: string): number {
   if (asciiForm.test(left) && asciiForm.test(right)) {
     return left.length - right.length || (left < right ? -1 : Number(left > right));
   }

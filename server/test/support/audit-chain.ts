@@ -1,6 +1,13 @@
-// Keys that sign chains of the audit log, for tests and benchmarks that need no platform around them.
+// Real exports of real chains of the audit log, and keys that sign them, for tests and benchmarks that need no platform.
 import { generateKeyPairSync } from "node:crypto";
+import { AuditChain } from "#audit/audit-chain.ts";
 import type { ChainSigner, PublicKeys } from "#audit/chain-signature.ts";
+import { AuditExport } from "#audit/export.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import type { Db } from "#store/database.ts";
+import { byPlatform } from "./accounts.ts";
 
 /** A signer and what verifies its signatures. */
 export type TestSigner = ChainSigner & {
@@ -13,4 +20,27 @@ export function testSigner(id: string = "test-key"): TestSigner {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const jwk = { ...publicKey.export({ format: "jwk" }), kid: id, alg: "RS256", use: "sig" };
   return { current: () => ({ id, privateKey }), publicKeys: new Map([[id, publicKey]]), jwks: { keys: [jwk] } };
+}
+
+/** The chain's signatures; not started. */
+export function chainOn(db: Db, signer: ChainSigner, clock: Clock = systemClock): AuditChain {
+  return new AuditChain({ db, clock, log: silentLog, signer });
+}
+
+/** All of a project's audit log, as the API exports it. */
+export async function exportChain(db: Db, signer: ChainSigner, projectId: ProjectId): Promise<string> {
+  const chain = chainOn(db, signer);
+  const exporter = new AuditExport({ db, clock: systemClock, chain, retentionOf: () => 36_500 });
+  const wish = {
+    projectId,
+    format: "ndjson",
+    from: null,
+    to: null,
+    action: null,
+    actorId: null,
+    outcome: null,
+  } as const;
+  let text = "";
+  for await (const part of await exporter.begin(wish, byPlatform)) text += part;
+  return text;
 }
