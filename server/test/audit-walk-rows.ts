@@ -11,6 +11,7 @@
 import type { RouteId } from "@slipway/contract/routes.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
+import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRow } from "./support/audit-walk.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
@@ -145,6 +146,14 @@ const coupons: Rows = {
   },
 };
 
+const plansAndBudgets: Rows = {
+  updateOperatorProject: { succeed: () => ({ body: { plan: "self-hosted" } }) },
+  setProjectBudget: { succeed: () => ({ body: { amount_cents: 1000, webhook_url: `${hook}/walked-secret` } }) },
+  deleteProjectBudget: { succeed: () => ({}) },
+  setAppBudget: { succeed: () => ({ body: { amount_cents: 1000 } }) },
+  deleteAppBudget: { succeed: () => ({}) },
+};
+
 /** Codes may be given out again; entries name the coupon itself. */
 async function couponOf({ db }: Walk, code: string): Promise<WalkResource> {
   const row = await db.selectFrom("coupons").select("id").where("code", "=", code).executeTakeFirstOrThrow();
@@ -168,6 +177,8 @@ export const walkRows: Rows = {
   ...webhooks,
   ...secretsAndCredentials,
   ...coupons,
+  ...plansAndBudgets,
   ...auditLog,
   ...projectRows,
+  ...tokenRows,
 };

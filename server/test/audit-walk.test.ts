@@ -78,10 +78,12 @@ async function assertRefusal(walk: Walk, id: RouteId, refusal: WalkRefusal, isUs
   assert.deepEqual({ type: entry.resource_type, id: entry.resource_id }, lastOf(walk, id, refusal));
 }
 
-/** Whoever acts through the API has a request: nothing is recorded of them beside it. And no secret is in any entry. */
+/** Whoever acts through the API has a request: nothing is recorded of them beside it but from where they come. And no secret is in any entry. */
 async function assertNothingElse({ db }: Walk): Promise<void> {
   const entries = await db.selectFrom("audit_log").selectAll().execute();
-  const strange = entries.filter((entry) => entry.request_id === null && entry.actor_type !== "platform");
+  const strange = entries.filter(
+    (entry) => entry.request_id === null && entry.actor_type !== "platform" && entry.action !== "token.new_address",
+  );
   assert.deepEqual(strange, []);
   assert.doesNotMatch(JSON.stringify(entries), /walked-secret|whsec_|eyJ/);
 }
@@ -114,4 +116,7 @@ const resourceTypes: Readonly<Record<string, string>> = {
   secret_id: "webhook_secret",
   code: "coupon",
   host: "git_credential",
+  api_key_id: "inference",
+  token_id: "operator",
+  key_id: "signing_key",
 };
