@@ -2,10 +2,11 @@
 import type { SigningKeys } from "#accounts/keys.ts";
 import { AuditChain } from "#audit/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
-import { auditRetentionLoop } from "#audit/audit-retention.ts";
+import { auditRetentionLoop, type RetentionOf } from "#audit/audit-retention.ts";
 import { AuditExport } from "#audit/export.ts";
 import { Forwarder } from "#audit/forwarder.ts";
 import { ForwardingDesk } from "#audit/forwarding-desk.ts";
+import type { PlanBook } from "#billing/plan-book.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import type { Config } from "./config.ts";
@@ -22,12 +23,15 @@ type Parts = Foundation & {
   readonly keys: SigningKeys;
   /** Of all calls to where users say. */
   readonly guard: OutwardGuard;
+  /** A plan may say how long a project's entries are kept. */
+  readonly plans: Pick<PlanBook, "planOf">;
 };
 
 /** Opens it; its loops end with the platform. */
 export async function openAudit(config: Config, parts: Parts): Promise<AuditParts> {
-  const { db, log, lifecycle, clock, keys: signer } = parts;
-  const retentionOf = (): number => config.auditRetentionDays;
+  const { db, log, lifecycle, clock, plans, keys: signer } = parts;
+  const retentionOf: RetentionOf = (projectId) =>
+    (projectId === null ? null : plans.planOf(projectId).auditRetentionDays) ?? config.auditRetentionDays;
   const chain = new AuditChain({ db, clock, log, signer });
   chain.start();
   lifecycle.onClose("audit checkpoints", () => chain.stop());

@@ -34,6 +34,8 @@ export type OpenedPlans = {
   readonly allowance: Allowance;
   /** For the proxy. */
   readonly refusalOf: (route: Route) => Fault | null;
+  /** For the retention of logs: null while no plan says how long they are kept. */
+  readonly logDaysOf: () => ((projectId: ProjectId) => number) | null;
   /** For whoever takes on builds: lets in what the plan allows and no budget stops. */
   readonly admitting: (desk: BuildDesk) => BuildDesk;
 };
@@ -71,6 +73,11 @@ export async function openPlans(config: Config, foundation: Foundation): Promise
   return {
     ...{ plans: { desk, days }, book, allowance: allowanceOf(book, stopOf) },
     refusalOf: ({ projectId, appId }) => refusal(projectId, appId),
+    logDaysOf() {
+      const used = [plans.standard, ...book.projectsWithPlan().map(({ plan }) => plan)];
+      if (used.every(({ logRetentionDays }) => logRetentionDays === null)) return null;
+      return (projectId) => book.planOf(projectId).logRetentionDays ?? config.logRetentionDays;
+    },
     admitting: (builds) => admittingDesk(builds, { desk, refusal }),
   };
 }

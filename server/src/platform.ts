@@ -103,7 +103,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const planned = await openPlans(config, { ...store, log, lifecycle, clock });
   const desk = planned.admitting({ receiveBuild, rebuild, requestCancel });
   const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
-  const logs = openLogs(config, { db, notifications, log, lifecycle });
+  const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
   const { driver, builder } = await openDriver(config, log);
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
@@ -116,7 +116,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
   const { budgets, posted } = openBudgets({ ...store, guard, mail: people.mailer, log, lifecycle, clock });
   const { coupons } = openBilling(config, { ...store, log, lifecycle, clock });
-  const audit = await openAudit(config, { ...store, keys, guard, log, lifecycle, clock });
+  const audit = await openAudit(config, { ...store, keys, guard, plans: planned.book, log, lifecycle, clock });
   const apiParts = {
     ...audit,
     ...{ people, membership, ...tokenDesks },
@@ -286,15 +286,19 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   return { db, notifications, sealer, instanceId: lock.instanceId };
 }
 
-type LogParts = Pick<Store, "db" | "notifications"> & { readonly log: Log; readonly lifecycle: Lifecycle };
+type LogParts = Pick<Store, "db" | "notifications"> & {
+  readonly daysOf: OpenedPlans["logDaysOf"];
+  readonly log: Log;
+  readonly lifecycle: Lifecycle;
+};
 
 function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildLogs; readonly appLogs: AppLogs } {
-  const { db, notifications, log, lifecycle } = parts;
+  const { db, notifications, daysOf, log, lifecycle } = parts;
   const buildLogs = new BuildLogs({ db, notifications, clock, log });
   lifecycle.onClose("build logs", () => buildLogs.flush());
   const appLogs = new AppLogs({ db, notifications, clock });
   lifecycle.onClose("app logs", () => appLogs.flush());
-  const retention = retentionLoop({ db, clock, log, days: config.logRetentionDays });
+  const retention = retentionLoop({ db, clock, log, days: config.logRetentionDays, daysOf });
   retention.start();
   lifecycle.onClose("log retention", () => retention.stop());
   return { buildLogs, appLogs };

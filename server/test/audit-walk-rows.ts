@@ -148,7 +148,7 @@ const coupons: Rows = {
 
 const plansAndBudgets: Rows = {
   updateOperatorProject: { succeed: () => ({ body: { plan: "self-hosted" } }) },
-  setProjectBudget: { succeed: () => ({ body: { amount_cents: 1000, webhook_url: `${hook}/walked-secret` } }) },
+  setProjectBudget: { succeed: () => ({ body: { amount_cents: 1000, webhook_url: "https://receiver.invalid/walked-secret" } }) },
   deleteProjectBudget: { succeed: () => ({}) },
   setAppBudget: { succeed: () => ({ body: { amount_cents: 1000 } }) },
   deleteAppBudget: { succeed: () => ({}) },

@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { newReplicaId, newRunId, type RunId } from "#lib/ids.ts";
+import { newReplicaId, newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { appLinesQuery, type AppLinePage } from "#logs/app-log-store.ts";
 import { AppLogs } from "#logs/app-log.ts";
@@ -223,6 +223,20 @@ test("retention removes lines that are too old, in steps, and no others", async 
   await logs.append([appLine(app, { at: now - 29 * dayMs, text: "kept" })]);
   await removeOldLines({ db, clock: systemClock, log: silentLog, days: 30 }, new AbortController().signal);
   assert.deepEqual(await texts(logs, app), ["kept"]);
+});
+
+test("retention keeps lines each for the days of its project, where these differ", async (t) => {
+  const { db, logs, app } = await open(t);
+  const other = await insertApp(db);
+  const dayMs = 86_400_000;
+  const now = systemClock.now();
+  for (const one of [app, other]) {
+    for (const days of [3, 8]) await logs.append([appLine(one, { at: now - days * dayMs, text: `${days} days` })]);
+  }
+  const daysOf = () => (projectId: ProjectId) => (projectId === app.projectId ? 7 : 30);
+  const options = { db, clock: systemClock, log: silentLog, days: 1, daysOf };
+  await removeOldLines(options, new AbortController().signal);
+  assert.deepEqual([await texts(logs, app), await texts(logs, other)], [["3 days"], ["8 days", "3 days"]]);
 });
 
 test("a table of many lines is read by its indexes, page by page", async (t) => {

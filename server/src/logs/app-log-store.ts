@@ -89,9 +89,16 @@ export async function lastAppLineId(db: Db): Promise<number> {
   return row?.id ?? 0;
 }
 
-/** Removes at most `limit` lines from before `before`, in no order; returns how many. Found by the index on time. */
-export async function deleteOldAppLines(db: Db, options: { before: Date; limit: number }): Promise<number> {
-  const old = db.selectFrom("app_logs").select("id").where("at", "<", options.before).limit(options.limit);
+/**
+ * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns how many. Found by the
+ * index on time, or that on app and time.
+ */
+export async function deleteOldAppLines(
+  db: Db,
+  options: { readonly before: Date; readonly limit: number; readonly appId?: AppId },
+): Promise<number> {
+  let old = db.selectFrom("app_logs").select("id").where("at", "<", options.before).limit(options.limit);
+  if (options.appId !== undefined) old = old.where("app_id", "=", options.appId);
   const result = await db.deleteFrom("app_logs").where("id", "in", old).executeTakeFirst();
   return Number(result.numDeletedRows);
 }

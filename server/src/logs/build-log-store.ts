@@ -1,6 +1,6 @@
 // Queries for the lines of builds.
 import { sql } from "kysely";
-import type { BuildId } from "#lib/ids.ts";
+import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
@@ -71,12 +71,16 @@ export async function hasBuildEnded(db: Db, buildId: BuildId): Promise<boolean> 
   return row === undefined || row.ended_at !== null;
 }
 
-/** Removes at most `limit` lines of builds that ended before `before`; returns how many. */
-export async function deleteOldBuildLines(db: Db, options: { before: Date; limit: number }): Promise<number> {
+/** Removes at most `limit` lines of builds that ended before `before`, of all apps or of one; returns how many. */
+export async function deleteOldBuildLines(
+  db: Db,
+  options: { readonly before: Date; readonly limit: number; readonly appId?: AppId },
+): Promise<number> {
+  const ofApp = options.appId === undefined ? sql`true` : sql`b.app_id = ${options.appId}`;
   const result = await sql`
     delete from build_logs where (build_id, line_number) in (
       select l.build_id, l.line_number from builds b join build_logs l on l.build_id = b.id
-      where b.ended_at < ${options.before} limit ${options.limit}
+      where ${ofApp} and b.ended_at < ${options.before} limit ${options.limit}
     )`.execute(db);
   return Number(result.numAffectedRows ?? 0n);
 }
