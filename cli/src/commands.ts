@@ -69,4 +69,13 @@ export const commands: Readonly<Record<string, Entry>> = {
       },
     },
   },
+  audit: {
+    about: "The audit log.",
+    verbs: {
+      verify: {
+        about: "Check an exported audit log, with no platform.",
+        load: async () => (await import("./audit-verify.ts")).verifyAudit,
+      },
+    },
+  },
 };

@@ -1,0 +1,73 @@
+// The public keys that an export of the audit log is verified with: a JWKS, from a file or from a running platform.
+import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { Refused } from "./refused.ts";
+
+const answerMs = 30_000;
+
+/** By their ids. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when there are none to be had. */
+export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyObject>> {
+  const text = /^https?:\/\//.test(place) ? await fetchText(place) : await fileText(place);
+  const keys = keysOf(text);
+  if (keys.size > 0) return keys;
+  throw refused(`${place} holds no public keys that sign: a JWKS of a platform is at /.well-known/jwks.json.`);
+}
+
+function keysOf(text: string): Map<string, KeyObject> {
+  const keys = new Map<string, KeyObject>();
+  for (const jwk of listOf(text)) {
+    // Only what can have signed an export: others in the same set are of no use here.
+    if (typeof jwk["kid"] !== "string" || jwk["kty"] !== "RSA") continue;
+    try {
+      keys.set(jwk["kid"], createPublicKey({ key: jwk as JsonWebKey, format: "jwk" }));
+    } catch (error) {
+      throw refused(`The key ${JSON.stringify(jwk["kid"])} cannot be read as a public key.`, error);
+    }
+  }
+  return keys;
+}
+
+function listOf(text: string): Readonly<Record<string, unknown>>[] {
+  try {
+    const value: unknown = JSON.parse(text);
+    const keys: unknown = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
+    return Array.isArray(keys) ? keys.filter(isJwk) : [];
+  } catch (error) {
+    if (error instanceof SyntaxError) return [];
+    throw error;
+  }
+}
+
+function isJwk(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+async function fileText(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw refused(`The keys cannot be read from ${path}: ${reasonOf(error)}.`, error);
+  }
+}
+
+async function fetchText(url: string): Promise<string> {
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.timeout(answerMs),
+      headers: { accept: "application/json" },
+    });
+    if (response.ok) return await response.text();
+    throw new Error(`the status is ${response.status}`);
+  } catch (error) {
+    throw refused(`The keys cannot be had from ${url}: ${reasonOf(error)}.`, error);
+  }
+}
+
+function refused(message: string, cause?: unknown): Refused {
+  return new Refused(message, { exitCode: 2, cause });
+}
+
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return cause instanceof Error ? cause.message : String(cause);
+}

@@ -1,0 +1,63 @@
+// `slipway audit verify`: checks an exported audit log on any machine, with the file and the platform's public keys only.
+import { createReadStream } from "node:fs";
+import type { Intact, Verdict } from "@slipway/server/src/audit/verdict.ts";
+import { verifyExport } from "@slipway/server/src/audit/verify-export.ts";
+import { readKeys } from "./audit-keys.ts";
+import { command } from "./command.ts";
+import { plain } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+import { jsonOption } from "./table.ts";
+
+const about = `
+Checks an audit log that was exported as NDJSON: that no entry was altered, is missing, was moved or put in, and, with
+--keys, that the platform signed it. It needs no platform and no sign-in. Names the first place that is not as it was.
+
+Exit code 0: all is as it was written. 1: it is not. 2: the file cannot be verified.`;
+
+/** Verifies a file. */
+export const verifyAudit = command({
+  name: "audit verify",
+  about,
+  operands: [{ name: "file", about: 'The exported file; "-" is standard input.' }],
+  options: {
+    keys: { value: "<jwks>", about: "The platform's public keys: a file, or the URL of its /.well-known/jwks.json." },
+    ...jsonOption,
+  },
+  async run(given, machine) {
+    const place = given.text("keys");
+    const keys = place === undefined ? null : await readKeys(place);
+    const verdict = await verify(given.operand("file"), keys);
+    if (given.has("json")) machine.print(JSON.stringify(verdict));
+    else if (verdict.result === "intact") machine.print(intactText(verdict));
+    else machine.tell(plain(verdict.message));
+    if (verdict.result === "intact" && keys === null) {
+      machine.tell("The signatures were NOT checked: name the platform's public keys with --keys.");
+    }
+    return { intact: 0, broken: 1, unverifiable: 2 }[verdict.result];
+  },
+});
+
+async function verify(file: string, keys: Parameters<typeof verifyExport>[1]): Promise<Verdict> {
+  const bytes = file === "-" ? process.stdin : createReadStream(file, { highWaterMark: 1 << 20 });
+  try {
+    return await verifyExport(bytes, keys);
+  } catch (error) {
+    if (!(error instanceof Error) || !("syscall" in error)) throw error;
+    throw new Refused(`${file} cannot be read: ${error.message}.`, { exitCode: 2, cause: error });
+  }
+}
+
+function intactText({ project, exportedAt, after, through, stub, checkpoints, areSigned }: Intact): string {
+  const of = project === null ? "entries of no project" : `the project ${plain(project)}`;
+  const count = through.number - after.number;
+  return [
+    `Intact: ${count} ${count === 1 ? "entry" : "entries"} of ${of}, exported at ${plain(exportedAt)}.`,
+    ...(count === 0 ? [] : [`Numbers ${after.number + 1} to ${through.number}.`]),
+    ...(stub === null
+      ? []
+      : [`Retention has removed the ${after.number} before, all older than ${plain(stub.before)}.`]),
+    ...(areSigned
+      ? [`The signatures of the header${stub === null ? "" : ", the stub"} and ${checkpoints} checkpoints fit.`]
+      : []),
+  ].join("\n");
+}
