@@ -80,7 +80,8 @@ export class Forwarder {
     if (limit <= 0 || this.#stopping.signal.aborted) return;
     const where = sql`
       paused_at is null and due_at <= clock_timestamp() and ${platform === null ? sql`scope = 'project'` : sql`true`}
-      and position < (select number from audit_chains where chain = audit_forwardings.chain)`;
+      and exists (select from audit_links as link
+                   where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
     // Those that wait for the longest time first.
     const leases = await this.#leases.claim({ where, order: sql`coalesce(delivered_at, created_at), id`, limit });
     for (const lease of leases) this.#begin(lease);

@@ -144,7 +144,9 @@ export async function followChains(db: Db): Promise<void> {
   await sql`
     insert into audit_forwardings (id, scope, chain, position)
     select gen_random_uuid(), 'platform', chain,
-           case when exists (select from audit_forwardings where scope = 'platform') then 0 else number end
+           case when exists (select from audit_forwardings where scope = 'platform') then 0
+                else coalesce((select max(number) from audit_links where audit_links.chain = audit_chains.chain),
+                              (select number from audit_stubs where audit_stubs.chain = audit_chains.chain), 0) end
       from audit_chains
      where not exists (
            select from audit_forwardings as known where known.scope = 'platform' and known.chain = audit_chains.chain)
