@@ -13,6 +13,7 @@ import { projectRoutes } from "./project-routes.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
 import { tokenRoutes } from "./token-routes.ts";
+import { usageRoutes } from "./usage-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 const { project, app } = paths;
@@ -125,6 +126,7 @@ export const routes = {
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...usageRoutes,
   ...planRoutes,
   ...auditRoutes,
   ...tokenRoutes,

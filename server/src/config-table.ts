@@ -153,6 +153,19 @@ export const settingTable = {
     most: 100_000,
     about: "How many apps a project may create per minute; more are answered 429.",
   },
+  SLIPWAY_PRICES_FILE: {
+    kind: "text",
+    default: null,
+    about:
+      "TOML file with what a second of each compute type, core and GB costs, by pool and from which time on; default: built-in prices.",
+  },
+  SLIPWAY_METERING_SECONDS: {
+    kind: "integer",
+    default: "60",
+    least: 1,
+    most: 3600,
+    about: "How often usage is counted; it stands in the ledger at the latest ten times as long after it came about.",
+  },
   SLIPWAY_PLANS_FILE: {
     kind: "text",
     default: null,

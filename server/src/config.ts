@@ -36,6 +36,8 @@ export type Config = {
   readonly failedTokensPerMinute: number;
   /** Relative to where the platform is started. */
   readonly plansFile: string | null;
+  readonly pricesFile: string | null;
+  readonly meteringSeconds: number;
   readonly providers: readonly string[];
   readonly simulateCompute: boolean;
   readonly logRetentionDays: number;
@@ -111,6 +113,8 @@ export function readConfig(environment: Environment): Config {
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
     failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),
     plansFile: text("SLIPWAY_PLANS_FILE"),
+    pricesFile: text("SLIPWAY_PRICES_FILE"),
+    meteringSeconds: integer("SLIPWAY_METERING_SECONDS"),
     providers: parseList(text("SLIPWAY_PROVIDERS")),
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),

@@ -1,12 +1,65 @@
-// Connects what money is about: coupons.
+// Connects what money is about: prices, metering, usage, statements, coupons.
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { computeTypes } from "@slipway/contract/app-settings.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
+import { Meter } from "#billing/meter.ts";
+import type { MeterStep } from "#billing/meter-step.ts";
+import type { PlanDesk } from "#billing/plan-desk.ts";
+import { PriceFileRefused, readPrices } from "#billing/price-file.ts";
+import { builtInPrices, type Prices } from "#billing/prices.ts";
+import { StatementDesk } from "#billing/statements.ts";
+import { UsageDesk } from "#billing/usage-desk.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { StartRefused } from "#store/start-refused.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 
 /** What the API does with money. */
-export type BillingParts = { readonly coupons: CouponDesk };
+export type BillingParts = {
+  readonly coupons: CouponDesk;
+  readonly usage: UsageDesk;
+  readonly statements: StatementDesk;
+};
 
-/** Opens it; its loops end with the platform. */
-export function openBilling(_config: Config, { db, clock }: Foundation): BillingParts {
-  return { coupons: new CouponDesk({ db, clock }) };
+/** Who is told of what metering does. */
+export type BillingTold = {
+  readonly onPosted: (projectId: ProjectId) => void;
+  readonly onStep: (step: MeterStep) => void;
+};
+
+/** Of how many turns of metering the ledger takes in one go. */
+const turnsOfPosting = 10;
+
+/** Opens it, and begins to meter; its loops end with the platform. Throws `StartRefused` for prices that cannot be used. */
+export function openBilling(
+  config: Config,
+  foundation: Foundation & { readonly plans: PlanDesk },
+  told: BillingTold,
+): BillingParts {
+  const { db, clock, log, lifecycle, plans } = foundation;
+  const intervalMs = config.meteringSeconds * 1000;
+  const meter = new Meter({
+    ...{ db, clock, log, intervalMs, prices: pricesOf(config), ...told },
+    postingDelayMs: (turnsOfPosting - 1) * intervalMs,
+  });
+  meter.start();
+  lifecycle.onClose("metering", () => meter.stop());
+  const parts = { db, clock };
+  return {
+    coupons: new CouponDesk({ ...parts, plans }),
+    usage: new UsageDesk(parts),
+    statements: new StatementDesk(parts),
+  };
+}
+
+function pricesOf({ pricesFile }: Config): Prices {
+  if (pricesFile === null) return builtInPrices;
+  try {
+    return readPrices(readFileSync(resolve(pricesFile), "utf8"), computeTypes);
+  } catch (error) {
+    const isOurs = error instanceof PriceFileRefused || (error instanceof Error && "code" in error);
+    if (!isOurs) throw error;
+    throw new StartRefused(`SLIPWAY_PRICES_FILE (${pricesFile}) cannot be used: ${error.message}`, { cause: error });
+  }
 }

@@ -1,5 +1,6 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
 import type { Route, Routes } from "#apps/routes.ts";
+import type { MeterStep } from "#billing/meter-step.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -20,8 +21,8 @@ import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
 
-/** Told of each durable step of a run or a delivery. */
-export type OnStep = (step: RunStep | WebhookStep) => void;
+/** Told of each durable step of a run, a delivery or of metering. */
+export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 
 const clock = systemClock;
 const postgresPort = 5432;

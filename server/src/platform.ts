@@ -92,11 +92,21 @@ type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
-  const resealed = (await resealOld(db, sealer)) + (await resealWebhooks(db, sealer)) + (await resealRuns(db, sealer)) + (await resealForwardings(db, sealer));
+  const resealed =
+    (await resealOld(db, sealer)) +
+    (await resealWebhooks(db, sealer)) +
+    (await resealRuns(db, sealer)) +
+    (await resealForwardings(db, sealer));
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
   const reached: Reached = { urls: null, isServing: false };
   const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
-  const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, { ...store, log, lifecycle, clock, baseUrl: reachedAt });
+  const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, {
+    ...store,
+    log,
+    lifecycle,
+    clock,
+    baseUrl: reachedAt,
+  });
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
@@ -115,7 +125,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
   const { budgets, posted } = openBudgets({ ...store, guard, mail: people.mailer, log, lifecycle, clock });
-  const { coupons } = openBilling(config, { ...store, log, lifecycle, clock });
+  const money = { ...store, plans: planned.plans.desk, log, lifecycle, clock };
+  const billing = openBilling(config, money, { onPosted: posted, onStep });
   const audit = await openAudit(config, { ...store, keys, guard, plans: planned.book, log, lifecycle, clock });
   const apiParts = {
     ...audit,
@@ -123,7 +134,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
     useCases: cases,
     runs: runDesk,
     webhooks: webhooks.desk,
-    ...{ coupons, budgets, plans: planned.plans },
+    ...{ ...billing, budgets, plans: planned.plans },
     tokens,
     keys,
     ...logs,

@@ -12,6 +12,8 @@ import type { AuditExport } from "#audit/export.ts";
 import type { ForwardingDesk } from "#audit/forwarding-desk.ts";
 import type { BudgetDesk } from "#billing/budget-desk.ts";
 import type { CouponDesk } from "#billing/coupon-desk.ts";
+import type { StatementDesk } from "#billing/statements.ts";
+import type { UsageDesk } from "#billing/usage-desk.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -38,6 +40,7 @@ import { takeForms } from "./forms.ts";
 import { operatorTokenHandlers } from "./operator-tokens.ts";
 import { addPages } from "./pages.ts";
 import { peopleHandlers } from "./people-auth.ts";
+import { providerHandlers } from "./people-providers.ts";
 import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
 import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
@@ -50,6 +53,8 @@ import { secretHandlers } from "./secrets.ts";
 import { serviceAccountHandlers } from "./service-accounts.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { Urls } from "./urls.ts";
+import { statementHandlers } from "./statements.ts";
+import { usageHandlers } from "./usage.ts";
 import { webhookHandlers } from "./webhooks.ts";
 
 export type ApiParts = {
@@ -64,6 +69,8 @@ export type ApiParts = {
   readonly runs: RunDesk;
   readonly webhooks: WebhookDesk;
   readonly coupons: CouponDesk;
+  readonly usage: UsageDesk;
+  readonly statements: StatementDesk;
   readonly plans: PlanParts;
   readonly budgets: BudgetDesk;
   readonly auditLog: AuditLog;
@@ -134,12 +141,15 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
     ...couponHandlers({ desk: parts.coupons, clock }),
+    ...usageHandlers({ usage: parts.usage, apps: useCases.apps, clock }),
+    ...statementHandlers(parts.statements),
     ...planHandlers(parts.plans),
     ...budgetHandlers({ desk: parts.budgets, apps: useCases.apps }),
     ...auditLogHandlers(parts.auditLog),
     ...auditExportHandlers({ auditExport: parts.auditExport, clock, log, stopping: anyStop }),
     ...auditForwardingHandlers(parts.auditForwarding),
     ...peopleHandlers(parts),
+    ...providerHandlers(parts),
     ...passwordHandlers(parts),
     ...twoFactorHandlers(parts),
     ...deviceLoginHandlers({ logins: parts.people.devices, urls: parts.urls, clock }),

@@ -88,9 +88,9 @@ export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null>
   return row === undefined ? null : couponOf(row);
 }
 
-/** Coupons, newest first, those that have ended too; before a number, unless null. No locks. */
+/** Coupons that operators made, newest first, those that have ended too; before a number, unless null. No locks. */
 export async function listCoupons(db: Db, page: { before: number | null; limit: number }): Promise<CouponRow[]> {
-  let rows = db.selectFrom("coupons").selectAll();
+  let rows = db.selectFrom("coupons").selectAll().where("is_plan_credit", "=", false);
   if (page.before !== null) rows = rows.where("number", "<", page.before);
   return (await rows.orderBy("number", "desc").limit(page.limit).execute()).map(couponOf);
 }
@@ -115,6 +115,7 @@ function couponOf(row: Selectable<CouponsTable>): CouponRow {
     expiresAt: row.expires_at,
     isReusable: row.is_reusable,
     usesMax: row.uses_max,
+    plans: row.plans,
     createdAt: row.created_at,
     endedAt: row.ended_at,
   };

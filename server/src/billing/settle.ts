@@ -131,7 +131,7 @@ class Draws {
 }
 
 /** In how many months it takes off something: a credit goes on until it is used up. */
-function periodsMax(coupon: AppliedCoupon): number {
+export function periodsMax(coupon: AppliedCoupon): number {
   const { frequency } = coupon;
   if (frequency.kind === "recurring") return frequency.periods;
   return frequency.kind === "forever" || isCredit(coupon) ? Infinity : 1;

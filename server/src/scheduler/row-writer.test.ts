@@ -24,6 +24,7 @@ function writer() {
   const rows: ReplicaRows = {
     insert: () => write("insert"),
     change: (_, change) => write(change.kind),
+    seen: () => Promise.resolve(),
     alive: () => Promise.resolve([]),
     release: () => Promise.resolve(undefined),
   };

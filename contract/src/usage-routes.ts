@@ -1,0 +1,321 @@
+// The routes of usage: what it costs, sums of it, the ledger, applied coupons, statements; their queries and answers. The
+// names are those of the published interface or follow them, hence the underscores.
+import { z } from "zod";
+import type { Field } from "./field.ts";
+import { paths, type Route } from "./route.ts";
+
+const { project, app } = paths;
+
+const month = {
+  kind: "text",
+  toml: null,
+  form: /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])$/,
+  allowed: "a month of the form 2026-01",
+  default: null,
+  defaultAbout: "this month (UTC)",
+  about: "The month (UTC).",
+} as const satisfies Field;
+
+const day = (about: string, defaultAbout: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^(?!0000)\d{4}-\d{2}-\d{2}$/,
+    allowed: "a day of the form 2026-01-31",
+    default: null,
+    defaultAbout,
+    about,
+  }) as const satisfies Field;
+
+/** `…/cost`. */
+export const costQuery = { month } as const satisfies Record<string, Field>;
+
+/** `…/usage`. */
+export const usageQuery = {
+  from: day("Only usage from this day (UTC) on.", "the first day of this month"),
+  to: day("Only usage before this day (UTC); at most 400 days after from.", "tomorrow"),
+  group_by: {
+    kind: "choice",
+    toml: null,
+    choices: ["app", "day", "compute"],
+    default: "app",
+    about: "What it is summed up by; compute: by compute type, tier and pool.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** `…/billing/ledger`. */
+export const ledgerQuery = {
+  pageSize: {
+    kind: "integer",
+    toml: null,
+    least: 1,
+    most: 200,
+    default: 50,
+    about: "The most transactions of an answer.",
+  },
+  nextToken: {
+    kind: "text",
+    toml: null,
+    form: /^[1-9]\d{0,14}$/,
+    allowed: "the nextToken of an earlier answer",
+    default: null,
+    about: "Goes on after an earlier answer: its nextToken.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** `…/billing/statements/{month}`. */
+export const statementQuery = {
+  format: {
+    kind: "choice",
+    toml: null,
+    choices: ["json", "csv", "html"],
+    default: "json",
+    about: "csv: for spreadsheets; html: a page to print.",
+  },
+} as const satisfies Record<string, Field>;
+
+const time = z.iso.datetime();
+const period = z.string().regex(month.form);
+const currency = z.string().regex(/^[A-Z]{3}$/);
+/** Whole hundredths of the currency's unit, rounded to the nearest. */
+const cents = z.int();
+/** Exact: whole millionths of the currency's unit. */
+const micros = z.int();
+const seconds = z.number().min(0);
+
+const quantities = {
+  /** Of replicas, from the start of their process to its end. */
+  total_replica_seconds: seconds,
+  /** A replica with two accelerators counts twice. */
+  total_gpu_seconds: seconds,
+  total_cpu_core_seconds: seconds,
+  total_memory_gb_seconds: seconds,
+  /** In which environments were made. */
+  total_build_seconds: seconds,
+  /** Builds that were begun, those that needed no new environment too. */
+  total_build_count: z.int().min(0),
+};
+
+const costs = {
+  combined_cost_before_discounts_cents: cents,
+  combined_cost_before_discounts_micros: micros,
+  run_cost_micros: micros,
+  build_cost_micros: micros,
+};
+
+const appliedCoupon = {
+  code: z.string(),
+  name: z.string(),
+  /** Of a percentage: 0. */
+  amount_cents: z.int().min(0),
+  amount_currency: currency,
+  frequency: z.enum(["once", "recurring", "forever"]),
+  frequency_duration: z.int().min(1).optional(),
+  percentage_rate: z.number().gt(0).lte(100).optional(),
+  expiration_at: time.optional(),
+  applied_at: time,
+  status: z.enum(["active", "ended"]),
+  /** What it could take off at the beginning of the month, before any usage of it. */
+  amount_cents_remaining: z.int().min(0),
+  /** What it can take off now. */
+  amount_cents_balance: z.int().min(0),
+  /** What it has taken off in all. */
+  drawn_micros: micros,
+};
+
+/** `GET …/cost`. */
+export const projectCost = z.strictObject({
+  summary: z.strictObject({
+    month: period,
+    currency,
+    ...costs,
+    discounts_cents: cents,
+    discounts_micros: micros,
+    combined_cost_after_discounts_cents: cents,
+    combined_cost_after_discounts_micros: micros,
+    ...quantities,
+  }),
+  coupons: z.array(z.strictObject(appliedCoupon)),
+});
+
+/** `GET …/apps/{a}/cost`. */
+export const appCost = z.strictObject({
+  summary: z.strictObject({ month: period, currency, ...costs, ...quantities }),
+});
+
+const usageSums = {
+  replica_seconds: seconds,
+  gpu_seconds: seconds,
+  cpu_core_seconds: seconds,
+  memory_gb_seconds: seconds,
+  build_seconds: seconds,
+  build_count: z.int().min(0),
+  cost_cents: cents,
+  cost_micros: micros,
+};
+
+/** `GET …/usage`. Which of the first five are there depends on `group_by`. */
+export const usageAnswer = z.strictObject({
+  from: z.string(),
+  to: z.string(),
+  group_by: z.enum(["app", "day", "compute"]),
+  currency,
+  items: z.array(
+    z.strictObject({
+      app_id: z.string().optional(),
+      day: z.string().optional(),
+      compute: z.string().optional(),
+      compute_tier: z.string().optional(),
+      /** `provider/region`; empty where an app names neither. */
+      pool: z.string().optional(),
+      ...usageSums,
+    }),
+  ),
+  total: z.strictObject(usageSums),
+});
+
+/** `GET …/billing/ledger`. */
+export const ledgerPage = z.strictObject({
+  items: z.array(
+    z.strictObject({
+      id: z.uuid(),
+      kind: z.enum(["coupon.grant", "coupon.draw", "usage.charge", "usage.correction"]),
+      /** The month that it is about; null: none. */
+      month: period.nullable(),
+      currency,
+      created_at: time,
+      /** Two or more; debits are above zero, credits below, and their sum is zero. */
+      entries: z.array(
+        z.strictObject({
+          account: z.enum(["promotions", "coupon_credit", "receivable", "revenue"]),
+          coupon_code: z.string().nullable(),
+          amount_micros: micros,
+        }),
+      ),
+    }),
+  ),
+  nextToken: z.string().optional(),
+});
+
+/** `GET …/billing/coupons`. */
+export const appliedCoupons = z.strictObject({ items: z.array(z.strictObject(appliedCoupon)) });
+
+const statementSums = {
+  month: period,
+  currency,
+  /** open: it may change still. A closed one never does: what comes to light later is a correction in a later one. */
+  status: z.enum(["open", "closed"]),
+  closed_at: time.nullable(),
+  usage_cents: cents,
+  usage_micros: micros,
+  discounts_cents: cents,
+  discounts_micros: micros,
+  corrections_cents: cents,
+  corrections_micros: micros,
+  /** Usage, less discounts, and corrections. */
+  total_cents: cents,
+  total_micros: micros,
+};
+
+/** `GET …/billing/statements`, newest first. */
+export const statementList = z.strictObject({ items: z.array(z.strictObject(statementSums)) });
+
+/** `GET …/billing/statements/{month}`. */
+export const statement = z.strictObject({
+  project_id: z.string(),
+  ...statementSums,
+  lines: z.array(
+    z.strictObject({
+      app_id: z.string(),
+      kind: z.enum(["run", "build"]),
+      compute: z.string(),
+      compute_tier: z.string(),
+      pool: z.string(),
+      seconds,
+      gpu_seconds: seconds,
+      cpu_core_seconds: seconds,
+      memory_gb_seconds: seconds,
+      build_count: z.int().min(0),
+      cost_micros: micros,
+    }),
+  ),
+  discounts: z.array(z.strictObject({ coupon_code: z.string(), coupon_name: z.string(), amount_micros: micros })),
+  /** What came to light of months whose statements were closed. */
+  corrections: z.array(z.strictObject({ month: period, usage_micros: micros, discounts_micros: micros })),
+});
+
+const lag = "Figures follow what runs by about a minute.";
+
+/** By operation id; part of the table in `routes.ts`. */
+export const usageRoutes = {
+  getProjectCost: {
+    method: "GET",
+    path: `${project}/cost`,
+    about: `What a project's usage costs in a month, what coupons take off, and the coupons that could. ${lag}`,
+    access: "billing.read",
+    audit: null,
+    query: costQuery,
+    status: 200,
+    answer: projectCost,
+  },
+  getAppCost: {
+    method: "GET",
+    path: `${app}/cost`,
+    about: `What an app's usage costs in a month, before coupons, which are the project's. ${lag}`,
+    access: "billing.read",
+    audit: null,
+    query: costQuery,
+    status: 200,
+    answer: appCost,
+  },
+  getUsage: {
+    method: "GET",
+    path: `${project}/usage`,
+    about: `What a project uses, summed up by app, day or compute type, with its cost before coupons. ${lag}`,
+    access: "billing.read",
+    audit: null,
+    query: usageQuery,
+    status: 200,
+    answer: usageAnswer,
+  },
+  listLedger: {
+    method: "GET",
+    path: `${project}/billing/ledger`,
+    about:
+      "The movements of money of a project's billing account, newest first. Usage stands there some minutes later.",
+    access: "billing.read",
+    audit: null,
+    query: ledgerQuery,
+    status: 200,
+    answer: ledgerPage,
+  },
+  listAppliedCoupons: {
+    method: "GET",
+    path: `${project}/billing/coupons`,
+    about: "The coupons that a project has applied, oldest first, those that have ended too.",
+    access: "billing.read",
+    audit: null,
+    status: 200,
+    answer: appliedCoupons,
+  },
+  listStatements: {
+    method: "GET",
+    path: `${project}/billing/statements`,
+    about: "The statements of a project by month, newest first. One is closed a day after its month.",
+    access: "billing.read",
+    audit: null,
+    status: 200,
+    answer: statementList,
+  },
+  getStatement: {
+    method: "GET",
+    path: `${project}/billing/statements/{month}`,
+    about: "The statement of one month, as JSON, CSV or a page to print.",
+    access: "billing.read",
+    audit: null,
+    query: statementQuery,
+    status: 200,
+    answer: statement,
+    otherTypes: ["text/csv", "text/html"],
+  },
+} as const satisfies Record<string, Route>;

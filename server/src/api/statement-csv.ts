@@ -1,0 +1,58 @@
+// A statement as comma-separated values (RFC 4180): one record a line of usage, discount and correction, and the total.
+// Amounts are in the currency's unit, with a point, to the micro-unit.
+import type { StatementContent } from "#billing/statement.ts";
+import { decimalOf, secondsOf } from "./show-money.ts";
+
+const columns = [
+  "month",
+  "type",
+  "app_id",
+  "kind",
+  "compute",
+  "compute_tier",
+  "pool",
+  "seconds",
+  "gpu_seconds",
+  "cpu_core_seconds",
+  "memory_gb_seconds",
+  "build_count",
+  "coupon_code",
+  "coupon_name",
+  "about_month",
+  "amount",
+  "currency",
+] as const;
+
+type Values = Partial<Record<(typeof columns)[number], string | number>>;
+
+/** The whole text, its head included; the amounts above the total's add up to it. */
+export function statementCsv(statement: StatementContent): string {
+  const records: Values[] = [
+    ...statement.lines.map((line) => ({
+      ...{ type: "usage", app_id: line.appId, kind: line.kind, compute: line.compute, compute_tier: line.computeTier },
+      ...{ pool: line.pool, seconds: secondsOf(line.ms), gpu_seconds: secondsOf(line.gpuMs) },
+      ...{ cpu_core_seconds: secondsOf(line.coreMs), memory_gb_seconds: secondsOf(line.gbMs) },
+      ...{ build_count: line.builds, amount: decimalOf(BigInt(line.micros)) },
+    })),
+    ...statement.discounts.map(({ code, name, micros }) => ({
+      ...{ type: "discount", coupon_code: code, coupon_name: name, amount: decimalOf(-BigInt(micros)) },
+    })),
+    ...statement.corrections.map(({ period, usageMicros, discountMicros }) => ({
+      ...{ type: "correction", about_month: period },
+      amount: decimalOf(BigInt(usageMicros) - BigInt(discountMicros)),
+    })),
+    { type: "total", amount: decimalOf(BigInt(statement.totalMicros)) },
+  ];
+  const { period, currency } = statement;
+  const rows = records.map((record) => ({ ...record, month: period, currency }) as Values);
+  const lines = rows.map((row) => columns.map((column) => cell(row[column] ?? "", column)).join(","));
+  return [columns.join(","), ...lines, ""].join("\r\n");
+}
+
+/** Texts that people choose must not be taken for formulas by spreadsheets. */
+function cell(value: string | number, column: (typeof columns)[number]): string {
+  const text = String(value);
+  const isChosen = column === "coupon_name" || column === "coupon_code" || column === "pool";
+  const safe = isChosen && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,90 @@
+// Statements of months, as JSON, CSV and a page to print.
+import type { z } from "zod";
+import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
+import { shown } from "#apps/refusal.ts";
+import type { Statement, StatementDesk } from "#billing/statements.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { pathPart, projectOf, type Handler } from "./call.ts";
+import { centsOf, microsOf, secondsOf } from "./show-money.ts";
+import { statementCsv } from "./statement-csv.ts";
+import { statementPage, statementPagePolicy } from "./statement-page.ts";
+
+/** Answers for statements. */
+export function statementHandlers(desk: StatementDesk): Record<"listStatements" | "getStatement", Handler> {
+  return {
+    async listStatements(call) {
+      const statements = await desk.list(projectOf(call));
+      return { items: statements.map(sumsOf) } satisfies z.infer<typeof statementList>;
+    },
+    async getStatement(call) {
+      const projectId = projectOf(call);
+      const month = must(pathPart(call.request, "month"), "the route names a month");
+      if (!costQuery.month.form.test(month)) {
+        throw new Fault("invalid", `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`);
+      }
+      const found = await desk.read(projectId, month);
+      if (found === null) throw new Fault("not_found", "This month is still to come: it has no statement.");
+      const { reply, query } = call;
+      if (query["format"] === "json") return showStatement(projectId, found);
+      if (query["format"] === "csv") {
+        void reply.header("content-type", "text/csv; charset=utf-8; header=present");
+        void reply.header("content-disposition", `attachment; filename="statement-${projectId}-${month}.csv"`);
+        void reply.code(200).send(statementCsv(found.content));
+      } else {
+        void reply.header("content-type", "text/html; charset=utf-8");
+        void reply.header("content-security-policy", statementPagePolicy);
+        void reply.code(200).send(statementPage(projectId, found));
+      }
+      return undefined;
+    },
+  };
+}
+
+function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>["items"][number] {
+  const { usageMicros, discountMicros, correctionMicros, totalMicros } = content;
+  const of = (micros: string) => ({ cents: centsOf(BigInt(micros)), micros: microsOf(BigInt(micros)) });
+  const usage = of(usageMicros);
+  const discounts = of(discountMicros);
+  const corrections = of(correctionMicros);
+  const total = of(totalMicros);
+  return {
+    ...{ month: content.period, currency: content.currency, status: closedAt === null ? "open" : "closed" },
+    closed_at: closedAt?.toISOString() ?? null,
+    ...{ usage_cents: usage.cents, usage_micros: usage.micros },
+    ...{ discounts_cents: discounts.cents, discounts_micros: discounts.micros },
+    ...{ corrections_cents: corrections.cents, corrections_micros: corrections.micros },
+    ...{ total_cents: total.cents, total_micros: total.micros },
+  };
+}
+
+function showStatement(projectId: ProjectId, found: Statement): z.infer<typeof statement> {
+  const { lines, discounts, corrections } = found.content;
+  return {
+    project_id: projectId,
+    ...sumsOf(found),
+    lines: lines.map((line) => ({
+      ...{
+        app_id: line.appId,
+        kind: line.kind,
+        compute: line.compute,
+        compute_tier: line.computeTier,
+        pool: line.pool,
+      },
+      ...{ seconds: secondsOf(line.ms), gpu_seconds: secondsOf(line.gpuMs), cpu_core_seconds: secondsOf(line.coreMs) },
+      ...{
+        memory_gb_seconds: secondsOf(line.gbMs),
+        build_count: line.builds,
+        cost_micros: microsOf(BigInt(line.micros)),
+      },
+    })),
+    discounts: discounts.map(({ code, name, micros }) => ({
+      ...{ coupon_code: code, coupon_name: name, amount_micros: microsOf(BigInt(micros)) },
+    })),
+    corrections: corrections.map(({ period, usageMicros, discountMicros }) => ({
+      ...{ month: period, usage_micros: microsOf(BigInt(usageMicros)) },
+      discounts_micros: microsOf(BigInt(discountMicros)),
+    })),
+  };
+}

@@ -1,0 +1,165 @@
+// Usage of projects: what it costs, sums of it, the ledger, applied coupons.
+import type { z } from "zod";
+import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
+import type { UseCases } from "#apps/use-cases.ts";
+import { shown } from "#apps/refusal.ts";
+import type { CostOfMonth, CouponCredit, UsageDesk } from "#billing/usage-desk.ts";
+import type { Grouping, UsageGroup } from "#billing/usage-store.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { percentageOf, wholeCents } from "#lib/money.ts";
+import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+import { centsOf, microsOf, secondsOf, showSums } from "./show-money.ts";
+
+type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
+
+const dayMs = 86_400_000;
+/** A year and a month: a bound on how many rows an answer may take. */
+const daysMost = 400;
+
+/** Answers for usage. */
+export function usageHandlers(parts: {
+  readonly usage: UsageDesk;
+  readonly apps: UseCases["apps"];
+  readonly clock: Clock;
+}): Record<Ids, Handler> {
+  const { usage: desk, apps, clock } = parts;
+  return {
+    async getProjectCost(call) {
+      return showCost(await desk.cost(projectOf(call), monthOf(call)));
+    },
+    async getAppCost(call) {
+      const projectId = projectOf(call);
+      const appId = appOf(call);
+      await apps.require(projectId, appId);
+      const cost = await desk.costOfApp(projectId, appId, monthOf(call));
+      return { summary: summaryOf(cost) } satisfies z.infer<typeof appCost>;
+    },
+    async getUsage(call) {
+      const { from, to } = windowOf(call, clock.now());
+      const grouping = call.query["group_by"] as Grouping;
+      const { currency, groups, total } = await desk.usage({ projectId: projectOf(call), from, to }, grouping);
+      return {
+        ...{ from, to, group_by: grouping, currency },
+        items: groups.map((group) => ({ ...keysOf(group), ...showSums(group) })),
+        total: showSums(total),
+      } satisfies z.infer<typeof usageAnswer>;
+    },
+    async listLedger(call) {
+      const { query } = call;
+      const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
+      const page = await desk.ledger({ projectId: projectOf(call), before, size: Number(query["pageSize"]) });
+      const items = page.transactions.map(({ id, kind, period, currency, createdAt, entries }) => ({
+        ...{ id, kind, month: period, currency, created_at: createdAt.toISOString() },
+        entries: entries.map(({ account, couponCode, micros }) => ({
+          ...{ account, coupon_code: couponCode, amount_micros: microsOf(micros) },
+        })),
+      }));
+      const next = page.nextNumber === null ? {} : { nextToken: String(page.nextNumber) };
+      return { items, ...next } satisfies z.infer<typeof ledgerPage>;
+    },
+    async listAppliedCoupons(call) {
+      return { items: (await desk.coupons(projectOf(call))).map(showCredit) };
+    },
+  };
+}
+
+function monthOf({ query }: Call): string | null {
+  const given = query["month"] ?? null;
+  return given === null ? null : String(given);
+}
+
+/** By default this month so far. */
+function windowOf(call: Call, nowMs: number): { readonly from: string; readonly to: string } {
+  const fromGiven = dayOf(call, "from");
+  const toGiven = dayOf(call, "to");
+  const to = toGiven ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
+  // Tomorrow may be of the next month.
+  const from =
+    fromGiven ?? `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
+  const days = (Date.parse(to) - Date.parse(from)) / dayMs;
+  if (days < 0) throw new Fault("invalid", `from is ${shown(from)}, but must not be after to, which is ${shown(to)}.`);
+  if (days > daysMost) {
+    throw new Fault(
+      "invalid",
+      `to is ${shown(to)}, but must be at most ${daysMost} days after from, which is ${shown(from)}.`,
+    );
+  }
+  return { from, to };
+}
+
+function dayOf({ query }: Call, name: "from" | "to"): string | null {
+  const given = query[name] ?? null;
+  if (given === null) return null;
+  const atMs = Date.parse(`${String(given)}T00:00:00Z`);
+  // A day such as 2026-02-30 is taken for one of March.
+  const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(given));
+  if (isDay) return String(given);
+  throw new Fault(
+    "invalid",
+    `${name} is ${shown(given)}, but must be a day that the calendar has, of the form 2026-01-31.`,
+  );
+}
+
+function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
+  if (appId !== null) return { app_id: appId };
+  if (day !== null) return { day };
+  return { compute: compute ?? "", compute_tier: computeTier ?? "", pool: pool ?? "" };
+}
+
+function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
+  const { discountMicros, coupons, sums } = cost;
+  const after = sums.runMicros + sums.buildMicros - discountMicros;
+  return {
+    summary: {
+      ...summaryOf(cost),
+      discounts_cents: centsOf(discountMicros),
+      discounts_micros: microsOf(discountMicros),
+      combined_cost_after_discounts_cents: centsOf(after),
+      combined_cost_after_discounts_micros: microsOf(after),
+    },
+    coupons: coupons.map(showCredit),
+  };
+}
+
+function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "currency" | "sums">) {
+  const before = sums.runMicros + sums.buildMicros;
+  return {
+    ...{ month, currency },
+    combined_cost_before_discounts_cents: centsOf(before),
+    combined_cost_before_discounts_micros: microsOf(before),
+    run_cost_micros: microsOf(sums.runMicros),
+    build_cost_micros: microsOf(sums.buildMicros),
+    total_replica_seconds: secondsOf(sums.replicaMs),
+    total_gpu_seconds: secondsOf(sums.gpuMs),
+    total_cpu_core_seconds: secondsOf(sums.coreMs),
+    total_memory_gb_seconds: secondsOf(sums.gbMs),
+    total_build_seconds: secondsOf(sums.buildMs),
+    total_build_count: sums.builds,
+  };
+}
+
+function showCredit({
+  coupon,
+  atBegin,
+  now,
+  drawn,
+  isEnded,
+}: CouponCredit): z.infer<typeof projectCost>["coupons"][number] {
+  const { couponCode, couponName, discount, frequency, couponExpiresAt, appliedAtMs } = coupon;
+  const isFixed = discount.kind === "fixed_amount";
+  return {
+    ...{ code: couponCode, name: couponName },
+    amount_cents: isFixed ? wholeCents(discount.amount) : 0,
+    amount_currency: isFixed ? discount.amount.currency : atBegin.currency,
+    frequency: frequency.kind,
+    ...(frequency.kind === "recurring" ? { frequency_duration: frequency.periods } : {}),
+    ...(isFixed ? {} : { percentage_rate: percentageOf(discount.rate) }),
+    ...(couponExpiresAt === null ? {} : { expiration_at: couponExpiresAt.toISOString() }),
+    applied_at: new Date(appliedAtMs).toISOString(),
+    status: isEnded ? "ended" : "active",
+    amount_cents_remaining: wholeCents(atBegin),
+    amount_cents_balance: wholeCents(now),
+    drawn_micros: microsOf(drawn.micros),
+  };
+}
