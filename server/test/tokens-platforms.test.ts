@@ -16,11 +16,15 @@ import { until } from "#test/support/until.ts";
 /** The promise, counted from the answer that says that a token is revoked. */
 const deadlineMs = 1_000;
 
-async function startTwo(t: TestContext): Promise<{ first: PlatformProcess; second: PlatformProcess }> {
+async function startTwo(
+  t: TestContext,
+  more: Record<string, string> = {},
+): Promise<{ first: PlatformProcess; second: PlatformProcess }> {
   const settings = {
     SLIPWAY_DATABASE_URL: (await emptyDatabase(t)).reveal(),
     SLIPWAY_SECRET_KEY: randomBytes(32).toString("hex"),
     SLIPWAY_DATABASE_CONNECTIONS: "4",
+    ...more,
   };
   const first = await startPlatform(t, settings);
   const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
@@ -99,4 +103,27 @@ test("what one platform ends the other refuses within a second", async (t) => {
   assert.equal(await keysOf(fresh.token), 200);
   const published = (await ask(second, "/.well-known/jwks.json", { token: fresh.token })).body;
   assert.ok(!published.keys.some((one: Json) => one.kid === oldKey.id), "it is published no more");
+});
+
+test("a platform that stops writes when tokens were used last; one with too many bad tokens answers 429 to calls of apps too", async (t) => {
+  const { first, second } = await startTwo(t, { SLIPWAY_FAILED_TOKENS_PER_MINUTE: "3" });
+  const { projectId, serviceAccountToken: owner, inferenceToken: known } = first.bootstrap;
+  const path = `/v2/projects/${projectId}/service-accounts`;
+  const made = await ask(first, path, { method: "POST", token: owner, body: { name: "ci", role: "admin" } });
+  assert.equal((await ask(second, path, made.body)).status, 200);
+
+  const call = async (token: string): Promise<{ status: number; body: Json }> =>
+    await ask(second, `/v4/${projectId}/none/run`, { method: "POST", token });
+  assert.equal((await call(known)).status, 404, "there is no such app, which only a known caller hears");
+  const statuses = [];
+  for (let index = 0; index < 5; index++) statuses.push((await call(`bad.token.${index}`)).status);
+  assert.deepEqual(statuses, [401, 401, 401, 429, 429]);
+  assert.equal((await call(known)).status, 404);
+  const unknown = await ask(second, path, { token: owner });
+  assert.equal(unknown.status, 429, "the API counts with it");
+  assert.match(unknown.body.message, /try again in \d+ s/);
+
+  await second.end("SIGTERM");
+  const [account] = (await ask(first, path, { token: owner })).body.filter((one: Json) => one.id === made.body.id);
+  assert.equal(account.last_used_address, "127.0.0.1");
 });
