@@ -24,6 +24,8 @@ import { AuditExport } from "#audit/export.ts";
 import { ForwardingDesk } from "#audit/forwarding-desk.ts";
 import { BudgetDesk } from "#billing/budget-desk.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
+import { StatementDesk } from "#billing/statements.ts";
+import { UsageDesk } from "#billing/usage-desk.ts";
 import { PlanDesk } from "#billing/plan-desk.ts";
 import { plansOfNoFile, type Plans } from "#billing/plan.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
@@ -112,7 +114,9 @@ function desksOf(given: {
     runs: new RunDesk({ ...settings, db, clock, log: silentLog, ...given.runs }),
     plans: { desk: given.planDesk, days: { audit: 365, logs: 30 } },
     budgets: new BudgetDesk({ db, clock, log: silentLog, hasMail: false, checkUrl: () => null, onStep: ignore }),
-    coupons: new CouponDesk({ db, clock }),
+    coupons: new CouponDesk({ db, clock, plans: given.planDesk }),
+    usage: new UsageDesk({ db, clock }),
+    statements: new StatementDesk({ db, clock }),
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
     auditForwarding: new ForwardingDesk({ db, sealer, checkUrl: () => null }),
