@@ -38,6 +38,8 @@ export const operatorCoupon = z.strictObject({
   expiration_at: time.nullable(),
   reusable: z.boolean(),
   max_uses: z.int().min(1).nullable(),
+  /** Only projects of these plans can apply it; null: those of all. */
+  plans: z.array(z.string()).min(1).nullable(),
   /** How often it was applied. */
   uses: z.int().min(0),
   created_at: time,

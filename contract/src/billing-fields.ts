@@ -102,6 +102,17 @@ export const couponFields = {
     defaultAbout: "without limit",
     about: "How often it can be applied, by all projects together.",
   },
+  plans: {
+    kind: "list",
+    toml: null,
+    lengthLeast: 1,
+    lengthMost: 50,
+    isSingleAllowed: false,
+    isUnique: true,
+    default: [],
+    defaultAbout: "projects of all plans",
+    about: "Names of plans: only projects that have one of them can apply it.",
+  },
 } as const satisfies Record<string, Field>;
 
 /** `GET /v2/operator/coupons`. */

@@ -5,6 +5,8 @@ import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { CouponDesk } from "#billing/coupon-desk.ts";
+import { PlanDesk } from "#billing/plan-desk.ts";
+import { plansOfNoFile } from "#billing/plan.ts";
 import { termsOf, type CouponWish } from "#billing/coupon.ts";
 import { drawEntries } from "#billing/draw.ts";
 import { move } from "#billing/entry.ts";
@@ -45,7 +47,8 @@ async function ground(t: TestContext): Promise<{ db: Db; desk: CouponDesk; addPr
     await insertProject(db, { id, name: "test" });
     return id;
   };
-  return { db, desk: new CouponDesk({ db, clock: systemClock }), addProject };
+  const plans = new PlanDesk({ db, plans: plansOfNoFile, clock: systemClock });
+  return { db, desk: new CouponDesk({ db, clock: systemClock, plans }), addProject };
 }
 
 /** A project with one applied coupon: USD 100. */

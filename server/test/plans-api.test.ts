@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
+import { operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
+import { setPlanCredits } from "#billing/plan-credit.ts";
 import { readPlans } from "#billing/plan-file.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import "#test/support/leftovers.ts";
@@ -148,5 +150,89 @@ describe("the number of apps", () => {
     const { body } = await stage.api.call("GET", `/v2/projects/${stage.api.projectId}/apps`);
     assert.equal(body.length, 3);
     assert.equal((await createApp(stage, "fourth")).status, 403);
+  });
+});
+
+describe("coupons and plans", () => {
+  const make = async ({ api, operator }: Stage, code: string, of?: readonly string[]) => {
+    const terms = { code, name: "Coupon", coupon_type: "percentage", percentage_rate: 10 };
+    const body = { ...terms, ...(of === undefined ? {} : { plans: of }) };
+    return await api.call("POST", "/v2/operator/coupons", { token: operator, body });
+  };
+  const apply = ({ api }: Stage, code: string) =>
+    api.call("POST", `/v2/projects/${api.projectId}/billing/coupons/apply`, { body: { coupon_code: code } });
+
+  test("a coupon that names plans is for their projects alone, and one that names none for all that take any", async (t) => {
+    const stage = await openStage(t);
+    const unknown = await make(stage, "X", ["huge"]);
+    assert.equal(unknown.status, 400);
+    assert.match(
+      unknown.body.message,
+      /^plans names "huge", but must name plans that there are: self-hosted, hobby, big/,
+    );
+    const made = await make(stage, "HOBBY", ["hobby"]);
+    assert.deepEqual([made.status, operatorCoupon.parse(made.body).plans], [201, ["hobby"]]);
+    assert.equal((await make(stage, "ANY")).body.plans, null);
+    const refused = await apply(stage, "HOBBY");
+    assert.equal(refused.status, 422);
+    assert.match(refused.body.message, /^The coupon is not for projects that have the plan "self-hosted"/);
+    await stage.give("hobby");
+    assert.equal((await apply(stage, "ANY")).status, 422, "the plan takes only coupons that name it");
+    assert.equal((await apply(stage, "HOBBY")).status, 200);
+    await stage.give("big");
+    assert.equal((await apply(stage, "ANY")).status, 200);
+  });
+
+  test("the monthly credit of a plan is a coupon that the platform applies and ends, and nobody else can", async (t) => {
+    const stage = await openStage(t);
+    const { api, operator } = stage;
+    const credits = async () =>
+      await api.db
+        .selectFrom("coupon_applications")
+        .innerJoin("coupons", "coupons.id", "coupon_applications.coupon_id")
+        .select(["coupons.code", "coupons.amount_micros", "coupons.frequency", "coupon_applications.ended_at"])
+        .orderBy("coupon_applications.number")
+        .execute();
+    await stage.give("hobby");
+    await stage.give("hobby");
+    const credit = { code: "plan:hobby", amount_micros: "5000000", frequency: "forever" };
+    assert.deepEqual(await credits(), [{ ...credit, ended_at: null }], "once, however often the plan is given");
+    assert.equal((await apply(stage, "plan:hobby")).status, 404);
+    const { body } = await api.call("GET", "/v2/operator/coupons", { token: operator });
+    assert.deepEqual(body.items, []);
+    await stage.give("big");
+    const [ended] = await credits();
+    assert.ok(ended?.ended_at instanceof Date);
+    await stage.give("hobby");
+    assert.deepEqual(
+      (await credits()).map(({ ended_at: at }) => at === null),
+      [false, true],
+    );
+  });
+
+  test("projects that have the default plan get its credit without being given it, and lose it with the plan", async (t) => {
+    const stage = await openStage(t);
+    const { api } = stage;
+    await api.addProject("second");
+    const asDefault = (cents: number) =>
+      readPlans(`default = "free"\n[plans.free]\nmonthly_credit_cents = ${cents}\n[plans.big]\n`);
+    const open = async () =>
+      (
+        await api.db
+          .selectFrom("coupon_applications")
+          .innerJoin("coupons", "coupons.id", "coupon_applications.coupon_id")
+          .select("coupons.amount_micros")
+          .where("coupon_applications.ended_at", "is", null)
+          .execute()
+      ).map(({ amount_micros: micros }) => micros);
+    assert.equal(await setPlanCredits(api.db, asDefault(100), Date.now()), 2);
+    assert.equal(await setPlanCredits(api.db, asDefault(100), Date.now()), 0);
+    assert.deepEqual(await open(), ["1000000", "1000000"]);
+    assert.equal(await setPlanCredits(api.db, asDefault(300), Date.now()), 2, "another amount is another credit");
+    assert.deepEqual(await open(), ["3000000", "3000000"]);
+    await stage.give("big");
+    assert.equal((await open()).length, 1);
+    await Promise.all([1, 2].map(() => setPlanCredits(api.db, asDefault(0), Date.now())));
+    assert.deepEqual(await open(), []);
   });
 });

@@ -62,10 +62,12 @@ function tooManyTries(used: number, seconds: number): string {
 function wishOf(call: Call): CouponWish {
   const body = readBody({ fields: couponFields, required: ["code", "name", "coupon_type"] }, call.body);
   const expiration = body["expiration_at"] ?? null;
+  const plans = body["plans"] as unknown as readonly string[];
   // The kinds, ranges and choices of the values were checked by the contract's rows.
   return {
-    ...(body as Omit<CouponWish, "expiration_at">),
+    ...(body as unknown as Omit<CouponWish, "expiration_at" | "plans">),
     expiration_at: expiration === null ? null : readTime("expiration_at", expiration),
+    plans: plans.length === 0 ? null : plans,
   };
 }
 
@@ -89,7 +91,7 @@ function showApplied({ coupon, currency, balance }: AppliedAnswer): z.infer<type
 }
 
 function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
-  const { code, name, discount, frequency, expiresAt, isReusable, usesMax, uses, createdAt, endedAt } = coupon;
+  const { code, name, discount, frequency, expiresAt, isReusable, usesMax, plans, uses, createdAt, endedAt } = coupon;
   const amount = discount.kind === "fixed_amount" ? discount.amount : null;
   return {
     ...{ code, name, coupon_type: discount.kind },
@@ -99,7 +101,7 @@ function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
     frequency: frequency.kind,
     frequency_duration: frequency.kind === "recurring" ? frequency.periods : null,
     expiration_at: expiresAt?.toISOString() ?? null,
-    ...{ reusable: isReusable, max_uses: usesMax, uses },
+    ...{ reusable: isReusable, max_uses: usesMax, plans: plans === null ? null : [...plans], uses },
     created_at: createdAt.toISOString(),
     ended_at: endedAt?.toISOString() ?? null,
   };

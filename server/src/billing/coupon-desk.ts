@@ -21,6 +21,7 @@ import {
 } from "./coupon-store.ts";
 import { move } from "./entry.ts";
 import { post } from "./ledger.ts";
+import type { PlanDesk } from "./plan-desk.ts";
 
 /** `balance`: what it can still take off, of a fixed amount; nothing of a percentage. */
 export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
@@ -32,19 +33,30 @@ export type CouponPage = { readonly coupons: readonly Coupon[]; readonly nextNum
 export class CouponDesk {
   readonly #db: Db;
   readonly #clock: Clock;
+  readonly #plans: Pick<PlanDesk, "names" | "planOf">;
 
-  constructor(parts: { readonly db: Db; readonly clock: Clock }) {
+  constructor(parts: { readonly db: Db; readonly clock: Clock; readonly plans: Pick<PlanDesk, "names" | "planOf"> }) {
     this.#db = parts.db;
+    this.#plans = parts.plans;
     this.#clock = parts.clock;
   }
 
   /** Makes a coupon. Its code may have been that of one that has ended. */
   async create(terms: CouponTerms, by: By): Promise<Coupon> {
-    const { code, name, expiresAt, isReusable, usesMax } = terms;
+    const { code, name, expiresAt, isReusable, usesMax, plans } = terms;
+    const unknown = plans?.find((plan) => !this.#plans.names.includes(plan));
+    if (unknown !== undefined) {
+      const known = this.#plans.names.join(", ");
+      throw new Fault(
+        "invalid",
+        `plans names ${JSON.stringify(unknown)}, but must name plans that there are: ${known}.`,
+      );
+    }
     return await this.#db.transaction().execute(async (tx) => {
       const made = await insertCoupon(tx, {
         ...{ id: randomUUID(), code, name, ...columnsOf(terms) },
         ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
+        plans: plans === null ? null : [...plans],
       });
       if (made === null) throw new Fault("conflict", `There is a coupon of the code "${code}"; end it first.`);
       await recordOf(tx, { action: "coupon.create", projectId: null, coupon: made, by });
@@ -80,7 +92,9 @@ export class CouponDesk {
       // From here on nobody else applies this coupon or ends it: what is read next stays true.
       const found = await lockCoupon(tx, code);
       const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
-      const coupon = usable({ coupon: found, isApplied: wasApplied, currency, nowMs: this.#clock.now() });
+      const plan = await this.#plans.planOf(tx, projectId);
+      const nowMs = this.#clock.now();
+      const coupon = usable({ coupon: found, isApplied: wasApplied, currency, plan, nowMs });
       if (coupon instanceof Fault) throw coupon;
       const id = randomUUID();
       await insertApplication(tx, {
@@ -117,8 +131,8 @@ type Recorded = {
 };
 
 async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Promise<void> {
-  const { id, code, expiresAt, isReusable, usesMax } = coupon;
-  const columns = Object.entries({ ...columnsOf(coupon), expiresAt, isReusable, usesMax });
+  const { id, code, expiresAt, isReusable, usesMax, plans } = coupon;
+  const columns = Object.entries({ ...columnsOf(coupon), expiresAt, isReusable, usesMax, plans });
   const shown = columns.filter(([, value]) => value !== null).map(([name, value]) => [name, { new: value }] as const);
   const changes = action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
   await record(tx, { projectId, action, by, resource: { type: "coupon", id, name: code }, changes });

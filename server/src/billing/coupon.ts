@@ -1,6 +1,7 @@
 // What a coupon is, which wishes for one make sense, and who may apply it: pure. Called by `coupon-desk.ts`.
 import { Fault } from "#lib/fault.ts";
 import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
+import type { Plan } from "./plan.ts";
 
 /** What a coupon takes off: an amount, or a part of what is charged. */
 export type Discount =
@@ -25,6 +26,8 @@ export type CouponTerms = {
   readonly isReusable: boolean;
   /** By all projects together. */
   readonly usesMax: number | null;
+  /** Names of the plans whose projects can apply it; null: of all. */
+  readonly plans: readonly string[] | null;
 };
 
 export type Coupon = CouponTerms & {
@@ -47,6 +50,7 @@ export type CouponWish = {
   readonly expiration_at: Date | null;
   readonly reusable: boolean;
   readonly max_uses: number | null;
+  readonly plans?: readonly string[] | null;
 };
 
 /** The coupon that the fields together mean. Throws `Fault("invalid")` when they do not go together. */
@@ -59,6 +63,7 @@ export function termsOf(wish: CouponWish): CouponTerms {
     expiresAt: wish.expiration_at,
     isReusable: wish.reusable,
     usesMax: wish.max_uses,
+    plans: wish.plans ?? null,
   };
 }
 
@@ -118,11 +123,13 @@ export type Application = {
   readonly isApplied: boolean;
   /** Of the project's billing account. */
   readonly currency: Currency;
+  /** Of the project. */
+  readonly plan: Pick<Plan, "name" | "coupons">;
   readonly nowMs: number;
 };
 
 /** Why a code cannot be applied, or the coupon that can. A code that never was and one that has ended are not told apart. */
-export function usable({ coupon, isApplied, currency, nowMs }: Application): Coupon | Fault {
+export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
   if (coupon === null) return new Fault("not_found", "There is no coupon of this code, or it has ended.");
   if (isApplied && !coupon.isReusable) {
     return new Fault("conflict", "The project has applied this coupon already, and it can be applied only once.");
@@ -133,6 +140,14 @@ export function usable({ coupon, isApplied, currency, nowMs }: Application): Cou
   }
   if (usesMax !== null && uses >= usesMax) {
     return new Fault("not_usable", "The coupon has been applied as often as it can be.");
+  }
+  const names = coupon.plans;
+  const isForPlan = plan.coupons !== "none" && (names === null ? plan.coupons === "all" : names.includes(plan.name));
+  if (!isForPlan) {
+    return new Fault(
+      "not_usable",
+      `The coupon is not for projects that have the plan "${plan.name}", as this one has.`,
+    );
   }
   if (discount.kind === "fixed_amount" && discount.amount.currency !== currency) {
     const other = discount.amount.currency;
