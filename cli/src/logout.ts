@@ -1,11 +1,11 @@
 // `slipway logout`: ends the session of this machine on the platform, and forgets its tokens here.
-import { ApiRefused } from "./api-client.ts";
+import { ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
-import { connect, namedUrl, platformOptions } from "./connection.ts";
+import { namedUrl, platformOptions } from "./connection.ts";
 import { Refused } from "./refused.ts";
 import { readSignIns, writeSignIn } from "./sign-ins.ts";
 
-/** Signs out. */
+/** Signs out. What is stored here goes also when the platform cannot be told. */
 export const logout = command({
   name: "logout",
   about: `Ends the sign-in of this machine: its tokens are worth nothing any more, and are removed from here.
@@ -19,16 +19,18 @@ Sign-ins elsewhere, such as in your browser, go on.`,
       machine.tell(url === null ? "You are not signed in anywhere." : `You are not signed in at ${url}.`);
       return;
     }
-    // The token of the environment is another one; it must not be signed out by accident.
-    const { client } = connect(given, { ...machine, environment: { ...machine.environment, SLIPWAY_TOKEN: "" } });
+    writeSignIn(machine, url, null);
+    const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
+    const body = { refresh_token: signIn.refreshToken };
     try {
-      await client.ask({ method: "POST", path: "/v2/auth/sign-out", body: {} });
+      await client.ask({ method: "POST", path: "/v2/auth/sign-out", body });
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      const isOver = !(error instanceof ApiRefused) && error.message.includes("has ended");
-      if (!isOver) machine.tell(`The platform could not be told: ${error.message}`);
+      throw new Refused(
+        `${error.message}\nThe sign-in is removed from here, but the platform does not know: it ends by itself after 30 days without use.`,
+        { cause: error },
+      );
     }
-    writeSignIn(machine, url, null);
     machine.tell(`Signed out of ${url}.`);
   },
 });

@@ -1,5 +1,5 @@
-// The pages of the dashboard: a few fixed files, read once. They hold nothing secret; the token that the user types in
-// stays in the browser, and everything shown comes from the API.
+// The pages of the dashboard: a few fixed files, read once. They hold nothing secret, and everything shown comes from the
+// API: a person's sign-in is a cookie that no script can read, and gives access tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply } from "fastify";
@@ -8,23 +8,36 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const files = {
-  page: { name: "dashboard.html", type: "text/html; charset=utf-8" },
-  script: { name: "dashboard.js", type: "text/javascript; charset=utf-8" },
-  api: { name: "dashboard-api.js", type: "text/javascript; charset=utf-8" },
-  style: { name: "dashboard.css", type: "text/css; charset=utf-8" },
+const types = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
 } as const;
+
+const assets = [
+  "dashboard.js",
+  "dashboard-api.js",
+  "session.js",
+  "elements.js",
+  "forms.js",
+  "sign-in.js",
+  "device-page.js",
+  "invitation-page.js",
+  "password-page.js",
+  "dashboard.css",
+] as const;
 
 /** Adds `/dashboard` and all below it. */
 export function addPages(api: FastifyInstance): void {
-  for (const file of [files.script, files.api, files.style]) add(api, `/dashboard/assets/${file.name}`, file);
-  for (const url of ["/dashboard", "/dashboard/*"]) add(api, url, files.page);
+  for (const name of assets) add(api, `/dashboard/assets/${name}`, name);
+  for (const url of ["/dashboard", "/dashboard/*"]) add(api, url, "dashboard.html");
   api.get("/", (_request, reply: FastifyReply) => reply.redirect("/dashboard"));
 }
 
-function add(api: FastifyInstance, url: string, file: { readonly name: string; readonly type: string }): void {
-  const text = readFileSync(join(import.meta.dirname, "pages", file.name), "utf8");
+function add(api: FastifyInstance, url: string, name: `${string}.${keyof typeof types}`): void {
+  const text = readFileSync(join(import.meta.dirname, "pages", name), "utf8");
+  const type = types[name.slice(name.lastIndexOf(".") + 1) as keyof typeof types];
   api.get(url, (_request, reply: FastifyReply) =>
-    reply.headers({ "content-security-policy": policy, "cache-control": "no-cache" }).type(file.type).send(text),
+    reply.headers({ "content-security-policy": policy, "cache-control": "no-cache" }).type(type).send(text),
   );
 }

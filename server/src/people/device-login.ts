@@ -145,8 +145,9 @@ export class DeviceLogins {
   #asksTooOften(key: string): boolean {
     const now = this.#options.clock.monotonicMs();
     const last = this.#asked.get(key);
+    if (last !== undefined && now - last < askedAgainMs) return true;
     this.#asked.set(key, now);
-    return last !== undefined && now - last < askedAgainMs;
+    return false;
   }
 }
 

@@ -1,17 +1,5 @@
-// Talks to the management API with the token of this browser tab, and reads live logs.
-
-const tokenKey = "slipway.token";
-
-/** The token that was given in this tab; null: none. */
-export function storedToken() {
-  return sessionStorage.getItem(tokenKey);
-}
-
-/** Keeps a token for this tab; null forgets it. */
-export function storeToken(token) {
-  if (token === null) sessionStorage.removeItem(tokenKey);
-  else sessionStorage.setItem(tokenKey, token);
-}
+// Talks to the management API as whoever is signed in, and reads live logs.
+import { bearer, forgetAccess, renew, storedToken } from "./session.js";
 
 /** What the API answered in place of what was asked for. */
 export class ApiError extends Error {
@@ -23,8 +11,23 @@ export class ApiError extends Error {
 
 /** GETs JSON. Throws `ApiError`. */
 export async function get(path, signal) {
-  const response = await request(path, { accept: "application/json" }, signal);
+  const response = await request(path, { headers: { accept: "application/json" }, signal });
   return await response.json();
+}
+
+/** Sends a change as JSON, and returns what was answered. Throws `ApiError`. */
+export async function send(method, path, body = {}) {
+  const headers = { accept: "application/json", "content-type": "application/json" };
+  const response = await request(path, { method, headers, body: JSON.stringify(body) });
+  return await response.json();
+}
+
+/** As `send`, by nobody in particular: for signing in and for links that were mailed. */
+export async function sendOpenly(method, path, body) {
+  const headers = { accept: "application/json", "content-type": "application/json" };
+  const init = { method, headers, cache: "no-store", ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  const response = await fetch(path, init);
+  return await (await checked(response)).json();
 }
 
 /** Follows server-sent events from `path`; calls `onEvent({id, event, data})` for each. Goes on after a broken connection; ends with an event `end` or with the signal. */
@@ -34,7 +37,7 @@ export async function follow(path, { onEvent, signal }) {
   while (!signal.aborted) {
     try {
       const headers = { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) };
-      const response = await request(path, headers, signal);
+      const response = await request(path, { headers, signal });
       for await (const event of eventsOf(response.body)) {
         failures = 0;
         if (event.id !== "") lastId = event.id;
@@ -50,12 +53,21 @@ export async function follow(path, { onEvent, signal }) {
   }
 }
 
-async function request(path, headers, signal) {
-  const response = await fetch(path, {
-    headers: { ...headers, authorization: `Bearer ${storedToken() ?? ""}` },
-    signal,
-    cache: "no-store",
-  });
+async function request(path, init) {
+  const response = await fetchAs(await bearer(), path, init);
+  if (response.status !== 401 || storedToken() !== null) return await checked(response);
+  // The session may have ended, or only the access token.
+  forgetAccess();
+  const token = await renew();
+  return await checked(token === null ? response : await fetchAs(token, path, init));
+}
+
+function fetchAs(token, path, { headers, ...init }) {
+  const as = token === null ? {} : { authorization: `Bearer ${token}` };
+  return fetch(path, { ...init, headers: { ...headers, ...as }, cache: "no-store" });
+}
+
+async function checked(response) {
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
   throw new ApiError(response.status, body.message ?? `The platform answered ${response.status}.`);

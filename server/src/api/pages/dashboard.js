@@ -1,50 +1,97 @@
-// The pages: projects and apps, one app, one build with its live log. Each view asks the API and shows the answer; all
-// text from there is set as text, never as HTML.
-import { ApiError, follow, get, storeToken, storedToken } from "./dashboard-api.js";
+// The pages of the dashboard: which one the address names, and projects, apps and builds. Each view asks the API and shows
+// the answer; all text from there is set as text, never as HTML.
+import { ApiError, follow, get } from "./dashboard-api.js";
+import { showDevice } from "./device-page.js";
+import { facts, link, make, table, time } from "./elements.js";
+import { messageOf } from "./forms.js";
+import { showInvitation } from "./invitation-page.js";
+import { showForgot, showReset } from "./password-page.js";
+import { bearer, endSession, forgetAccess, storedToken, storeToken } from "./session.js";
+import { showSignIn } from "./sign-in.js";
 
 const view = document.getElementById("view");
 const notice = document.getElementById("notice");
-const signIn = document.getElementById("sign-in");
 const signOut = document.getElementById("sign-out");
 const linesMost = 5000;
 const refreshMs = 3000;
 
 let leaving = new AbortController();
 
+/** `open`: for whoever has the link; `person`: not for tokens. */
 const pages = [
-  [/^\/dashboard\/?$/, showHome],
-  [/^\/dashboard\/projects\/([^/]+)\/?$/, showProject],
-  [/^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/?$/, showApp],
-  [/^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/builds\/([^/]+)\/?$/, showBuild],
+  { form: /^\/dashboard\/?$/, show: showHome },
+  { form: /^\/dashboard\/projects\/([^/]+)\/?$/, show: showProject },
+  { form: /^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/?$/, show: showApp },
+  { form: /^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/builds\/([^/]+)\/?$/, show: showBuild },
+  { form: /^\/dashboard\/device\/?$/, show: showDevicePage, isFor: "person", title: "Sign in a device" },
+  { form: /^\/dashboard\/invitations\/([^/]+)\/?$/, show: showInvitationPage, isFor: "all", title: "Invitation" },
+  {
+    form: /^\/dashboard\/forgot-password\/?$/,
+    show: () => showForgot(view),
+    isFor: "all",
+    title: "Forgotten password",
+  },
+  { form: /^\/dashboard\/reset-password\/([^/]+)\/?$/, show: showResetPage, isFor: "all", title: "New password" },
 ];
 
-async function open() {
+async function open(reason = "") {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
   view.replaceChildren();
   notice.textContent = "";
-  signOut.hidden = storedToken() === null;
-  signIn.hidden = storedToken() !== null;
-  if (storedToken() === null) return showTrail([]);
+  signOut.hidden = true;
   const path = location.pathname;
-  const [form, show] = pages.find(([candidate]) => candidate.test(path)) ?? [/$/, showNothing];
-  const parts = (form.exec(path) ?? []).slice(1).map(decodeURIComponent);
+  const page = pages.find(({ form }) => form.test(path)) ?? { form: /$/, show: showNothing };
+  const parts = (page.form.exec(path) ?? []).slice(1).map(decodeURIComponent);
+  showTrail([], page.title);
   try {
-    await show(signal, ...parts);
+    const isOpen = page.isFor === "all";
+    const isSignedIn = !isOpen && (await bearer()) !== null;
+    if (signal.aborted) return;
+    signOut.hidden = !isSignedIn;
+    if (!isOpen && !maySee(page, isSignedIn)) return showSignInFor(page, reason);
+    await page.show(signal, ...parts);
   } catch (error) {
     if (!signal.aborted) explain(error);
   }
 }
 
+function maySee(page, isSignedIn) {
+  return isSignedIn && (page.isFor !== "person" || storedToken() === null);
+}
+
+function showSignInFor(page, reason) {
+  showTrail([], "Sign in");
+  showSignIn(view, { done: () => void open(), reason, isForPeople: page.isFor === "person" });
+}
+
 function explain(error) {
   if (error instanceof ApiError && error.status === 401) {
     storeToken(null);
-    void open();
-    document.getElementById("sign-in-error").textContent = error.message;
+    forgetAccess();
+    void open(error.message);
     return;
   }
-  notice.textContent = error instanceof ApiError ? error.message : "The platform cannot be reached.";
+  notice.textContent = messageOf(error);
+}
+
+function go(path) {
+  history.pushState(null, "", path);
+  document.getElementById("content").focus();
+  void open();
+}
+
+async function showDevicePage(signal) {
+  await showDevice(view, { signal, again: () => void open() });
+}
+
+async function showInvitationPage(_signal, secret) {
+  await showInvitation(view, { secret, go, again: () => void open() });
+}
+
+function showResetPage(_signal, secret) {
+  showReset(view, { secret });
 }
 
 async function showHome(signal) {
@@ -199,25 +246,15 @@ function redraw(draw) {
   return result;
 }
 
-function showTrail(steps) {
+function showTrail(steps, title) {
   const items = steps.map(([text, path]) => {
     const item = make("li");
     item.append(link(path, text));
     return item;
   });
   document.getElementById("trail").replaceChildren(...items);
-  document.title = [...steps.map(([text]) => text).toReversed(), "Slipway"].join(" – ");
-}
-
-function make(name, text = "", attributes = {}) {
-  const element = document.createElement(name);
-  element.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
-}
-
-function link(path, text) {
-  return make("a", text, { href: path, "data-link": "" });
+  const names = title === undefined ? steps.map(([text]) => text).toReversed() : [title];
+  document.title = [...names, "Slipway"].join(" – ");
 }
 
 const kinds = [
@@ -229,40 +266,6 @@ const kinds = [
 function state(name) {
   const kind = kinds.find(([form]) => form.test(name))?.[1] ?? "wait";
   return make("span", name, { class: "state", "data-kind": kind });
-}
-
-function time(text) {
-  return make("time", new Date(text).toLocaleString(), { datetime: text });
-}
-
-function facts(entries) {
-  const list = make("dl");
-  for (const [name, value] of entries) {
-    const description = make("dd");
-    description.append(value);
-    list.append(make("dt", name), description);
-  }
-  return list;
-}
-
-function table(caption, heads, rows) {
-  const box = make("div", "", { class: "scroll" });
-  const element = make("table", "", { "aria-label": caption });
-  element.append(make("thead"), make("tbody"));
-  const headRow = make("tr");
-  headRow.append(...heads.map((head) => make("th", head, { scope: "col" })));
-  element.tHead.append(headRow);
-  for (const row of rows) {
-    const line = make("tr");
-    for (const value of row) {
-      const cell = make("td");
-      cell.append(value);
-      line.append(cell);
-    }
-    element.tBodies[0].append(line);
-  }
-  box.append(element);
-  return box;
 }
 
 function projectPath(project) {
@@ -281,23 +284,15 @@ document.addEventListener("click", (event) => {
   const target = event.target instanceof Element ? event.target.closest("a[data-link]") : null;
   if (target === null || event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
   event.preventDefault();
-  history.pushState(null, "", target.getAttribute("href"));
-  document.getElementById("content").focus();
-  void open();
-});
-
-signIn.addEventListener("submit", (event) => {
-  event.preventDefault();
-  const input = document.getElementById("token");
-  storeToken(input.value.trim());
-  input.value = "";
-  document.getElementById("sign-in-error").textContent = "";
-  void open();
+  go(target.getAttribute("href"));
 });
 
 signOut.addEventListener("click", () => {
-  storeToken(null);
-  void open();
+  endSession()
+    .then(() => open())
+    .catch((error) => {
+      notice.textContent = messageOf(error);
+    });
 });
 
 addEventListener("popstate", () => void open());

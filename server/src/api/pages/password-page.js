@@ -1,0 +1,48 @@
+// A forgotten password: asking for a link, and choosing a new one with it.
+import { sendOpenly } from "./dashboard-api.js";
+import { form } from "./forms.js";
+import { group, heading, link, make } from "./elements.js";
+
+/** Asks for a link. The answer is the same whether the address is known or not. */
+export function showForgot(view) {
+  const element = form({
+    label: "Forgotten password",
+    submit: "Send a link",
+    fields: [{ name: "email", label: "Email", type: "email", autocomplete: "username", required: "" }],
+    after: [group("p", [link("/dashboard", "Back to sign-in")])],
+    async onSubmit({ email }) {
+      const { message } = await sendOpenly("POST", "/v2/auth/password/forgot", { email });
+      show(view, [heading("Look into your mail"), make("p", message), group("p", [link("/dashboard", "To sign-in")])]);
+    },
+  });
+  show(view, [make("h1", "Forgotten password"), element]);
+}
+
+/** Chooses a new password with the secret of a link. */
+export function showReset(view, { secret }) {
+  const element = form({
+    label: "New password",
+    submit: "Set the password",
+    fields: [
+      {
+        name: "password",
+        label: "New password",
+        hint: "At least 10 characters. All sign-ins of yours end with the change.",
+        type: "password",
+        autocomplete: "new-password",
+        minlength: 10,
+        required: "",
+      },
+    ],
+    async onSubmit({ password }) {
+      await sendOpenly("POST", "/v2/auth/password/reset", { token: secret, password });
+      const content = [make("p", "Sign in with your new password."), group("p", [link("/dashboard", "To sign-in")])];
+      show(view, [heading("The password is changed"), ...content]);
+    },
+  });
+  show(view, [make("h1", "Choose a new password"), element]);
+}
+
+function show(view, content) {
+  view.replaceChildren(group("div", content, { class: "narrow" }));
+}

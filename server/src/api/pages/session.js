@@ -1,0 +1,74 @@
+// Who is signed in in this tab: a person, by the session's cookie, which no script can read and which gives short access
+// tokens; or whoever pasted a service account's token, which is kept until the tab is closed.
+
+const tokenKey = "slipway.token";
+const renewEarlierMs = 60_000;
+
+/** `{token, endsAtMs}` of the person's access token; in memory only. */
+let access = null;
+let renewing = null;
+
+/** The service account's token that was given in this tab; null: none. */
+export function storedToken() {
+  return sessionStorage.getItem(tokenKey);
+}
+
+/** Keeps a service account's token for this tab; null forgets it. */
+export function storeToken(token) {
+  if (token === null) sessionStorage.removeItem(tokenKey);
+  else sessionStorage.setItem(tokenKey, token);
+}
+
+/** Takes the access token that a sign-in answered with. */
+export function signedIn({ accessToken, expiresIn }) {
+  storeToken(null);
+  keep(accessToken, expiresIn);
+}
+
+/** What to send as bearer token; null: nobody is signed in. Rejects when the platform cannot be reached. */
+export async function bearer() {
+  const token = storedToken();
+  if (token !== null) return token;
+  if (access !== null && Date.now() < access.endsAtMs - renewEarlierMs) return access.token;
+  return await renew();
+}
+
+/** Another access token of the session; null: the session has ended, or there is none. */
+export async function renew() {
+  renewing ??= askForAccess().finally(() => {
+    renewing = null;
+  });
+  return await renewing;
+}
+
+/** Ends the session, and forgets all tokens. */
+export async function endSession() {
+  const isToken = storedToken() !== null;
+  storeToken(null);
+  access = null;
+  if (!isToken) await post("/v2/auth/sign-out");
+}
+
+/** Forgets the access token: the platform has refused it. */
+export function forgetAccess() {
+  access = null;
+}
+
+async function askForAccess() {
+  access = null;
+  const response = await post("/v2/auth/token");
+  if (response.status === 401 || response.status === 400) return null;
+  if (!response.ok) throw new TypeError(`The platform answered ${response.status}.`);
+  const { access_token: token, expires_in: seconds } = await response.json();
+  keep(token, seconds);
+  return token;
+}
+
+function keep(token, seconds) {
+  access = { token, endsAtMs: Date.now() + seconds * 1000 };
+}
+
+function post(path) {
+  const headers = { "content-type": "application/json", accept: "application/json" };
+  return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" });
+}

@@ -1,0 +1,107 @@
+// Signing in: with a password and, where it is on, a second step; with an identity provider where the platform has one;
+// or with a service account's token, for this tab.
+import { sendOpenly } from "./dashboard-api.js";
+import { form, action, messageOf } from "./forms.js";
+import { group, heading, link, make } from "./elements.js";
+import { signedIn, storeToken } from "./session.js";
+
+const providerNames = { oidc: "single sign-on", github: "GitHub" };
+
+/**
+ * Shows the form in `view`; `done` is called when somebody has signed in. `reason`: why they must, such as an ended
+ * session. `email`: who is expected. `isForPeople`: a token will not do.
+ */
+export function showSignIn(view, { done, reason = "", email = "", isForPeople = false }) {
+  const password = form({
+    label: "Sign in",
+    submit: "Sign in",
+    before: [make("p", reason, { class: "notice", role: "status" })],
+    fields: [
+      {
+        name: "email",
+        label: "Email",
+        type: "email",
+        autocomplete: "username",
+        required: "",
+        value: email,
+        ...(email === "" ? {} : { readonly: "" }),
+      },
+      { name: "password", label: "Password", type: "password", autocomplete: "current-password", required: "" },
+    ],
+    after: [group("p", [link("/dashboard/forgot-password", "Forgot your password?")])],
+    async onSubmit(values) {
+      const answer = await sendOpenly("POST", "/v2/auth/sign-in", values);
+      if (answer.twoFactorRequired === true) return showSecondStep(view, { answer, done });
+      signedIn(answer);
+      done();
+    },
+  });
+  const others = isForPeople ? [] : [tokenForm(done)];
+  const providers = make("div");
+  view.replaceChildren(group("div", [make("h1", "Sign in"), password, providers, ...others], { class: "narrow" }));
+  void addProviders(providers);
+}
+
+function showSecondStep(view, { answer, done }) {
+  const code = form({
+    label: "Second step",
+    submit: "Continue",
+    before: [make("p", "Your account has two-factor sign-in. Open your authenticator app and type the code it shows.")],
+    fields: [
+      {
+        name: "code",
+        label: "Code",
+        hint: "Six digits; or one of your backup codes.",
+        autocomplete: "one-time-code",
+        autocapitalize: "none",
+        spellcheck: "false",
+        required: "",
+      },
+    ],
+    async onSubmit({ code: typed }) {
+      const body = { challenge: answer.challenge, code: typed.trim() };
+      signedIn(await sendOpenly("POST", "/v2/auth/sign-in/two-factor", body));
+      done();
+    },
+  });
+  view.replaceChildren(group("div", [heading("Second step"), code], { class: "narrow" }));
+  code.querySelector("input").focus();
+}
+
+/** Buttons for what the platform has; none where it cannot say. */
+async function addProviders(place) {
+  let found;
+  try {
+    found = await sendOpenly("GET", "/v2/auth/providers");
+  } catch (error) {
+    place.replaceChildren(make("p", messageOf(error), { class: "error", role: "alert" }));
+    return;
+  }
+  place.replaceChildren(
+    ...found.map(({ id, name }) =>
+      action({
+        text: `Sign in with ${name ?? providerNames[id] ?? id}`,
+        async onClick() {
+          const body = { provider: id, returnTo: location.pathname + location.search };
+          location.assign((await sendOpenly("POST", "/v2/auth/sign-in/provider", body)).url);
+        },
+      }),
+    ),
+  );
+}
+
+function tokenForm(done) {
+  const element = form({
+    label: "Sign in with a token",
+    submit: "Use this token",
+    before: [make("p", "It is kept in this browser tab only and forgotten when the tab is closed.")],
+    fields: [
+      { name: "token", label: "Token", type: "password", autocomplete: "off", spellcheck: "false", required: "" },
+    ],
+    async onSubmit({ token }) {
+      storeToken(token.trim());
+      done();
+    },
+  });
+  return group("details", [make("summary", "Use the token of a service account"), element]);
+}

@@ -1,0 +1,252 @@
+// A real browser for tests of pages: a Chromium without a window, driven over its own pipe (Chrome DevTools Protocol), so
+// that no package is needed. Elements are found as people find them: fields by their label, buttons and links by their text.
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import type { Readable, Writable } from "node:stream";
+import type { TestContext } from "node:test";
+import { cleanLast } from "./clean-last.ts";
+import { temporaryFolder } from "./folder.ts";
+import type { Json } from "./management-api.ts";
+import { until } from "./until.ts";
+
+/** In the order of preference. */
+const programs = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+const stepMs = 20_000;
+
+/** The program of a Chromium on this machine, or why pages cannot be tested in one. */
+export function findBrowser(): { readonly program: string } | { readonly missing: string } {
+  for (const program of programs) {
+    const { status } = spawnSync(program, ["--version"], { timeout: 30_000 });
+    if (status === 0) return { program };
+  }
+  return {
+    missing: `no Chromium is installed here (looked for ${programs.join(", ")}); on Debian: apt-get install chromium`,
+  };
+}
+
+type Answer = {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: Json;
+  readonly result?: Json;
+  readonly error?: Json;
+};
+
+/** The protocol over a pipe: JSON, each message ended by a zero byte. */
+class Protocol {
+  readonly #to: Writable;
+  readonly #waiting = new Map<number, { resolve: (result: Json) => void; reject: (error: Error) => void }>();
+  readonly #listeners = new Set<(message: Answer) => void>();
+  #rest = Buffer.alloc(0);
+  #last = 0;
+
+  constructor(child: ChildProcess) {
+    this.#to = child.stdio[3] as Writable;
+    const from = child.stdio[4] as Readable;
+    from.on("data", (chunk: Buffer) => this.#take(chunk));
+    this.#to.on("error", () => undefined);
+    child.on("exit", () => {
+      for (const { reject } of this.#waiting.values()) reject(new Error("the browser has ended"));
+      this.#waiting.clear();
+    });
+  }
+
+  send(method: string, params: Json = {}, sessionId?: string): Promise<Json> {
+    const id = ++this.#last;
+    const message = JSON.stringify({ id, method, params, ...(sessionId === undefined ? {} : { sessionId }) });
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#to.write(`${message}\0`);
+    });
+  }
+
+  listen(listener: (message: Answer) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  #take(chunk: Buffer): void {
+    this.#rest = Buffer.concat([this.#rest, chunk]);
+    for (let end = this.#rest.indexOf(0); end !== -1; end = this.#rest.indexOf(0)) {
+      const message = JSON.parse(this.#rest.subarray(0, end).toString()) as Answer;
+      this.#rest = this.#rest.subarray(end + 1);
+      const waiting = message.id === undefined ? undefined : this.#waiting.get(message.id);
+      if (message.id !== undefined) this.#waiting.delete(message.id);
+      if (waiting === undefined) for (const listener of this.#listeners) listener(message);
+      else if (message.error === undefined) waiting.resolve(message.result);
+      else waiting.reject(new Error(JSON.stringify(message.error)));
+    }
+  }
+}
+
+/** Starts the browser; it ends with the test, and its folder goes. */
+export async function startBrowser(t: TestContext, program: string): Promise<Browser> {
+  const folder = temporaryFolder(t, "browser");
+  const child = spawn(
+    program,
+    [
+      "--headless",
+      "--remote-debugging-pipe",
+      `--user-data-dir=${folder}`,
+      "--no-first-run",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      "--disable-background-networking",
+      // Nothing but this machine: a page that asks for more is a mistake.
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+      ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
+    ],
+    { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], env: { ...process.env, HOME: folder } },
+  );
+  await once(child, "spawn");
+  const protocol = new Protocol(child);
+  // The API that pages talk to is closed before.
+  cleanLast(t, () => end(child, protocol));
+  return new Browser(protocol);
+}
+
+/** It is asked first, so that it ends its own processes; those that are left go with its group. */
+async function end(child: ChildProcess, protocol: Protocol): Promise<void> {
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  protocol.send("Browser.close").catch(() => undefined);
+  await until("the browser ends", hasEnded, { deadlineMs: 5_000 }).catch(() => undefined);
+  try {
+    process.kill(-(child.pid ?? 0), "SIGKILL");
+  } catch {
+    // Nobody of its group is left.
+  }
+  await until("the browser is gone", hasEnded);
+  for (const stream of child.stdio) stream?.destroy();
+}
+
+/** A running browser. */
+export class Browser {
+  readonly #protocol: Protocol;
+
+  constructor(protocol: Protocol) {
+    this.#protocol = protocol;
+  }
+
+  /** A new page with cookies of its own. `isDark`, `width`: how the reader's screen is. */
+  async open(look: { readonly isDark?: boolean; readonly width?: number } = {}): Promise<Page> {
+    const send = this.#protocol.send.bind(this.#protocol);
+    const { browserContextId } = await send("Target.createBrowserContext");
+    const { targetId } = await send("Target.createTarget", { url: "about:blank", browserContextId });
+    const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
+    const page = new Page((method, params) => send(method, params, sessionId));
+    this.#protocol.listen((message) => {
+      if ((message as Json).sessionId === sessionId) page.hear(message.method ?? "", message.params);
+    });
+    const { width = 1200 } = look;
+    const metrics = { width, height: 800, deviceScaleFactor: 1, mobile: width < 600 };
+    await page.send("Emulation.setDeviceMetricsOverride", metrics);
+    const scheme = { name: "prefers-color-scheme", value: look.isDark === true ? "dark" : "light" };
+    await page.send("Emulation.setEmulatedMedia", { features: [scheme] });
+    for (const domain of ["Page", "Runtime", "Log"]) await page.send(`${domain}.enable`);
+    return page;
+  }
+}
+
+/** One page. */
+export class Page {
+  readonly send: (method: string, params?: Json) => Promise<Json>;
+  /** What the browser complained about: errors of scripts, blocked by the policy; not refusals by the API. */
+  readonly complaints: string[] = [];
+
+  constructor(send: Page["send"]) {
+    this.send = send;
+  }
+
+  /** Takes an event of the browser. */
+  hear(method: string, params: Json): void {
+    if (method === "Runtime.exceptionThrown") this.complaints.push(JSON.stringify(params.exceptionDetails));
+    if (method !== "Log.entryAdded") return;
+    const { level, source, text } = params.entry;
+    if (level === "error" && source !== "network") this.complaints.push(text);
+  }
+
+  /** Opens the address as if it were typed. */
+  async goTo(url: string): Promise<void> {
+    const { errorText } = await this.send("Page.navigate", { url });
+    if (errorText !== undefined) throw new Error(`${url}: ${errorText}`);
+  }
+
+  /** Loads the page again. */
+  async reload(): Promise<void> {
+    await this.send("Page.reload");
+  }
+
+  /** The value of an expression in the page; promises are waited for. */
+  async evaluate(expression: string): Promise<Json> {
+    const given = { expression, returnByValue: true, awaitPromise: true };
+    const { result, exceptionDetails } = await this.send("Runtime.evaluate", given);
+    if (exceptionDetails !== undefined) throw new Error(JSON.stringify(exceptionDetails));
+    return result.value;
+  }
+
+  /** All text that is shown. */
+  text(): Promise<string> {
+    return this.evaluate("document.body?.innerText ?? ''");
+  }
+
+  /** Waits until this is shown somewhere. */
+  async shows(text: string): Promise<void> {
+    await until(`the page shows "${text}"`, async () => (await this.text()).includes(text), {
+      deadlineMs: stepMs,
+    }).catch(async (error: unknown) => {
+      throw new Error(`the page shows\n${await this.text()}\n${this.complaints.join("\n")}`, { cause: error });
+    });
+  }
+
+  /** Types into the field of this label, replacing what was in it. */
+  async type(label: string, text: string): Promise<void> {
+    await until(
+      `there is a field "${label}"`,
+      () =>
+        this.evaluate(`${finders}; (() => {
+      const field = fieldOf(${JSON.stringify(label)});
+      field?.focus();
+      field?.select();
+      return field !== undefined && document.activeElement === field;
+    })()`),
+      { deadlineMs: stepMs },
+    );
+    await this.send("Input.insertText", { text });
+  }
+
+  /** Clicks the button or link of this text where it is on the screen. */
+  async click(text: string): Promise<void> {
+    const place = await until(
+      `there is a button or link "${text}"`,
+      () =>
+        this.evaluate(`${finders}; (() => {
+      const element = clickable(${JSON.stringify(text)});
+      if (element === undefined) return null;
+      element.scrollIntoView({ block: "center" });
+      const { x, y, width, height } = element.getBoundingClientRect();
+      const point = { x: x + width / 2, y: y + height / 2 };
+      return element.contains(document.elementFromPoint(point.x, point.y)) ? point : null;
+    })()`),
+      { deadlineMs: stepMs },
+    );
+    for (const type of ["mousePressed", "mouseReleased"]) {
+      await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
+    }
+  }
+
+  /** Presses a key, such as Tab or Enter. */
+  async press(key: "Tab" | "Enter"): Promise<void> {
+    const code = key === "Tab" ? 9 : 13;
+    const event = { key, code: key, windowsVirtualKeyCode: code, ...(key === "Enter" ? { text: "\r" } : {}) };
+    await this.send("Input.dispatchKeyEvent", { type: "keyDown", ...event });
+    await this.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode: code });
+  }
+}
+
+/** How people find things: shown ones only. */
+const finders = `
+  var isShown = (element) => element.checkVisibility() && element.getClientRects().length > 0;
+  var fieldOf = (text) => [...document.querySelectorAll("label")]
+    .filter((label) => isShown(label) && label.textContent.trim() === text)
+    .map((label) => label.control)[0];
+  var clickable = (text) => [...document.querySelectorAll("button, a, summary")]
+    .filter((element) => isShown(element) && element.textContent.trim() === text)[0]`;
