@@ -64,6 +64,7 @@ test("all apps are known after the start, and found by project and name", async 
       appId: two.appId,
       projectId: api.projectId,
       appName: "two",
+      restarts: 0,
       disableAuth: true,
       live: null,
       latestBuild: { status: "pending", reason: null },
