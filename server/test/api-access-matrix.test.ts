@@ -34,7 +34,10 @@ test("every route, and the call of an app, answers every caller as the table say
       const callers = [...everybody, ...(chosen.get(route.access) ?? [])];
       const wrong = await mistakesOf(callers, async (caller) => {
         const authorization = await caller.authorization(endingRoutes.has(id));
-        return mistake(expectedOf(route, who, caller.bearer), await client.send({ ...sent, authorization }));
+        return mistake(
+          expectedOf(route, who, caller.bearer),
+          await client.send({ ...sent, authorization, cookie: caller.cookie }),
+        );
       });
       assert.deepEqual(wrong, []);
     });
@@ -44,7 +47,7 @@ test("every route, and the call of an app, answers every caller as the table say
     const callers = [...everybody, ...(chosen.get("apps.call") ?? [])];
     const wrong = await mistakesOf(callers, async (caller) => {
       const authorization = await caller.authorization(false);
-      const answer = await client.send({ method: "POST", url, authorization, body: {} });
+      const answer = await client.send({ method: "POST", url, authorization, cookie: caller.cookie, body: {} });
       return mistake(expectedOfAppCall(caller.bearer), answer);
     });
     assert.deepEqual(wrong, []);

@@ -133,9 +133,17 @@ async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
     "a person in another's session": await sign(one.person.id, other.session.id),
     "a person in no session": await sign(one.person.id, randomUUID()),
     "nobody in a session": await sign(randomUUID(), one.session.id),
+    "a person with the refresh token in place of the access token": `Bearer ${one.refreshToken.reveal()}`,
     ...Object.fromEntries(bad.map(([name, header]) => [`a person's token, ${name}`, header])),
   };
-  return Object.entries(headers).map(([name, header]) => ({ name, bearer: null, authorization: () => header }));
+  // Good for pages of the platform to get access tokens with, and for nothing else: browsers send it by themselves.
+  const cookie = `slipway_session=${one.refreshToken.reveal()}; __Secure-slipway_session=${one.refreshToken.reveal()}`;
+  const byCookie = { name: "a person with the cookie alone", bearer: null, authorization: () => null, cookie };
+  const byHeader = Object.entries(headers).map(([name, header]) => ({
+    ...{ name, bearer: null },
+    authorization: () => header,
+  }));
+  return [byCookie, ...byHeader];
 }
 
 /** Makes a person with a session, and a member when a project is given. */

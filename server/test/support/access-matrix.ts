@@ -20,6 +20,8 @@ export type MatrixCaller = {
   readonly bearer: Bearer | null;
   /** The header Authorization. `isFresh`: of a caller that the call may put an end to. */
   authorization(isFresh: boolean): Promise<string | null> | string | null;
+  /** The header Cookie. */
+  readonly cookie?: string;
 };
 
 /** What is looked at of an answer. */
@@ -87,6 +89,7 @@ export type MatrixCall = {
   readonly method: string;
   readonly url: string;
   readonly authorization: string | null;
+  readonly cookie?: string | undefined;
   /** Sent as JSON; undefined: none. */
   readonly body?: unknown;
 };
@@ -96,10 +99,11 @@ export class MatrixClient {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
 
   /** One call. The answer must hold a message when it is a refusal. */
-  send({ method, url, authorization, body }: MatrixCall): Promise<MatrixAnswer> {
+  send({ method, url, authorization, cookie, body }: MatrixCall): Promise<MatrixAnswer> {
     const text = body === undefined ? "" : JSON.stringify(body);
     const headers = {
       ...(authorization === null ? {} : { authorization }),
+      ...(cookie === undefined ? {} : { cookie }),
       ...(body === undefined ? {} : { "content-type": "application/json" }),
       "content-length": String(Buffer.byteLength(text)),
     };

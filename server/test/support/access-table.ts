@@ -51,6 +51,9 @@ export const accessTable: Readonly<Record<string, Who>> = {
 
   signIn: "public",
   signInTwoFactor: "public",
+  listProviders: "public",
+  signInWithProvider: "public",
+  providerCallback: "public",
   signUp: "public",
   forgotPassword: "public",
   resetPassword: "public",
@@ -93,6 +96,14 @@ export const accessTable: Readonly<Record<string, Who>> = {
   listCoupons: "operators",
   endCoupon: "operators",
   applyCoupon: payers,
+
+  getProjectCost: accountants,
+  getAppCost: accountants,
+  getUsage: accountants,
+  listLedger: accountants,
+  listAppliedCoupons: accountants,
+  listStatements: accountants,
+  getStatement: accountants,
 
   getProjectPlan: all,
   listOperatorProjects: "operators",
