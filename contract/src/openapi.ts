@@ -50,7 +50,7 @@ function operation(id: string, route: Route): Json {
     description: [route.about, ...accessNotes(route)].join("\n\n"),
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
     parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
-    ...(route.body === undefined ? {} : { requestBody: requestBody(route.body) }),
+    ...(route.body === undefined ? {} : { requestBody: requestBody(route.body, route.takesForm === true) }),
     responses: {
       [route.status]: answer,
       ...ownRefusals(route),
@@ -98,7 +98,7 @@ function queryParameters(query: Readonly<Record<string, Field>>): Json[] {
   }));
 }
 
-function requestBody(body: BodyShape): Json {
+function requestBody(body: BodyShape, takesForm: boolean): Json {
   const schema =
     body.kind === "map"
       ? {
@@ -118,7 +118,8 @@ function requestBody(body: BodyShape): Json {
           ),
         };
   const isRequired = body.kind === "map" || body.required.length > 0;
-  return { required: isRequired, content: { "application/json": { schema } } };
+  const asForm = takesForm ? { "application/x-www-form-urlencoded": { schema } } : {};
+  return { required: isRequired, content: { "application/json": { schema }, ...asForm } };
 }
 
 function fieldText(name: string, field: Field): string {

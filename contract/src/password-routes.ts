@@ -64,7 +64,7 @@ export const passwordRoutes = {
     about: "Sets a new password by the secret of a link, which works once, and ends all sessions of the person.",
     access: "public",
     audit: "person.password_reset",
-    body: { kind: "fields", fields: resetFields, required: ["token", "newPassword"] },
+    body: { kind: "fields", fields: resetFields, required: ["token", "password"] },
     status: 200,
     answer: messageAnswer,
   },

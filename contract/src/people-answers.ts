@@ -67,3 +67,9 @@ export const twoFactorEnrolment = z.strictObject({
 });
 
 export const backupCodes = z.strictObject({ backupCodes: z.array(z.string()) });
+
+/** Providers that people can sign in with here. */
+export const providerList = z.array(z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }));
+
+/** Where to send the browser. */
+export const providerVisit = z.strictObject({ url: z.string() });

@@ -85,7 +85,7 @@ export const emailFields = { email: emailField } as const satisfies Record<strin
 /** The body of `POST /v2/auth/password/reset`. */
 export const resetFields = {
   token: secretText("What the link ends with.", 200),
-  newPassword: newPasswordField,
+  password: newPasswordField,
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/sign-up`. */
@@ -107,3 +107,23 @@ export const twoFactorConfirmFields = {
 
 /** The body of `POST /v2/auth/two-factor/disable` and `POST /v2/auth/two-factor/backup-codes`. */
 export const twoFactorChangeFields = { password: ownPassword, code: ownCode } as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/sign-in/provider`. */
+export const providerFields = {
+  provider: {
+    kind: "choice",
+    toml: null,
+    choices: ["oidc", "github"],
+    default: null,
+    about: "Who vouches for the person.",
+  },
+  returnTo: {
+    kind: "text",
+    toml: null,
+    form: /^\/dashboard[^\x00-\x20\x7f\\]{0,490}$/,
+    allowed: "a path of the dashboard, such as /dashboard/device",
+    default: null,
+    defaultAbout: "/dashboard",
+    about: "The page to return to.",
+  },
+} as const satisfies Record<string, Field>;

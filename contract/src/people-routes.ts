@@ -1,8 +1,9 @@
 // Routes of people: signing in and out, access tokens, sessions. Those with a cookie take requests from pages of the
 // platform itself only.
+import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
-import { accessAnswer, me, sessionList, signInAnswer } from "./people-answers.ts";
-import { signInFields, signOutFields, tokenFields } from "./people-fields.ts";
+import { accessAnswer, me, providerList, providerVisit, sessionList, signInAnswer } from "./people-answers.ts";
+import { providerFields, signInFields, signOutFields, tokenFields } from "./people-fields.ts";
 import type { Route } from "./route.ts";
 
 const auth = "/v2/auth";
@@ -19,6 +20,36 @@ export const peopleRoutes = {
     body: { kind: "fields", fields: signInFields, required: ["email", "password"] },
     status: 200,
     answer: signInAnswer,
+  },
+  listProviders: {
+    method: "GET",
+    path: `${auth}/providers`,
+    about: "The providers that people can sign in with here.",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: providerList,
+  },
+  signInWithProvider: {
+    method: "POST",
+    path: `${auth}/sign-in/provider`,
+    about: "Begins a sign-in with a provider: answers with where to send the browser, and sets the visit's cookie.",
+    access: "public",
+    audit: null,
+    body: { kind: "fields", fields: providerFields, required: ["provider"] },
+    status: 200,
+    answer: providerVisit,
+  },
+  providerCallback: {
+    method: "GET",
+    path: `${auth}/callback/{provider}`,
+    about:
+      "Where a provider sends the browser back to. Sets the session's cookie and redirects to the dashboard: with #challenge=… when a second step is needed, with #sign-in-problem=… when the person is not let in.",
+    access: "public",
+    audit: "person.sign_in",
+    status: 302,
+    answer: z.never(),
+    isBytes: true,
   },
   issueAccessToken: {
     method: "POST",

@@ -23,7 +23,8 @@ export type Route = {
   readonly body?: BodyShape;
   /** The body may also come as a form (application/x-www-form-urlencoded). */
   readonly takesForm?: true;
-  readonly status: 200 | 201;
+  /** 302: the answer is a redirect, without a body. */
+  readonly status: 200 | 201 | 302;
   readonly answer: z.ZodType;
   /** Refusals of a shape of their own, by status; all others have a message alone. */
   readonly refusals?: Readonly<Record<number, z.ZodType>>;

@@ -47,12 +47,12 @@ test("a forgotten password is set anew by a mailed link, which works once and en
   await post("/v2/auth/password/forgot", { email: adasEmail });
   const first = await linkFromMail(stage, adasEmail);
   const second = await linkFromMail(stage, adasEmail, 1);
-  const weak = await post("/v2/auth/password/reset", { token: first, newPassword: "short" });
+  const weak = await post("/v2/auth/password/reset", { token: first, password: "short" });
   assert.equal(weak.status, 400, "a password that is refused does not use the link up");
-  const done = await post("/v2/auth/password/reset", { token: first, newPassword: nextPassword });
+  const done = await post("/v2/auth/password/reset", { token: first, password: nextPassword });
   assert.equal(done.status, 200, JSON.stringify(done.body));
   for (const token of [first, second, `m${"A".repeat(43)}`, "x"]) {
-    const again = await post("/v2/auth/password/reset", { token, newPassword: "yet another password" });
+    const again = await post("/v2/auth/password/reset", { token, password: "yet another password" });
     assert.equal(again.status, 422, token);
     assert.match(again.body.message, /expired or was used already/);
   }
@@ -77,8 +77,8 @@ test("two who use one link at the same moment: one sets the password, the other 
   await stage.post("/v2/auth/password/forgot", { email: adasEmail });
   const token = await linkFromMail(stage, adasEmail);
   const answers = await Promise.all(
-    ["first of the passwords", "second of the passwords"].map((newPassword) =>
-      stage.post("/v2/auth/password/reset", { token, newPassword }),
+    ["first of the passwords", "second of the passwords"].map((password) =>
+      stage.post("/v2/auth/password/reset", { token, password }),
     ),
   );
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 422]);
@@ -92,7 +92,7 @@ test("an expired link sets nothing", async (t) => {
     .updateTable("person_verifications")
     .set({ expires_at: new Date(0) })
     .execute();
-  const { status } = await stage.post("/v2/auth/password/reset", { token, newPassword: nextPassword });
+  const { status } = await stage.post("/v2/auth/password/reset", { token, password: nextPassword });
   assert.equal(status, 422);
   await stage.signIn();
 });
@@ -104,7 +104,7 @@ test("the operator hands a link over where no mail is sent, and nobody else make
   const made = await api.call("POST", path, { token: operator, body: { email: adasEmail } });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const token = made.body.url.split("/").at(-1);
-  assert.equal((await post("/v2/auth/password/reset", { token, newPassword: nextPassword })).status, 200);
+  assert.equal((await post("/v2/auth/password/reset", { token, password: nextPassword })).status, 200);
   const ada = await signIn({ email: adasEmail, password: nextPassword });
   const { email_verified: isProven } = await api.db
     .selectFrom("people")
@@ -139,7 +139,7 @@ test("where sign-up is open, whoever gets mail becomes a person; where it is not
   const known = await open.post("/v2/auth/sign-up", { email: adasEmail, name: "Eve" });
   assert.equal(known.status, 200, "an address that is known is answered alike");
   const token = await linkFromMail(open, grace.email);
-  assert.equal((await open.post("/v2/auth/password/reset", { token, newPassword: nextPassword })).status, 200);
+  assert.equal((await open.post("/v2/auth/password/reset", { token, password: nextPassword })).status, 200);
   const { person } = await open.signIn({ email: grace.email, password: nextPassword });
   assert.equal(person.name, "Grace");
   await open.mail.next(adasEmail);

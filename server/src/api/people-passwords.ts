@@ -47,8 +47,8 @@ export function passwordHandlers({ people, urls }: PeopleApi): Record<PasswordId
     },
     async resetPassword(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: resetFields, required: ["token", "newPassword"] }, call.body);
-      const next = new Secret(String(body["newPassword"]));
+      const body = readBody({ fields: resetFields, required: ["token", "password"] }, call.body);
+      const next = new Secret(String(body["password"]));
       await people.passwords.reset({ secret: String(body["token"]), next, by: call.by });
       return { message: "The password is set, and all sessions have ended; sign in with it." };
     },

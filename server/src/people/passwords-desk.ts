@@ -98,7 +98,7 @@ export class PasswordDesk {
     if (person === undefined) {
       throw new Fault("not_usable", "The link has expired or was used already; ask for a new one.");
     }
-    checkNewPassword("newPassword", given.next, person.email);
+    checkNewPassword("password", given.next, person.email);
     await hashes.run(() => db.transaction().execute((tx) => this.#reset(tx, { ...given, person })));
     this.#tell(person.email, "set anew");
   }

@@ -2,6 +2,7 @@
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
 import type { Auth } from "./auth.ts";
@@ -23,6 +24,8 @@ export type PeopleParts = {
   readonly hashes: HashGate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
+  /** Of auth-secret.ts. */
+  readonly secret: Secret;
   /** Where the platform is reached, without a slash at the end. */
   readonly baseUrl: () => string;
 };

@@ -195,6 +195,26 @@ export async function noteAddress(
   return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
 }
 
+/** Removes all ways in which a person can sign in; returns how many there were. */
+export async function deleteAccounts(tx: Db, personId: string): Promise<number> {
+  const result = await tx.deleteFrom("person_accounts").where("person_id", "=", personId).executeTakeFirst();
+  return Number(result.numDeletedRows);
+}
+
+/** Whether there is an invitation for the address (lower case) that has not expired, to a project that is there. */
+export async function isInvited(db: Db, given: { readonly email: string; readonly at: Date }): Promise<boolean> {
+  const row = await db
+    .selectFrom("invitations")
+    .innerJoin("projects", "projects.id", "invitations.project_id")
+    .select("invitations.id")
+    .where("email", "=", given.email)
+    .where("expires_at", ">", given.at)
+    .where("projects.deleted_at", "is", null)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** Notes that mail to the address of a person reaches them. */
 export async function confirmAddress(tx: Db, personId: string): Promise<void> {
   await tx.updateTable("people").set({ email_verified: true }).where("id", "=", personId).execute();

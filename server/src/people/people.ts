@@ -24,6 +24,7 @@ import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import { personById, type PersonRow } from "./people-store.ts";
 import { personLookup } from "./person-lookup.ts";
+import { ProviderSignIn } from "./provider-sign-in.ts";
 import { ScopedDatabase } from "./scoped-database.ts";
 import { SessionTokens } from "./session-tokens.ts";
 import { Sessions, type PersonSession, type SignedIn, type Way } from "./sessions.ts";
@@ -50,6 +51,7 @@ export class People {
   readonly sessions: Sessions;
   readonly passwords: PasswordDesk;
   readonly signUp: SignUp;
+  readonly providers: ProviderSignIn;
   readonly twoFactor: TwoFactor;
   readonly devices: DeviceLogins;
   readonly settings: PeopleSettings;
@@ -71,6 +73,7 @@ export class People {
     const challenges = new Challenges(parts);
     this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
     this.passwords = new PasswordDesk(parts, this.sessions);
+    this.providers = new ProviderSignIn(parts, { settings, sessions: this.sessions, challenges });
     this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
     this.twoFactor = new TwoFactor(parts, this.sessions);
   }
@@ -130,6 +133,6 @@ export async function openPeopleArea(options: PeopleOptions): Promise<People> {
   };
   const tokens = new SessionTokens(secret);
   const limits = new AttemptLimits({ db, clock });
-  const shared = { db, keys, clock, log, mailer, baseUrl };
+  const shared = { db, keys, clock, log, mailer, baseUrl, secret };
   return new People({ ...shared, scoped, auth, tokens, limits, hashes: new HashGate() }, settings);
 }

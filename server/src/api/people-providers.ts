@@ -1,0 +1,66 @@
+// Signing in with a provider: the browser is sent there and comes back.
+import { providerFields } from "@slipway/contract/people-fields.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProviderId } from "#people/provider-auth.ts";
+import type { VisitEnd } from "#people/provider-sign-in.ts";
+import { pathPart, type Call, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+import type { PeopleApi } from "./people-auth.ts";
+import { requireOwnPage, setSessionCookie } from "./session-cookie.ts";
+
+type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
+
+/** What a provider sends back is shorter. */
+const queryLengthMost = 4_000;
+
+/** Answers for providers. */
+export function providerHandlers({ people, urls }: PeopleApi): Record<Ids, Handler> {
+  return {
+    async listProviders() {
+      return people.providers.offers();
+    },
+    async signInWithProvider(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const body = readBody({ fields: providerFields, required: ["provider"] }, call.body);
+      const returnTo = body["returnTo"] ?? null;
+      const id = body["provider"] as ProviderId;
+      const visit = await people.providers.begin(id, {
+        returnTo: returnTo === null ? null : String(returnTo),
+        by: call.by,
+      });
+      for (const line of visit.cookies) void call.reply.header("set-cookie", line);
+      return { url: visit.url };
+    },
+    async providerCallback(call) {
+      const id = pathPart(call.request, "provider");
+      if (id !== "oidc" && id !== "github") throw new Fault("not_found", "There is no such provider.");
+      const cookie = visitCookie(call);
+      const end = await people.providers.end(id, { query: queryOf(call), cookie, by: call.by });
+      for (const line of end.cookies) void call.reply.header("set-cookie", line);
+      if (end.done.kind === "signed_in") setSessionCookie(call.reply, end.done.refreshToken, urls().baseUrl);
+      await call.reply.redirect(placeOf(end), 302);
+      return undefined;
+    },
+  };
+}
+
+/** What is told is in the fragment, which no server is sent and no log has. */
+function placeOf({ done, returnTo }: VisitEnd): string {
+  if (done.kind === "signed_in") return returnTo;
+  if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
+  return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
+}
+
+/** The cookie of the visit alone: no other is anything to the provider's side. */
+function visitCookie({ request }: Call): string | null {
+  const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
+  return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;
+}
+
+/** Providers add parameters of their own; those that are not text, or come twice, are none. */
+function queryOf({ request }: Call): Record<string, string> {
+  const given = Object.entries(request.query as Record<string, unknown>);
+  const texts = given.filter((entry): entry is [string, string] => typeof entry[1] === "string");
+  const wanted = texts.filter(([name]) => ["code", "state", "error", "iss"].includes(name));
+  return Object.fromEntries(wanted.map(([name, value]) => [name, value.slice(0, queryLengthMost)]));
+}

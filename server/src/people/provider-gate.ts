@@ -1,0 +1,82 @@
+// Who is let in when a provider vouches for them: people who are known here or invited, by an address that the provider
+// has proven. Whoever had an account here under an address that was never proven loses what let them in: the account
+// belongs to whoever shows the address, and nobody waits in it.
+import { platformActor, type By } from "#audit/actor.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { PeopleSettings } from "./people-settings.ts";
+import {
+  confirmAddress,
+  deleteAccounts,
+  deleteSessions,
+  deleteVerificationsOf,
+  isInvited,
+  personById,
+  type PersonRow,
+} from "./people-store.ts";
+import { recordOfPerson } from "./person-record.ts";
+
+/** Why somebody is not let in; shown by the sign-in page. */
+export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_first";
+
+type ProviderUser = { readonly id?: unknown; readonly email?: unknown; readonly emailVerified?: unknown };
+
+/** Decides, when better-auth asks. */
+export class ProviderGate {
+  readonly #options: { readonly db: Db; readonly clock: Clock; readonly log: Log };
+  readonly #settings: PeopleSettings;
+
+  constructor(options: {
+    readonly db: Db;
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly settings: PeopleSettings;
+  }) {
+    this.#options = options;
+    this.#settings = options.settings;
+  }
+
+  /** A refusal, or nothing. `sign-in`: the account there was linked to one here before. */
+  async check(user: ProviderUser, source: { readonly action: string }): Promise<{ error: GateRefusal } | undefined> {
+    if (source.action === "sign-in") return undefined;
+    if (user.emailVerified !== true) return { error: "address_not_proven" };
+    return source.action === "link-account" ? this.#link(String(user.id)) : this.#make(String(user.email));
+  }
+
+  async #make(email: string): Promise<{ error: GateRefusal } | undefined> {
+    if (this.#settings.signUp === "open") return undefined;
+    const { db, clock } = this.#options;
+    const found = await isInvited(db, { email: email.toLowerCase(), at: new Date(clock.now()) });
+    return found ? undefined : { error: "not_invited" };
+  }
+
+  async #link(personId: string): Promise<{ error: GateRefusal } | undefined> {
+    return this.#options.db.transaction().execute(async (tx) => {
+      const person = await personById(tx, personId);
+      if (person === undefined) return { error: "not_invited" as const };
+      if (person.email_verified) return undefined;
+      // Whoever turned it on is more than an address; and a provider must not be a way around it.
+      if (person.two_factor_enabled) return { error: "two_factor_first" as const };
+      await this.#takeOver(tx, person);
+      return undefined;
+    });
+  }
+
+  async #takeOver(tx: Tx, person: PersonRow): Promise<void> {
+    const accounts = await deleteAccounts(tx, person.id);
+    await deleteSessions(tx, { personId: person.id });
+    await deleteVerificationsOf(tx, person.id);
+    await confirmAddress(tx, person.id);
+    await notify(tx, "people", person.id);
+    if (accounts === 0) return;
+    const by: By = { actor: platformActor };
+    const changes = { password: { old: "chosen before the address was proven", new: "none" } };
+    await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
+    this.#options.log.info(
+      { personId: person.id },
+      "a person has proven their address, and lost the unproven password",
+    );
+  }
+}

@@ -1,0 +1,224 @@
+// Signing in with an OpenID Connect provider, a real one: who is let in, who is not, and what a visit that was tampered
+// with comes to.
+import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
+import { test, type TestContext } from "node:test";
+import { Secret } from "#lib/secret.ts";
+import type { PeopleSettings } from "#people/people-settings.ts";
+import "#test/support/leftovers.ts";
+import { SmallBrowser, startOidcServer, type OidcAccount, type OidcServer } from "#test/support/oidc-server.ts";
+import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+
+const ada: OidcAccount = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
+
+type Ground = PeopleStage & { readonly oidc: OidcServer };
+
+async function startGround(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Ground> {
+  let baseUrl = "";
+  const oidc = await startOidcServer(t, { account: ada, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+  const client = {
+    url: oidc.issuer,
+    clientId: oidc.clientId,
+    clientSecret: new Secret(oidc.clientSecret),
+    name: "SSO",
+  };
+  const stage = await startPeopleStage(t, { oidc: client, ...settings });
+  baseUrl = stage.api.baseUrl;
+  return { ...stage, oidc };
+}
+
+/** Begins a visit; returns where the browser is sent. */
+async function begin({ api }: Ground, browser: SmallBrowser, returnTo = "/dashboard/device?code=A"): Promise<string> {
+  const response = await browser.send(`${api.baseUrl}/v2/auth/sign-in/provider`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
+    body: JSON.stringify({ provider: "oidc", returnTo }),
+  });
+  assert.equal(response.status, 200, await response.clone().text());
+  return ((await response.json()) as { url: string }).url;
+}
+
+/** A whole visit; where the browser ends up in the dashboard. */
+async function visit(ground: Ground, account: OidcAccount, browser = new SmallBrowser()): Promise<string> {
+  ground.oidc.account = account;
+  const { location } = await browser.follow(await begin(ground, browser), "/dashboard");
+  return location;
+}
+
+/** An access token for the browser's session, or null. */
+async function tokenOf({ api }: Ground, browser: SmallBrowser): Promise<string | null> {
+  const response = await browser.send(`${api.baseUrl}/v2/auth/token`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
+    body: "{}",
+  });
+  return response.ok ? ((await response.json()) as { access_token: string }).access_token : null;
+}
+
+async function invite({ api }: Ground, email: string): Promise<void> {
+  const times = { created_at: new Date(), expires_at: new Date("2100-01-01") };
+  const row = { id: randomUUID(), project_id: api.projectId, email, role: "member", secret_hash: randomBytes(32) };
+  await api.db
+    .insertInto("invitations")
+    .values({ ...row, ...times, role: "member" })
+    .execute();
+}
+
+async function proven({ api, adaId }: Ground): Promise<void> {
+  await api.db.updateTable("people").set({ email_verified: true }).where("id", "=", adaId).execute();
+}
+
+async function emails({ api }: Ground): Promise<string[]> {
+  const rows = await api.db.selectFrom("people").select("email").where("name", "<>", "Owner").execute();
+  return rows.map(({ email }) => email).toSorted();
+}
+
+test("a person who is known here signs in with the provider, and comes back to where they wanted to go", async (t) => {
+  const ground = await startGround(t);
+  await proven(ground);
+  const { body: offers } = await ground.api.call("GET", "/v2/auth/providers", { token: null });
+  assert.deepEqual(offers, [{ id: "oidc", name: "SSO" }]);
+  const browser = new SmallBrowser();
+  assert.equal(await visit(ground, ada, browser), "/dashboard/device?code=A");
+  const token = await tokenOf(ground, browser);
+  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual([me.person.id, me.person.email, me.person.name], [ground.adaId, adasEmail, "Ada"]);
+  await ground.signIn();
+  assert.deepEqual(await ground.entries(), ["person.sign_in success person", "person.sign_in success person"]);
+  const accounts = await ground.api.db
+    .selectFrom("person_accounts")
+    .selectAll()
+    .where("provider_id", "=", "oidc")
+    .execute();
+  const [account] = accounts;
+  assert.deepEqual([account?.account_id, account?.access_token], [`${ground.oidc.issuer} ada-there`, null]);
+  assert.equal(browser.cookiesOf(ground.api.baseUrl).has("slipway.state"), false, "the visit's cookie is gone");
+});
+
+test("an address that the provider has not proven lets nobody in: not into an account, not by an invitation", async (t) => {
+  const ground = await startGround(t);
+  await invite(ground, "grace@example.test");
+  const before = await emails(ground);
+  for (const email of [adasEmail, "grace@example.test"]) {
+    const browser = new SmallBrowser();
+    const account = { sub: `evil ${email}`, email, emailVerified: false };
+    assert.equal(await visit(ground, account, browser), "/dashboard#sign-in-problem=address_not_proven");
+    assert.equal(await tokenOf(ground, browser), null);
+  }
+  assert.deepEqual(await emails(ground), before);
+  await ground.signIn();
+});
+
+test("only the invited become people, and anybody where sign-up is open", async (t) => {
+  const ground = await startGround(t);
+  const grace = { sub: "grace", email: "grace@example.test", emailVerified: true, name: "Grace" };
+  assert.equal(await visit(ground, grace), "/dashboard#sign-in-problem=not_invited");
+  assert.deepEqual(await emails(ground), [adasEmail]);
+  await invite(ground, grace.email);
+  const browser = new SmallBrowser();
+  assert.equal(await visit(ground, grace, browser), "/dashboard/device?code=A");
+  const token = await tokenOf(ground, browser);
+  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual([me.person.name, me.projects], ["Grace", []], "the invitation is still to be accepted");
+
+  const open = await startGround(t, { signUp: "open" });
+  assert.equal(await visit(open, { ...grace, sub: "any" }), "/dashboard/device?code=A");
+});
+
+test("whoever shows the address takes the account over from whoever never did", async (t) => {
+  const ground = await startGround(t);
+  const waiting = await ground.signIn();
+  await ground.post("/v2/auth/password/forgot", { email: adasEmail });
+  const { text } = await ground.mail.next(adasEmail);
+  const secret = /reset-password\/([\w-]+)/.exec(text)?.[1] ?? "";
+  assert.equal(await visit(ground, ada), "/dashboard/device?code=A");
+  const body = { email: adasEmail, password: adasPassword };
+  assert.equal((await ground.post("/v2/auth/sign-in", body)).status, 401, "the unproven password is good no more");
+  assert.equal((await ground.post("/v2/auth/token", { refresh_token: waiting.refreshToken })).status, 401);
+  const reset = { token: secret, password: "a password of somebody" };
+  assert.equal((await ground.post("/v2/auth/password/reset", reset)).status, 422);
+  assert.ok((await ground.entries()).includes("person.password_reset success platform"));
+  assert.equal(await visit(ground, ada), "/dashboard/device?code=A", "and again");
+});
+
+test("the provider is no way around a second factor", async (t) => {
+  const ground = await startGround(t);
+  const { accessToken } = await ground.signIn();
+  const call = (path: string, body: object): ReturnType<typeof ground.api.call> =>
+    ground.api.call("POST", path, { token: accessToken, body });
+  const { uri } = (await call("/v2/auth/two-factor", { password: adasPassword })).body;
+  assert.equal((await call("/v2/auth/two-factor/confirm", { code: appCode(uri, -1) })).status, 200);
+  const early = new SmallBrowser();
+  assert.equal(await visit(ground, ada, early), "/dashboard#sign-in-problem=two_factor_first");
+  assert.equal(await tokenOf(ground, early), null);
+  await proven(ground);
+  const browser = new SmallBrowser();
+  const place = await visit(ground, ada, browser);
+  const [, challenge = ""] = /^\/dashboard\/device\?code=A#challenge=(2fa-[\w-]+)$/.exec(place) ?? [];
+  assert.notEqual(challenge, "", place);
+  assert.equal(await tokenOf(ground, browser), null, "there is no session before the code");
+  const { status } = await ground.post("/v2/auth/sign-in/two-factor", { challenge, code: appCode(uri) });
+  assert.equal(status, 200);
+});
+
+test("an account there stays that person's here, whatever address it has later", async (t) => {
+  const ground = await startGround(t);
+  await proven(ground);
+  await visit(ground, ada);
+  const browser = new SmallBrowser();
+  await visit(ground, { ...ada, email: "other@example.test", emailVerified: false }, browser);
+  const token = await tokenOf(ground, browser);
+  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual([me.person.id, me.person.email], [ground.adaId, adasEmail]);
+  assert.deepEqual(await emails(ground), [adasEmail]);
+});
+
+test("what comes back counts once, and only in the browser that began the visit", async (t) => {
+  const ground = await startGround(t);
+  await proven(ground);
+  const expired = "/dashboard#sign-in-problem=expired";
+  const mine = new SmallBrowser();
+  const callback = `${ground.api.baseUrl}/v2/auth/callback/oidc`;
+  const { location } = await mine.follow(await begin(ground, mine), callback);
+  const elsewhere = await new SmallBrowser().send(location);
+  assert.equal(elsewhere.headers.get("location"), expired, "an attacker's code does not sign the victim in");
+  const first = await mine.send(location);
+  assert.equal(first.headers.get("location"), "/dashboard/device?code=A");
+  const second = await mine.send(location);
+  assert.equal(second.headers.get("location"), expired);
+  for (const query of ["", "?code=x", "?code=x&state=y", "?error=access_denied", "?state[]=a&code=b"]) {
+    const { status, headers } = await new SmallBrowser().send(callback + query);
+    assert.equal(status, 302, query);
+    assert.match(headers.get("location") ?? "", /^\/dashboard#sign-in-problem=\w+$/, query);
+  }
+});
+
+test("nobody is sent to another site at the end of a visit", async (t) => {
+  const ground = await startGround(t);
+  const places = [
+    "https://evil.example/",
+    "//evil.example",
+    "/dashboard//evil.example",
+    "/dashboard/../v2/auth/token",
+    "/dashboard\\evil.example",
+    "/dashboard@evil.example",
+    "/dashboard/%2e%2e/x",
+    "/dashboardevil",
+    "/dashboard#x",
+    "/",
+  ];
+  for (const returnTo of places) {
+    const { status } = await ground.post("/v2/auth/sign-in/provider", { provider: "oidc", returnTo });
+    assert.equal(status, 400, returnTo);
+  }
+});
+
+test("a provider that is away is said to be so, and passwords go on", async (t) => {
+  const client = { clientId: "slipway", clientSecret: new Secret("secret"), name: "SSO" };
+  const stage = await startPeopleStage(t, { oidc: { ...client, url: "http://127.0.0.1:9" } });
+  const { status, body } = await stage.post("/v2/auth/sign-in/provider", { provider: "oidc" });
+  assert.deepEqual([status, body.message], [503, "SSO does not answer as it should at the moment; try again."]);
+  await stage.signIn();
+  const other = await stage.post("/v2/auth/sign-in/provider", { provider: "github" });
+  assert.equal(other.status, 404);
+});
