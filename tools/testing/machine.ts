@@ -22,6 +22,12 @@ const needs: readonly Need[] = [
     packages: ["python3", "python3-venv"],
     use: "suites that run apps",
   },
+  {
+    name: "Chromium",
+    probe: ["sh", "-c", "chromium-headless-shell --version || chromium --version || google-chrome --version"],
+    packages: ["chromium-headless-shell"],
+    use: "suites that look at pages in a browser",
+  },
 ];
 
 /** The longest that one command of the package manager may take. */
@@ -35,7 +41,7 @@ export function prepareMachine(print: (line: string) => void): void {
   const obstacle = installObstacle();
   if (obstacle === null) {
     print(`Installing ${names} with apt-get …`);
-    install(missing.flatMap(({ packages }) => packages));
+    install(missing.map(({ packages }) => packages));
   }
   for (const need of missing.filter((one) => !isThere(one))) {
     print(
@@ -54,12 +60,15 @@ function installObstacle(): string | null {
   return null;
 }
 
-function install(packages: readonly string[]): void {
+/** One after the other: a package that this Debian does not have must not keep the others away. */
+function install(needed: readonly (readonly string[])[]): void {
   const options = {
     stdio: "ignore",
     timeout: installWaitMs,
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
   } as const;
   spawnSync("apt-get", ["update"], options);
-  spawnSync("apt-get", ["install", "-y", "--no-install-recommends", ...packages], options);
+  for (const packages of needed) {
+    spawnSync("apt-get", ["install", "-y", "--no-install-recommends", ...packages], options);
+  }
 }

@@ -10,7 +10,7 @@ import type { Json } from "./management-api.ts";
 import { until } from "./until.ts";
 
 /** In the order of preference. */
-const programs = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+const programs = ["chromium-headless-shell", "chromium", "google-chrome"];
 const stepMs = 20_000;
 
 /** The program of a Chromium on this machine, or why pages cannot be tested in one. */
@@ -20,7 +20,7 @@ export function findBrowser(): { readonly program: string } | { readonly missing
     if (status === 0) return { program };
   }
   return {
-    missing: `no Chromium is installed here (looked for ${programs.join(", ")}); on Debian: apt-get install chromium`,
+    missing: `no Chromium is installed here (looked for ${programs.join(", ")}); on Debian: apt-get install chromium-headless-shell`,
   };
 }
 

@@ -5,17 +5,28 @@ import { form, action, messageOf } from "./forms.js";
 import { group, heading, link, make } from "./elements.js";
 import { signedIn, storeToken } from "./session.js";
 
-const providerNames = { oidc: "single sign-on", github: "GitHub" };
+/** Why a provider's visit ended without a sign-in, by the word in the address. */
+const problems = {
+  not_invited: "Nobody here has the address that the provider named. Ask for an invitation.",
+  address_not_proven: "The provider has not checked that the address is yours, so it does not sign you in here.",
+  two_factor_first: "Your account has two-factor sign-in. Sign in with your password and a code instead.",
+  refused: "The sign-in was refused at the provider.",
+  expired: "The sign-in took too long, or was begun in another window. Try again.",
+  failed: "The provider could not be asked. Try again; if it goes on, tell the operator.",
+};
 
 /**
  * Shows the form in `view`; `done` is called when somebody has signed in. `reason`: why they must, such as an ended
  * session. `email`: who is expected. `isForPeople`: a token will not do.
  */
 export function showSignIn(view, { done, reason = "", email = "", isForPeople = false }) {
+  const visit = takeVisit();
+  if (visit.challenge !== null) return showSecondStep(view, { challenge: visit.challenge, done });
+  const why = visit.problem === null ? reason : (problems[visit.problem] ?? problems.failed);
   const password = form({
     label: "Sign in",
     submit: "Sign in",
-    before: [make("p", reason, { class: "notice", role: "status" })],
+    before: [make("p", why, { class: "notice", role: "status" })],
     fields: [
       {
         name: "email",
@@ -31,7 +42,7 @@ export function showSignIn(view, { done, reason = "", email = "", isForPeople = 
     after: [group("p", [link("/dashboard/forgot-password", "Forgot your password?")])],
     async onSubmit(values) {
       const answer = await sendOpenly("POST", "/v2/auth/sign-in", values);
-      if (answer.twoFactorRequired === true) return showSecondStep(view, { answer, done });
+      if (answer.twoFactorRequired === true) return showSecondStep(view, { challenge: answer.challenge, done });
       signedIn(answer);
       done();
     },
@@ -42,7 +53,15 @@ export function showSignIn(view, { done, reason = "", email = "", isForPeople = 
   void addProviders(providers);
 }
 
-function showSecondStep(view, { answer, done }) {
+/** What a provider's visit brought back behind the address; it is gone from there afterwards. */
+function takeVisit() {
+  const said = new URLSearchParams(location.hash.slice(1));
+  const visit = { challenge: said.get("challenge"), problem: said.get("sign-in-problem") };
+  if (location.hash !== "") history.replaceState(null, "", location.pathname + location.search);
+  return visit;
+}
+
+function showSecondStep(view, { challenge, done }) {
   const code = form({
     label: "Second step",
     submit: "Continue",
@@ -59,7 +78,7 @@ function showSecondStep(view, { answer, done }) {
       },
     ],
     async onSubmit({ code: typed }) {
-      const body = { challenge: answer.challenge, code: typed.trim() };
+      const body = { challenge, code: typed.trim() };
       signedIn(await sendOpenly("POST", "/v2/auth/sign-in/two-factor", body));
       done();
     },
@@ -80,7 +99,7 @@ async function addProviders(place) {
   place.replaceChildren(
     ...found.map(({ id, name }) =>
       action({
-        text: `Sign in with ${name ?? providerNames[id] ?? id}`,
+        text: `Sign in with ${name}`,
         async onClick() {
           const body = { provider: id, returnTo: location.pathname + location.search };
           location.assign((await sendOpenly("POST", "/v2/auth/sign-in/provider", body)).url);
