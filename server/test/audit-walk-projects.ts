@@ -3,9 +3,16 @@ import type { RouteId } from "@slipway/contract/routes.ts";
 import type { Role } from "#accounts/permissions.ts";
 import type { Walk, WalkCaller, WalkRow } from "./support/audit-walk.ts";
 
-type Walked = { readonly id: string; readonly email: string; readonly caller: WalkCaller };
+/** A person who has signed in. */
+export type Walked = {
+  readonly id: string;
+  readonly email: string;
+  readonly caller: WalkCaller;
+  readonly refreshToken: string;
+};
 
-const password = "a walked-secret of a person";
+/** Of every person who walks. */
+export const password = "a walked-secret of a person";
 let peopleMade = 0;
 
 async function invite(walk: Walk, email: string, role: Role): Promise<{ id: string; secret: string }> {
@@ -15,14 +22,19 @@ async function invite(walk: Walk, email: string, role: Role): Promise<{ id: stri
 }
 
 /** A person who came by an invitation and has signed in. */
-async function newMember(walk: Walk, role: Role): Promise<Walked> {
+export async function newMember(walk: Walk, role: Role): Promise<Walked> {
   const email = `walker-${++peopleMade}@example.org`;
   const { secret } = await invite(walk, email, role);
   const body = { token: secret, name: "Walker", password };
   const accepted = await walk.call("acceptInvitation", { body, caller: "nobody" });
-  const signedIn = await walk.call("signIn", { body: { email, password }, caller: "nobody" });
-  const token: string = signedIn.body.accessToken;
-  return { id: accepted.body.personId, email, caller: { token, type: "person" } };
+  return await signIn(walk, { id: accepted.body.personId, email });
+}
+
+/** The person with another session. */
+export async function signIn(walk: Walk, { id, email }: Pick<Walked, "id" | "email">): Promise<Walked> {
+  const { body } = await walk.call("signIn", { body: { email, password }, caller: "nobody" });
+  const token: string = body.accessToken;
+  return { id, email, caller: { token, type: "person" }, refreshToken: body.refreshToken };
 }
 
 let leaver: Walked | undefined;

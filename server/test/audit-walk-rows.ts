@@ -8,11 +8,11 @@
 // last id of the path. `resource` says otherwise, `refuse` makes another refused call, `projectOf` names another project.
 // A route that changes something and is meant to leave no entry says why in `unrecorded`. Rows of an area that has many go
 // into a file of their own beside this one, spread into the table at its end.
-import type { RouteId } from "@slipway/contract/routes.ts";
+import { signInRows } from "./audit-walk-sign-in.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
 import { tokenRows } from "./audit-walk-tokens.ts";
-import type { Walk, WalkCall, WalkResource, WalkRow } from "./support/audit-walk.ts";
+import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
 /** Nobody listens there and it may not be called: what is sent there fails at once. */
@@ -32,10 +32,10 @@ async function newCoupon(walk: Walk): Promise<string> {
 }
 
 async function deadRun(walk: Walk): Promise<WalkCall> {
-  return { parts: { run_id: await insertRun(walk, { state: "failure" }) } };
+  return { parts: { run_id: await insertRun(walk, { state: "failure", acceptedAt: new Date(Date.now() - 60_000) }) } };
 }
 
-const appsAndBuilds: Rows = {
+const appsAndBuilds: WalkRows = {
   createGitApp: {
     succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
     resource: ({ body }) => ({ type: "app", id: body.appId }),
@@ -50,7 +50,7 @@ async function newBuild(walk: Walk): Promise<string> {
   return made.body.buildId;
 }
 
-const runs: Rows = {
+const runs: WalkRows = {
   cancelRun: {
     async succeed(walk) {
       const runId = await insertRun(walk);
@@ -75,7 +75,7 @@ const runs: Rows = {
   },
 };
 
-const webhooks: Rows = {
+const webhooks: WalkRows = {
   createWebhookSecret: {
     succeed: () => ({}),
     resource: ({ body }) => ({ type: "webhook_secret", id: body.id }),
@@ -112,7 +112,7 @@ async function newEndpoint(walk: Walk, path: string): Promise<string> {
   return (await insertDelivery(walk, { url: `${hook}/${path}` })).endpointId;
 }
 
-const secretsAndCredentials: Rows = {
+const secretsAndCredentials: WalkRows = {
   getProjectSecrets: { succeed: () => ({}) },
   setProjectSecrets: { succeed: () => ({ body: { WALKED: "walked-secret" } }) },
   getAppSecrets: { succeed: () => ({}) },
@@ -129,7 +129,7 @@ const secretsAndCredentials: Rows = {
   deleteCredential: { succeed: () => ({ parts: host }) },
 };
 
-const coupons: Rows = {
+const coupons: WalkRows = {
   createCoupon: {
     succeed: () => ({
       body: { code: "WALK0", name: "Walk", coupon_type: "percentage", percentage_rate: 10, frequency: "once" },
@@ -146,9 +146,11 @@ const coupons: Rows = {
   },
 };
 
-const plansAndBudgets: Rows = {
+const plansAndBudgets: WalkRows = {
   updateOperatorProject: { succeed: () => ({ body: { plan: "self-hosted" } }) },
-  setProjectBudget: { succeed: () => ({ body: { amount_cents: 1000, webhook_url: "https://receiver.invalid/walked-secret" } }) },
+  setProjectBudget: {
+    succeed: () => ({ body: { amount_cents: 1000, webhook_url: "https://receiver.invalid/walked-secret" } }),
+  },
   deleteProjectBudget: { succeed: () => ({}) },
   setAppBudget: { succeed: () => ({ body: { amount_cents: 1000 } }) },
   deleteAppBudget: { succeed: () => ({}) },
@@ -160,7 +162,7 @@ async function couponOf({ db }: Walk, code: string): Promise<WalkResource> {
   return { type: "coupon", id: row.id };
 }
 
-const auditLog: Rows = {
+const auditLog: WalkRows = {
   // The owner's own reading leaves none.
   listAuditLog: { succeed: () => ({ caller: "operator" }) },
   exportAuditLog: { succeed: () => ({ query: "format=csv" }) },
@@ -168,10 +170,8 @@ const auditLog: Rows = {
   deleteAuditForwarding: { succeed: () => ({}) },
 };
 
-type Rows = Readonly<Partial<Record<RouteId, WalkRow>>>;
-
 /** All rows by operation id. */
-export const walkRows: Rows = {
+export const walkRows: WalkRows = {
   ...appsAndBuilds,
   ...runs,
   ...webhooks,
@@ -180,5 +180,6 @@ export const walkRows: Rows = {
   ...plansAndBudgets,
   ...auditLog,
   ...projectRows,
+  ...signInRows,
   ...tokenRows,
 };

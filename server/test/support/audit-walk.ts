@@ -8,6 +8,7 @@ import type { ActorType } from "#audit/actor.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { testDatabase } from "./database.ts";
+import { startMailReceiver } from "./mail-receiver.ts";
 import type { Json } from "./management-api.ts";
 import { startPlatform, type PlatformProcess } from "./platform-process.ts";
 
@@ -33,6 +34,9 @@ export type WalkCall = {
 /** What an entry names as acted on. */
 export type WalkResource = { readonly type: string | null; readonly id: string | null };
 
+/** Rows by operation id. */
+export type WalkRows = Readonly<Partial<Record<RouteId, WalkRow>>>;
+
 /** How one route is called so that it works, and so that it is refused. */
 export type WalkRow = {
   /** Makes what is needed; returns the call that works. */
@@ -41,6 +45,8 @@ export type WalkRow = {
   resource?(answer: WalkAnswer, call: WalkCall, walk: Walk): WalkResource | Promise<WalkResource>;
   /** Left out: the call that works, made with a token for calls of apps, is answered 403. */
   refuse?(walk: Walk): Promise<WalkRefusal> | WalkRefusal;
+  /** Who the entry of success says it was, where that is not the caller. */
+  readonly actorType?: ActorType;
   /** The project that the entries belong to, where it is not the one that the path names, or none without one. */
   projectOf?(answer: WalkAnswer, walk: Walk): string | null;
   /** Why a route that changes something leaves no entry. */
@@ -49,6 +55,8 @@ export type WalkRow = {
 
 export type WalkRefusal = WalkCall & {
   readonly status: number;
+  /** What the entry says of it, where the answer says less. */
+  readonly reason?: string;
   /** Why this refusal leaves no entry, which only refusals of callers without a valid token may do. */
   readonly unrecorded?: string;
 };
@@ -77,6 +85,9 @@ export async function startWalk(t: TestContext, settings: Record<string, string>
     SLIPWAY_GIT_URL: `http://127.0.0.1:${await silentPort(t)}/{owner}/{repo}.git`,
     SLIPWAY_BUILDS_AT_ONCE: "1",
     SLIPWAY_DRAIN_SECONDS: "0",
+    SLIPWAY_SIGN_UP: "open",
+    SLIPWAY_SMTP_URL: (await startMailReceiver(t)).url,
+    SLIPWAY_MAIL_FROM: "walk@example.org",
     ...settings,
   });
   const { projectId } = platform.bootstrap;
