@@ -15,7 +15,6 @@ import { issueToken, revokeToken } from "#accounts/tokens.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
-import { administer } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
 
 const neverExpires = { expiresAt: null };

@@ -12,6 +12,7 @@ import { AppLogs } from "#logs/app-log.ts";
 import { removeOldLines } from "#logs/retention.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
+import { asOwner } from "#test/support/as-owner.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";
 import { appLine, insertApp, type AppRow } from "./logs-rows.ts";
@@ -268,7 +269,7 @@ async function fill(db: Db, app: AppRow, other: AppRow): Promise<void> {
       case when n % 5000 = 0 then '00000000-0000-4000-8000-000000000001'::uuid end,
       to_timestamp(1800000000 + n / 1000.0), 'stdout', 'line ' || n
     from generate_series(1, 120000) n`.execute(db);
-  await sql`analyze app_logs`.execute(db);
+  await asOwner(db, (tx) => sql`analyze app_logs`.execute(tx));
 }
 
 /** The plan of the very statement that a page runs, and how many rows its steps gave on or threw away. */

@@ -5,6 +5,7 @@ import { sql } from "kysely";
 import { createLog, silentLog } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { notify, Notifications } from "#store/notify.ts";
+import { asOwner } from "#test/support/as-owner.ts";
 import { testDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import { administer } from "#test/support/test-server.ts";
@@ -56,12 +57,12 @@ test("after its connection broke it listens again, and every listener is told to
   const notifications = await listening(t, url);
   const got: (string | null)[] = [];
   notifications.listen("tokens", (payload) => got.push(payload));
-  const { rows } = await sql<{
-    pid: number;
-  }>`select pid from pg_stat_activity where query like 'listen%' or query = 'select 1'
-     and datname = current_database() and pid <> pg_backend_pid()`.execute(db);
+  const { rows } = await asOwner(db, (tx) =>
+    sql`select pg_terminate_backend(pid) from pg_stat_activity
+         where (query like 'listen%' or query = 'select 1')
+           and datname = current_database() and pid <> pg_backend_pid()`.execute(tx),
+  );
   assert.equal(rows.length, 1);
-  await sql`select pg_terminate_backend(${rows[0]?.pid})`.execute(db);
   await until("the listener is told to look again", () => got.length > 0);
   assert.deepEqual(got, [null]);
   await notify(db, "tokens", "after");

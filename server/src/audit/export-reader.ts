@@ -105,7 +105,10 @@ export function parseObject(text: string): Loose | null {
 function rebuild(value: Loose): ExportLine | null {
   switch (value["kind"]) {
     case "slipway-audit-export":
-      return isPlace(value["after"]) && isPlace(value["through"]) && typeof value["jws"] === "string"
+      return isPlace(value["after"]) &&
+        isPlace(value["through"]) &&
+        (value["filter"] === null || isObject(value["filter"])) &&
+        typeof value["jws"] === "string"
         ? exportHeader(value as unknown as ExportHeader)
         : null;
     case "stub":

@@ -1,11 +1,12 @@
 // Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the
-// queries. Every statement and every wait for a connection or a lock has a deadline.
-import { Kysely, PostgresDialect, type Transaction } from "kysely";
+// queries. Every statement and every wait for a connection or a lock has a deadline; none may change what is only added to.
+import { CompiledQuery, Kysely, PostgresDialect, type DatabaseConnection, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientConfig } from "pg";
 import { assert } from "#lib/assert.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import { takeRuntimeRole } from "./runtime-role.ts";
 import { StartRefused } from "./start-refused.ts";
 import type { Tables } from "./tables.ts";
 
@@ -53,7 +54,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  const onCreateConnection = async (connection: DatabaseConnection): Promise<void> => {
+    await connection.executeQuery(CompiledQuery.raw(takeRuntimeRole));
+  };
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
 }
 
 /** Settings that every connection of the platform has in common. Throws `StartRefused` when the URL cannot be read. */

@@ -1,5 +1,6 @@
 // Brings a database to the schema of this version: the files in migrations/, in order, each in one transaction.
-// Forward only. What was applied is recorded with a checksum, so that a changed file is found out.
+// Forward only. What was applied is recorded with a checksum, so that a changed file is found out. Then the role that the
+// platform works as gets its rights.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import { Client } from "pg";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig } from "./database.ts";
+import { prepareRuntimeRole } from "./runtime-role.ts";
 import { StartRefused } from "./start-refused.ts";
 
 export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
@@ -37,6 +39,7 @@ export async function migrate(options: { url: Secret; log: Log; folder?: string 
       options.log.info({ migration: migration.name }, "migrating the database");
       await apply(client, migration);
     }
+    await prepareRuntimeRole(client, options.log);
     return missing.map((migration) => migration.name);
   } finally {
     // The lock ends with the connection.

@@ -8,6 +8,7 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig, type Db } from "./database.ts";
+import { takeRuntimeRole } from "./runtime-role.ts";
 
 /** Every channel, with what its payload names. */
 export const channelTable = {
@@ -115,6 +116,7 @@ export class Notifications {
     this.#client = client;
     try {
       await client.connect();
+      await client.query(takeRuntimeRole);
       for (const channel of Object.keys(channelTable)) await client.query(`listen ${channel}`);
     } catch (error) {
       await client.end().catch(() => undefined);

@@ -1,0 +1,128 @@
+// The database role that the platform works as: it may read and add to what is only ever added to, but neither change nor
+// remove it, since it does not own the tables. Whoever migrates makes the role and grants it its rights; every connection
+// takes it. It is named after the database's user, so that platforms of several users on one server do not share it.
+import type { Client, DatabaseError } from "pg";
+import type { Log } from "#lib/log.ts";
+
+/** What the role may do with tables that are only ever added to; with all others: select, insert, update and delete. */
+const keptTables: Readonly<Record<string, readonly string[]>> = {
+  audit_chains: ["select"],
+  audit_checkpoints: ["select", "insert"],
+  audit_links: ["select"],
+  audit_log: ["select", "insert"],
+  audit_stubs: ["select"],
+  ledger_entries: ["select", "insert"],
+  ledger_transactions: ["select", "insert"],
+  schema_migrations: ["select"],
+};
+const changedTables = ["select", "insert", "update", "delete"];
+/** Functions that not everybody may call. */
+const ownFunctions = ["remove_audit_entries"];
+
+/** Names are cut after 63 bytes. */
+const roleName = "left(session_user::text, 55) || '_runtime'";
+
+/**
+ * A statement that makes a connection work as the role from then on, where the database was prepared for it; where it was
+ * not, nothing changes.
+ */
+export const takeRuntimeRole = `
+  select set_config('role', rolname, false) from pg_roles
+   where rolname = ${roleName}
+     and case when current_setting('server_version_num')::int >= 160000
+              then pg_has_role(session_user, oid, 'SET') else pg_has_role(session_user, oid, 'MEMBER') end
+     and has_table_privilege(oid, to_regclass('audit_log'), 'SELECT')`;
+
+/** Makes the role and grants it what it lacks. `client`: of the tables' owner, behind the lock of migrations. */
+export async function prepareRuntimeRole(client: Client, log: Log): Promise<void> {
+  const role = await makeRole(client);
+  if (role.reason !== null) {
+    const { name, user } = role;
+    log.warn(
+      { reason: role.reason },
+      `the audit log and the ledger are kept from change by triggers alone, which the database's user ${user} could turn off: let an administrator of the database run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
+    );
+    return;
+  }
+  for (const statement of await missingGrants(client, role.name)) await client.query(statement);
+}
+
+type Role = { readonly name: string; readonly user: string; readonly reason: string | null };
+
+async function makeRole(client: Client): Promise<Role> {
+  const found = await client.query<{ name: string; user: string; quoted: string; is_there: boolean }>(
+    `select name, session_user as user, quote_ident(name) as quoted,
+            exists (select from pg_roles where rolname = name) as is_there from (select ${roleName} as name) as named`,
+  );
+  const [row] = found.rows;
+  if (row === undefined) throw new Error("a select without a table has one row");
+  const { name, user, quoted, is_there: isThere } = row;
+  try {
+    if (!isThere) await makeOnce(client, `create role ${quoted} nologin`);
+    if (!(await canTake(client, quoted))) await makeOnce(client, `grant ${quoted} to session_user`);
+    return { name, user, reason: null };
+  } catch (error) {
+    if (codeOf(error) === "42501") return { name, user, reason: (error as Error).message };
+    throw error;
+  }
+}
+
+/** Roles belong to the whole server, where others may be doing the same at this moment. */
+async function makeOnce(client: Client, statement: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await client.query(statement);
+      return;
+    } catch (error) {
+      const code = codeOf(error);
+      // It was made meanwhile.
+      if (code === "42710" || code === "23505") return;
+      // "tuple concurrently updated".
+      if (code !== "XX000" || tries >= 20) throw error;
+    }
+  }
+}
+
+async function canTake(client: Client, quoted: string): Promise<boolean> {
+  await client.query("begin");
+  try {
+    await client.query(`set local role ${quoted}`);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "42501") return false;
+    throw error;
+  } finally {
+    await client.query("rollback");
+  }
+}
+
+/** Statements that bring the role's rights to what they are to be; none when they are. */
+async function missingGrants(client: Client, role: string): Promise<string[]> {
+  const { rows } = await client.query<{ statement: string }>(
+    `with wanted as (
+       select c.oid, format('%I.%I', n.nspname, c.relname) as name, right_name,
+              right_name = any (coalesce((select array(select jsonb_array_elements_text(value))
+                                            from jsonb_each($2::jsonb) where key = c.relname), $3::text[])) as is_wanted
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        cross join unnest(array['select', 'insert', 'update', 'delete', 'truncate']) as right_name
+        where n.nspname = current_schema() and c.relkind = 'r')
+     select format('grant usage on schema %I to %I', current_schema(), $1::text) as statement
+      where not has_schema_privilege($1, current_schema(), 'usage')
+     union all
+     select format('grant %s on %s to %I', right_name, name, $1::text) from wanted
+      where is_wanted and not has_table_privilege($1, oid, right_name)
+     union all
+     select format('revoke %s on %s from %I', right_name, name, $1::text) from wanted
+      where not is_wanted and has_table_privilege($1, oid, right_name)
+     union all
+     select format('grant execute on function %s to %I', oid::regprocedure, $1::text) from pg_proc
+      where pronamespace = current_schema()::regnamespace and proname = any ($4)
+        and not has_function_privilege($1, oid, 'execute')`,
+    [role, JSON.stringify(keptTables), changedTables, ownFunctions],
+  );
+  return rows.map((row) => row.statement);
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error ? (error as Partial<DatabaseError>).code : undefined;
+}
