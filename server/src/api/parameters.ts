@@ -41,7 +41,10 @@ export function readBody(
 /** A time whose form was checked by its row; `name` is the parameter or field. Throws `Fault("invalid")` for a day that no calendar has. */
 export function readTime(name: string, given: unknown): Date {
   const at = new Date(String(given));
-  if (!Number.isNaN(at.getTime())) return at;
+  const [year = 0, month = 0, day = 0] = String(given).split(/[-T]/i, 3).map(Number);
+  // A day such as February 30 would be taken for the one that comes so much later.
+  const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+  if (!Number.isNaN(at.getTime()) && hasDay) return at;
   const form = "a time that the calendar has, of the form 2026-01-31T12:00:00Z";
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
 }
