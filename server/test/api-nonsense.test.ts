@@ -53,7 +53,7 @@ describe("a request that fits nothing", () => {
     const known: readonly (readonly [string, string, string])[] = [
       ["PUT", `/v2/projects/${api.projectId}/apps/git`, "POST, OPTIONS"],
       ["GET", `/v2/projects/${api.projectId}/apps/git`, "POST, OPTIONS"],
-      ["POST", "/v2/projects", "GET, HEAD, OPTIONS"],
+      ["PUT", "/v2/projects", "GET, POST, HEAD, OPTIONS"],
       ["DELETE", "/healthz", "GET, HEAD, OPTIONS"],
       ["POST", `/v2/projects/${api.projectId}/git-credentials/x`, "GET, PUT, DELETE, HEAD, OPTIONS"],
     ];
@@ -64,7 +64,7 @@ describe("a request that fits nothing", () => {
       answers.faultAnswer.parse(answer.body);
     }
     const options = await api.call("OPTIONS", "/v2/projects", { token: null });
-    assert.deepEqual([options.status, options.headers.get("allow")], [204, "GET, HEAD, OPTIONS"]);
+    assert.deepEqual([options.status, options.headers.get("allow")], [204, "GET, POST, HEAD, OPTIONS"]);
     const head = await api.call("HEAD", "/v2/projects");
     assert.deepEqual([head.status, head.body], [200, ""]);
   });

@@ -11,6 +11,7 @@ import { projectRoutes } from "@slipway/contract/project-routes.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { tokenRoutes } from "@slipway/contract/token-routes.ts";
+import { usageRoutes } from "@slipway/contract/usage-routes.ts";
 import { permissionTable } from "#accounts/permissions.ts";
 import { actionTable } from "#audit/actions.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
@@ -31,7 +32,15 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
-  ...{ ...projectRoutes, ...peopleRoutes, ...passwordRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes },
+  ...{
+    ...projectRoutes,
+    ...peopleRoutes,
+    ...passwordRoutes,
+    ...deviceRoutes,
+    ...tokenRoutes,
+    ...planRoutes,
+    ...usageRoutes,
+  },
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 
