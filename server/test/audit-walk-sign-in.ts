@@ -1,6 +1,7 @@
 // Rows of the walk over all routes for what people do with their own sign-in; see `audit-walk-rows.ts`.
 import { newMember, password, signIn, type Walked } from "./audit-walk-projects.ts";
 import { appCode } from "./people-stage.ts";
+import { SmallBrowser } from "./support/oidc-server.ts";
 import { until } from "./support/until.ts";
 import type { Walk, WalkCall, WalkCaller, WalkRefusal, WalkRow, WalkRows } from "./support/audit-walk.ts";
 
@@ -17,6 +18,9 @@ async function walker(walk: Walk): Promise<Walked> {
   person = await newMember(walk, "member");
   return person;
 }
+
+/** What pages of the platform send. */
+const samePage = { "sec-fetch-site": "same-origin" };
 
 let visitor: Walked | undefined;
 
@@ -97,6 +101,44 @@ const sessions: WalkRows = {
       await visit(walk);
       return { caller: (await visit(walk)).caller };
     },
+  },
+};
+
+/** A visit at the provider, up to where it sends the browser back to; `account`: whose address is proven there. */
+async function visitProvider({ platform, oidc }: Walk, email: string): Promise<WalkCall> {
+  const { baseUrl } = platform.bootstrap;
+  const browser = new SmallBrowser();
+  oidc.account = { sub: email, email, emailVerified: true };
+  const begun = await browser.send(`${baseUrl}/v2/auth/sign-in/provider`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...samePage },
+    body: JSON.stringify({ provider: "oidc", returnTo: "/dashboard" }),
+  });
+  const { url } = (await begun.json()) as { url: string };
+  const { location } = await browser.follow(url, `${baseUrl}/v2/auth/callback`);
+  const cookie = [...browser.cookiesOf(baseUrl)].map(([name, value]) => `${name}=${value}`).join("; ");
+  const query = new URL(location).search.slice(1);
+  return { caller: "nobody", parts: { provider: "oidc" }, query, headers: { cookie } };
+}
+
+const providers: WalkRows = {
+  signInWithProvider: {
+    succeed: () => ({ caller: "nobody", headers: samePage, body: { provider: "oidc", returnTo: "/dashboard" } }),
+    refuse: refused(400, { headers: samePage, body: { provider: "nobody's" } }),
+    unrecorded: "nobody has said yet who they are",
+  },
+  providerCallback: {
+    ...ofPerson,
+    actorType: "person",
+    async succeed(walk) {
+      const { id, email } = await walker(walk);
+      await walk.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
+      return await visitProvider(walk, email);
+    },
+    refuse: () => ({
+      ...{ caller: "nobody", parts: { provider: "oidc" }, query: "state=never-made&code=none", status: 302 },
+      reason: "A sign-in with a provider was refused: expired.",
+    }),
   },
 };
 
@@ -206,4 +248,4 @@ const devices: WalkRows = {
 };
 
 /** By operation id. */
-export const signInRows: WalkRows = { ...sessions, ...passwords, ...twoFactor, ...devices };
+export const signInRows: WalkRows = { ...sessions, ...providers, ...passwords, ...twoFactor, ...devices };

@@ -10,6 +10,7 @@ import type { Db } from "#store/database.ts";
 import { testDatabase } from "./database.ts";
 import { startMailReceiver } from "./mail-receiver.ts";
 import type { Json } from "./management-api.ts";
+import { startOidcServer, type OidcServer } from "./oidc-server.ts";
 import { startPlatform, type PlatformProcess } from "./platform-process.ts";
 
 /** Who calls. A text is a token of the row's own making. */
@@ -67,6 +68,8 @@ export type WalkAnswer = { readonly status: number; readonly requestId: string; 
 export type Walk = {
   readonly platform: PlatformProcess;
   readonly db: Db;
+  /** A provider that people sign in with. */
+  readonly oidc: OidcServer;
   readonly projectId: ProjectId;
   /** An app of the project whose builds never begin. */
   readonly appId: AppId;
@@ -80,7 +83,13 @@ export const walkApp = "walked";
 /** Starts it all; `settings` are of the platform. */
 export async function startWalk(t: TestContext, settings: Record<string, string> = {}): Promise<Walk> {
   const { db, url } = await testDatabase(t);
+  let baseUrl = "";
+  const account = { sub: "walker", email: "walker@example.org", emailVerified: true };
+  const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
   const platform = await startPlatform(t, {
+    SLIPWAY_OIDC_ISSUER: oidc.issuer,
+    SLIPWAY_OIDC_CLIENT_ID: oidc.clientId,
+    SLIPWAY_OIDC_CLIENT_SECRET: oidc.clientSecret,
     SLIPWAY_DATABASE_URL: url.reveal(),
     SLIPWAY_GIT_URL: `http://127.0.0.1:${await silentPort(t)}/{owner}/{repo}.git`,
     SLIPWAY_BUILDS_AT_ONCE: "1",
@@ -91,8 +100,9 @@ export async function startWalk(t: TestContext, settings: Record<string, string>
     ...settings,
   });
   const { projectId } = platform.bootstrap;
+  baseUrl = platform.bootstrap.baseUrl;
   const appId = `${projectId}-${walkApp}`;
-  const walk = { platform, db, projectId: projectId as ProjectId, appId: appId as AppId };
+  const walk = { platform, db, oidc, projectId: projectId as ProjectId, appId: appId as AppId };
   const call: Walk["call"] = (id, given) => callRoute({ ...walk, call }, id, given);
   // Its build waits for a git host that never answers, and all later ones wait for it.
   for (const name of ["in-the-way", walkApp]) {
