@@ -108,7 +108,7 @@ async function meterStep(
   if (account === null) return "busy";
   const applied = await readApplied(tx, projectId);
   const borders = bordersOf(applied);
-  await cutStretches(tx, projectId, borders);
+  const hasCut = await cutStretches(tx, projectId, borders);
 
   const sources = await readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
@@ -124,18 +124,20 @@ async function meterStep(
   if (account.isPostingDue || (isChanged && postingDelayMs === 0)) {
     await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs: clock.now() });
     onStep?.("usage posted");
-  } else if (isChanged) {
+  } else if (isChanged || hasCut) {
     await wantPosting(tx, projectId, postingDelayMs);
   }
   const isFull = sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
   return { isChanged, isMore: isFull };
 }
 
-/** Cuts stretches at borders of coupons that were applied since the last time. */
-async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly number[]): Promise<void> {
-  if (borders.length === 0) return;
+/** Cuts stretches at borders of coupons that were applied since the last time; false when there were none. */
+async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly number[]): Promise<boolean> {
+  if (borders.length === 0) return false;
   const known = new Set((await readStretches(tx, projectId)).map(({ atMs }) => atMs));
-  for (const cut of cutsOf(borders, known)) await cutStretch(tx, projectId, cut);
+  const cuts = cutsOf(borders, known);
+  for (const cut of cuts) await cutStretch(tx, projectId, cut);
+  return cuts.length > 0;
 }
 
 function meterSource(source: Source, borders: readonly number[], prices: Prices): Metered {
