@@ -41,7 +41,7 @@ export type OpenedPlans = {
 };
 
 /** A project that was made a moment ago, or whose default plan has another credit now, has it within this time. */
-const creditsEveryMs = 30_000;
+const creditsEveryMs = 10_000;
 /** Word of budgets is rare. */
 const wordsAtOnceMax = 16;
 

@@ -1,0 +1,69 @@
+// The file of plans on a whole platform: what it says is kept from the first request on, and a file that cannot be used, or
+// that lacks a plan which projects have, keeps the platform from starting.
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { temporaryFolder } from "./support/folder.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { until } from "./support/until.ts";
+import "#test/support/leftovers.ts";
+
+const plans = `default = "free"
+
+[plans.free]
+apps = 1
+audit_retention_days = 7
+log_retention_days = 2
+monthly_credit_cents = 500
+
+[plans.paid]
+replicas = 10
+`;
+
+const create = (platform: PlatformProcess, name: string) =>
+  platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/apps/git`, { name, gitRepo: "acme/none" });
+
+test("plans are kept, and a file that does not fit keeps the platform from starting and says why", async (t) => {
+  const file = join(temporaryFolder(t, "plans"), "plans.toml");
+  await writeFile(file, plans);
+  const platform = await startPlatform(t, { SLIPWAY_PLANS_FILE: file });
+  const { baseUrl, projectId, operatorToken } = platform.bootstrap;
+  assert.equal((await create(platform, "first")).status, 201);
+  const refused = await create(platform, "second");
+  assert.equal(refused.status, 403);
+  assert.match(refused.body.message, /^The plan "free" allows the project 1 app, and it has as many: /);
+  const plan = await platform.api("GET", `/v2/projects/${projectId}/plan`);
+  assert.deepEqual([plan.body.plan, plan.body.used.apps, plan.body.log_retention_days], ["free", 1, 2]);
+  const retention = async () => (await platform.api("GET", `/v2/projects/${projectId}/audit-log`)).body.retentionDays;
+  assert.equal(await retention(), 7);
+  const applied = async () => (await platform.api("GET", `/v2/projects/${projectId}/billing/coupons`)).body;
+  await until("the first project has its credit", async () => JSON.stringify(await applied()).includes("plan free"), {
+    deadlineMs: 30_000,
+  });
+
+  const given = await fetch(`${baseUrl}/v2/operator/projects/${projectId}`, {
+    method: "PATCH",
+    headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
+    body: JSON.stringify({ plan: "paid" }),
+  });
+  assert.equal(given.status, 200, await given.text());
+  await until("the retention is the platform's", async () => (await retention()) === 365);
+  assert.equal((await create(platform, "second")).status, 201);
+  await platform.end("SIGTERM");
+
+  await writeFile(file, plans.replace("[plans.paid]\nreplicas = 10\n", ""));
+  const lacking = /1 project has the plan "paid", which SLIPWAY_PLANS_FILE does not hold\. Put it back/;
+  await assert.rejects(platform.restart(), lacking);
+  await writeFile(file, plans.replace("replicas = 10", "replicas = true"));
+  const wrong =
+    /SLIPWAY_PLANS_FILE \(.*plans\.toml\) cannot be used: line 10: plans\.paid\.replicas is true, but must be a whole/;
+  await assert.rejects(platform.restart(), wrong);
+  await assert.rejects(
+    platform.restart({ environment: { SLIPWAY_PLANS_FILE: `${file}.gone` } }),
+    /SLIPWAY_PLANS_FILE \(.*\.gone\) cannot be used: ENOENT: no such file/,
+  );
+  await writeFile(file, plans);
+  await platform.restart();
+  assert.equal((await platform.api("GET", `/v2/projects/${projectId}/plan`)).body.plan, "paid");
+});
