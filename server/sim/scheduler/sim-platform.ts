@@ -17,6 +17,7 @@ export type Mutation =
   | "waiting calls are not seen"
   | "starts are not recorded"
   | "ends are not recorded"
+  | "restarts are not seen"
   | "one replica above the maximum";
 
 export type PlatformParts = {

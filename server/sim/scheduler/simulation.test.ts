@@ -22,7 +22,7 @@ async function firstViolation(options: { mutation: Mutation }): Promise<Violatio
 }
 
 test("no seed breaks a promise", async () => {
-  const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0 };
+  const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0, replacements: 0 };
   for (let seed = 1; seed <= seeds; seed++) {
     try {
       const report = await runWorld({ seed, steps });
@@ -40,6 +40,7 @@ describe("a broken guard is noticed", () => {
     { mutation: "waiting calls are not seen", message: /no replica came|waits at rest/ },
     { mutation: "starts are not recorded", message: /has no row|without a row/ },
     { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
+    { mutation: "restarts are not seen", message: /has outlived a restart/ },
     { mutation: "one replica above the maximum", message: /at most \d allowed/ },
   ];
   for (const { mutation, message } of mutations) {

@@ -24,7 +24,10 @@ export type WorldReport = {
   crashed: number;
   starts: number;
   deploys: number;
+  /** Of the platform. */
   restarts: number;
+  /** Restarts of an app that were asked for. */
+  replacements: number;
 };
 
 /** Runs one seed to its end. Throws `Violation` when a promise is broken. */
@@ -39,7 +42,15 @@ export class World {
   readonly clock = new VirtualClock();
   readonly rows = new MemoryRows();
   readonly driver: ScriptedDriver;
-  readonly report: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0 };
+  readonly report: WorldReport = {
+    served: 0,
+    refused: 0,
+    crashed: 0,
+    starts: 0,
+    deploys: 0,
+    restarts: 0,
+    replacements: 0,
+  };
   platform: SimPlatform;
   readonly #seeded: Seeded;
   readonly #mutation: Mutation | null;
@@ -120,6 +131,7 @@ export class World {
     else if (draw < 0.84) this.#makeUnready();
     else if (draw < 0.92) this.#deploy();
     else if (draw < 0.95) await this.#restart();
+    else if (draw < 0.97) this.#replaceAll();
   }
 
   #callSome(): void {
@@ -161,6 +173,14 @@ export class World {
         this.#promote(release);
       });
     });
+  }
+
+  /** As after a change of an app's secrets. */
+  #replaceAll(): void {
+    const route = this.#seeded.pick(this.routes);
+    this.#routes.set(route.appId, { ...route, restarts: (route.restarts ?? 0) + 1 });
+    for (const listener of this.#listeners) listener(route.appId);
+    this.report.replacements++;
   }
 
   async #restart(): Promise<void> {
@@ -213,6 +233,7 @@ export class World {
 
   #seenRoute(appId: AppId): SchedulerRoute | undefined {
     const route = this.#routes.get(appId);
+    if (this.#mutation === "restarts are not seen" && route !== undefined) return { ...route, restarts: 0 };
     if (this.#mutation !== "one replica above the maximum" || route === undefined || route.live === null) return route;
     const { settings } = route.live;
     return {
@@ -246,7 +267,8 @@ export class World {
 
   #promote(release: StoredRelease): void {
     const { appId, projectId, releaseId, buildId, settings } = release;
-    this.#routes.set(appId, { appId, projectId, live: { releaseId, buildId, settings } });
+    const restarts = this.#routes.get(appId)?.restarts ?? 0;
+    this.#routes.set(appId, { appId, projectId, restarts, live: { releaseId, buildId, settings } });
     for (const listener of this.#listeners) listener(appId);
   }
 
