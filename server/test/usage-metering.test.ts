@@ -4,7 +4,10 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sql } from "kysely";
 import { costOfMonth, costsOfApps } from "#billing/usage-store.ts";
-import { plainMicrosPerSecond, usageStage } from "./usage-stage.ts";
+import { builtInPrices, type Prices } from "#billing/prices.ts";
+import { must } from "#lib/assert.ts";
+import { newReplicaId, type ProjectId } from "#lib/ids.ts";
+import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 
 const noon = Date.UTC(2026, 0, 10, 12);
 const minute = 60_000;
@@ -12,6 +15,24 @@ const hour = 3_600_000;
 
 /** Of a plain replica, rounded once. */
 const plain = (ms: number): bigint => BigInt(Math.round((ms / 1000) * plainMicrosPerSecond));
+
+/** Micro-units by day. */
+async function costOfDays(stage: UsageStage): Promise<Record<string, bigint>> {
+  const rows = await stage.db.selectFrom("usage_days").select(["day", "amount_micros"]).orderBy("day").execute();
+  return Object.fromEntries(rows.map((row) => [row.day, BigInt(row.amount_micros)]));
+}
+
+async function kindsOf(stage: UsageStage): Promise<string[]> {
+  const rows = await stage.db.selectFrom("ledger_transactions").select(["kind", "period"]).orderBy("number").execute();
+  return rows.map(({ kind, period }) => `${kind} ${period ?? ""}`.trimEnd());
+}
+
+/** All but what coupons draw: one amount, wherever it is looked for. */
+async function assertSums(stage: UsageStage, projectId: ProjectId, expected: bigint): Promise<void> {
+  const { slices, days, stretches, posted, receivable, drawn } = await stage.sums(projectId);
+  const found = { slices, days, stretches, posted, owed: receivable + drawn };
+  assert.deepEqual(found, { slices: expected, days: expected, stretches: expected, posted: expected, owed: expected });
+}
 
 describe("a replica", () => {
   test("costs from the start of its process to its end, to the micro-unit, however often it was metered", async (t) => {
@@ -30,12 +51,7 @@ describe("a replica", () => {
     await meter.turn();
     await meter.turn();
     const expected = plain(stopMs - noon - 123);
-    const sums = await stage.sums(projectId);
-    const { slices, days, stretches, posted, receivable } = sums;
-    assert.deepEqual(
-      { slices, days, stretches, posted, receivable },
-      Object.fromEntries(Object.keys({ slices, days, stretches, posted, receivable }).map((name) => [name, expected])),
-    );
+    await assertSums(stage, projectId, expected);
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-01" }), expected);
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-02" }), 0n);
     assert.equal(await costOfMonth(stage.db, { projectId, appId: place.appId, month: "2026-01" }), expected);
@@ -44,5 +60,171 @@ describe("a replica", () => {
     assert.deepEqual([row.is_metered, row.metered_until?.getTime()], [true, stopMs]);
     const { rows } = await sql<{ count: string }>`select count(*) from usage_slices`.execute(stage.db);
     assert.equal(Number(rows[0]?.count), 4, "one slice an hour");
+  });
+
+  test("costs on each day and in each month what it ran there, and all of it together what it ran in all", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    const midnight = Date.UTC(2026, 1, 1);
+    const startMs = midnight - 25 * hour - 1;
+    const replicaId = await stage.addReplica(projectId, place, startMs);
+    await stage.stop(replicaId, midnight + 1_001);
+    await stage.meter().turn();
+    await assertSums(stage, projectId, plain(25 * hour + 1_002));
+    const days = await costOfDays(stage);
+    assert.deepEqual(Object.keys(days), ["2026-01-30", "2026-01-31", "2026-02-01"]);
+    const january = plain(25 * hour + 1);
+    assert.equal(days["2026-01-30"], plain(hour + 1));
+    assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-01" }), january);
+    assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-02" }), plain(25 * hour + 1_002) - january);
+  });
+
+  test("that vanishes costs up to when it was last seen, and one that never began to run nothing", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    const replicaId = await stage.addReplica(projectId, place, noon);
+    await stage.seen(replicaId, noon + 30_000);
+    stage.clock.atMs = noon + 5 * hour;
+    const meter = stage.meter();
+    await meter.turn();
+    await assertSums(stage, projectId, plain(30_000));
+    const never = newReplicaId("app");
+    await stage.rows.insert({
+      ...{ replicaId: never, projectId, ...place, driver: "process", compute: "CPU", computeTier: "interruptible" },
+      ...{ gpuCount: 0, cpuCores: 1, memoryGb: 2, provider: null, region: null, createdAt: noon, restarts: 0 },
+    });
+    await stage.seen(never, noon + 2 * hour);
+    await stage.stop(never, noon + 3 * hour);
+    await stage.stop(replicaId, noon + 30_000);
+    await meter.turn();
+    await assertSums(stage, projectId, plain(30_000));
+  });
+
+  test("that ended before it was last seen gets back what was too much", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    await stage.apply(projectId, { amount_cents: 1 });
+    const replicaId = await stage.addReplica(projectId, place, noon);
+    await stage.seen(replicaId, noon + 3 * hour);
+    const meter = stage.meter();
+    await meter.turn();
+    await assertSums(stage, projectId, plain(3 * hour));
+    await stage.stop(replicaId, noon + 90_000);
+    await meter.turn();
+    await assertSums(stage, projectId, plain(90_000));
+    const kinds = ["coupon.grant", "usage.charge 2026-01", "coupon.draw 2026-01"];
+    assert.deepEqual(await kindsOf(stage), [...kinds, "usage.correction 2026-01", "coupon.draw 2026-01"]);
+    const { receivable } = await stage.sums(projectId);
+    assert.equal(receivable, 0n, "the coupon takes off all of 990 micro-units");
+  });
+
+  test("that nobody metered for weeks is caught up with", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    const replicaId = await stage.addReplica(projectId, place, noon);
+    await stage.seen(replicaId, noon + 40 * 24 * hour + 17);
+    stage.clock.atMs = noon + 41 * 24 * hour;
+    await stage.meter().turn();
+    await assertSums(stage, projectId, plain(40 * 24 * hour + 17));
+  });
+
+  test("costs what its compute type, tier and pool cost when it ran; time that was counted keeps its price", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    const [builtIn] = builtInPrices;
+    const prices: Prices = [
+      { ...builtIn, pools: [{ provider: "aws", region: "eu-1", compute: new Map([["HOPPER_H100", 1_000_000n]]) }] },
+      { ...builtIn, validFromMs: noon + hour, core: 100_000n },
+    ];
+    const wish = {
+      compute: "HOPPER_H100",
+      computeTier: "protected",
+      gpuCount: 2,
+      provider: "aws",
+      region: "eu-1",
+    } as const;
+    const replicaId = await stage.addReplica(projectId, place, noon, wish);
+    await stage.seen(replicaId, noon + 60_000);
+    await stage.meter({ prices }).turn();
+    // (2 × 1000 + 6.55 + 2 × 2.22) × 2 = 4021.98 micro-units per second.
+    await assertSums(stage, projectId, 241_319n);
+    // The prices of this hour are changed, but its slice is there.
+    await stage.stop(replicaId, noon + hour + 10_000);
+    await stage.meter({ prices: [{ ...builtIn, core: 0n }, must(prices[1], "a second version")] }).turn();
+    // 3600 × 4021.98, and from then on 10 × (2 × 944 + 100 + 4.44) × 2.
+    await assertSums(stage, projectId, 14_479_128n + 39_849n);
+  });
+});
+
+describe("a build", () => {
+  test("costs the time in which it made an environment, at the price of its cores and memory; each is counted", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    const began = noon - 20_000;
+    await stage.addBuild(projectId, place, { number: 2, startedMs: began, environment: [noon, noon + 61_500] });
+    await stage.addBuild(projectId, place, { number: 3, startedMs: began });
+    const meter = stage.meter();
+    await meter.turn();
+    await meter.turn();
+    // 61.5 s of 2 cores and 4.5 GB: 2 × 6.55 + 4.5 × 2.22 = 23.09 micro-units per second.
+    await assertSums(stage, projectId, 1_420n);
+    const row = await stage.db.selectFrom("usage_days").selectAll().executeTakeFirstOrThrow();
+    assert.deepEqual([row.kind, row.builds, row.ms, row.gpu_ms], ["build", 2, 61_500, 0]);
+    assert.deepEqual([Number(row.core_ms), Number(row.gb_ms)], [123_000, 276_750]);
+  });
+});
+
+describe("usage that becomes known late", () => {
+  test("moves a credit to where it belongs, and gives back before it draws", async (t) => {
+    const stage = await usageStage(t, Date.UTC(2026, 0, 31));
+    const projectId = await stage.addProject();
+    const place = await stage.addApp(projectId);
+    await stage.apply(projectId, { amount_cents: 1 });
+    const late = await stage.addReplica(projectId, place, Date.UTC(2026, 0, 31, 1));
+    const february = await stage.addReplica(projectId, place, Date.UTC(2026, 1, 1, 1));
+    await stage.stop(february, Date.UTC(2026, 1, 1, 3));
+    stage.clock.atMs = Date.UTC(2026, 1, 1, 4);
+    const meter = stage.meter();
+    await meter.turn();
+    const drawn = async (): Promise<Record<string, string>> => {
+      const rows = await stage.db.selectFrom("coupon_draws").selectAll().where("amount_micros", ">", "0").execute();
+      return Object.fromEntries(rows.map((row) => [row.period, row.amount_micros]));
+    };
+    assert.deepEqual(await drawn(), { "2026-02": "10000" });
+    await stage.stop(late, Date.UTC(2026, 0, 31, 2));
+    await meter.turn();
+    assert.deepEqual(await drawn(), { "2026-01": "10000" });
+    await assertSums(stage, projectId, plain(hour) + plain(2 * hour));
+  });
+});
+
+describe("meters at once", () => {
+  test("count everything once, and a project that cannot be metered keeps no other waiting", async (t) => {
+    const stage = await usageStage(t);
+    const projects = await Promise.all(Array.from({ length: 6 }, () => stage.addProject()));
+    for (const projectId of projects) {
+      const place = await stage.addApp(projectId);
+      for (let count = 1; count <= 5; count++)
+        await stage.stop(await stage.addReplica(projectId, place, noon), noon + count * hour);
+      await stage.apply(projectId, { amount_cents: 5 });
+    }
+    const [broken, ...others] = projects;
+    // A currency that nobody knows.
+    await sql`update billing_accounts set currency = 'QQQ' where project_id = ${broken}`.execute(stage.db);
+    await Promise.all(Array.from({ length: 4 }, () => stage.meter().turn()));
+    await stage.meter().turn();
+    for (const projectId of others)
+      await assertSums(
+        stage,
+        projectId,
+        plain(hour) + plain(2 * hour) + plain(3 * hour) + plain(4 * hour) + plain(5 * hour),
+      );
+    await assertSums(stage, must(broken, "a project"), 0n);
   });
 });

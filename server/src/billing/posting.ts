@@ -64,7 +64,7 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
   const bases = basesOf(usage);
   // A month whose usage costs nothing is noted too; stretches of months to come are there when a coupon ends in them.
   const changed = new Map(
-    [...bases].filter(([period, micros]) => posted.get(period) !== micros && period <= thisPeriod),
+    [...bases].filter(([period, micros]) => posted.get(period) !== micros && (micros !== 0n || period <= thisPeriod)),
   );
   const charges = [...changed].flatMap(([period, micros]): Part[] => {
     const amount = { currency, micros: micros - (posted.get(period) ?? 0n) };
