@@ -46,7 +46,7 @@ export class AuditChain {
   constructor(options: AuditChainOptions) {
     this.#options = options;
     const { clock, log } = options;
-    const turn = (signal: AbortSignal): Promise<void> => this.#signDue(signal);
+    const turn = (signal: AbortSignal): Promise<void> => this.signDue(signal);
     this.#loop = new Loop({ name: "audit checkpoints", intervalMs: lookEveryMs, clock, log, turn });
   }
 
@@ -93,7 +93,8 @@ export class AuditChain {
     return { header: exportHeader({ ...unsigned, jws }), stub };
   }
 
-  async #signDue(signal: AbortSignal): Promise<void> {
+  /** One turn: signs ends whose last checkpoint is old or many entries back. */
+  async signDue(signal: AbortSignal): Promise<void> {
     const before = new Date(this.#options.clock.now() - checkpointEveryMs);
     await this.#signAll({ due: { before, entriesLeast: checkpointEntries } }, signal);
   }

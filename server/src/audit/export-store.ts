@@ -98,6 +98,7 @@ export async function readLinks(
            encode(link.hash, 'hex') as hash
       from audit_links as link join audit_log as entry on entry.id = link.entry_id
      where link.chain = ${chain} and link.number > ${after} and link.number <= ${through}
+       and coalesce(entry.project_id, ${platformChain}) = link.chain
      order by link.number limit ${limit}`.execute(db);
   return rows;
 }
