@@ -87,9 +87,9 @@ export const projectRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
     },
     resource: ({ body }) => ({ type: "person", id: body.personId }),
     projectOf: (_answer, walk) => walk.projectId,
-    refuse: () => ({
-      body: { token: "never-made" },
-      ...{ caller: "nobody", status: 404, unrecorded: "whoever has no link is nobody that is known" },
-    }),
+    async refuse(walk) {
+      const { secret } = await invite(walk, "somebody-else@example.org", "member");
+      return { body: { token: secret }, caller: "owner", status: 403 };
+    },
   },
 };

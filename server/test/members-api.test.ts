@@ -96,6 +96,11 @@ test("somebody with an account accepts with their own token only", async (t) => 
   assert.match(withoutToken.body.message, /sign in/);
   assert.equal((await accept(api, { token: secret }, "not a token")).status, 401);
   assert.equal((await accept(api, { token: secret }, other.token)).status, 403);
+  const refused = await lastEntry(api);
+  assert.deepEqual(
+    [refused.action, refused.outcome, refused.actor_id, refused.resource_name],
+    ["invitation.accept", "failure", other.id, invited.email],
+  );
   assert.equal((await accept(api, { token: secret }, api.token)).status, 403, "a service account is nobody");
   const path = `/v2/projects/${api.projectId}`;
   assert.equal((await api.call("GET", path, { token: invited.token })).status, 404);

@@ -78,8 +78,8 @@ function codeOf(error: unknown): string {
 }
 
 async function waitingForLocks({ db }: Ground): Promise<number> {
-  const { rows } = await sql<{ count: string }>`select count(*) from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+  const { rows } = await sql<{ count: string }>`select count(distinct pid) from pg_locks
+    where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
   return Number(rows[0]?.count);
 }
 

@@ -2,7 +2,7 @@
 // kept. Called by the API; a change and its audit row are one transaction.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { insertPassword } from "#accounts/account-store.ts";
-import type { Caller } from "#accounts/caller.ts";
+import { actorOf, type Caller } from "#accounts/caller.ts";
 import { hashPassword } from "#accounts/passwords.ts";
 import type { Role } from "#accounts/permissions.ts";
 import { insertMember, lockProject } from "#accounts/project-store.ts";
@@ -151,6 +151,7 @@ export class InvitationDesk {
   /** Makes whoever was invited a member, once. */
   async accept(acceptance: Acceptance): Promise<Accepted> {
     const row = await this.#open(acceptance.secret);
+    await this.#refuseOthers(row, acceptance);
     const person = await whoAccepts(row, acceptance, this.#hashes);
     const { project_id: projectId, email, role } = row;
     await this.#db.transaction().execute(async (tx) => {
@@ -170,6 +171,18 @@ export class InvitationDesk {
     return { projectId, projectName: row.project_name, personId: person.id, email, role };
   }
 
+  /** Whoever else has the link and is known is refused, and the project's owners learn of it. */
+  async #refuseOthers(row: OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
+    if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
+    const reason = `The invitation is for ${row.email}, and the token is not of that person; send that person's, or none to make an account.`;
+    await record(this.#db, {
+      ...{ projectId: row.project_id, action: "invitation.accept", outcome: "failure", reason },
+      by: { ...by, actor: actorOf(caller) },
+      resource: { type: "invitation", id: row.id, name: row.email },
+    });
+    throw new Fault("forbidden", reason);
+  }
+
   async #open(secret: Secret): Promise<OpenInvitationRow> {
     const row = await invitationByHash(this.#db, hashOf(secret));
     if (row === undefined || row.expires_at <= this.#now()) throw noInvitation();
@@ -184,18 +197,13 @@ export class InvitationDesk {
 /** Who accepts. With a hash: somebody who has no account yet. */
 type Accepting = { readonly id: string; readonly name: string; readonly passwordHash: string | null };
 
+/** Nobody else with a token comes here. */
 async function whoAccepts(
   row: OpenInvitationRow,
   { caller, name, password }: Acceptance,
   hashes: HashGate,
 ): Promise<Accepting> {
-  if (caller !== null) {
-    if (caller.kind === "person" && caller.personId === row.person_id) {
-      return { id: caller.personId, name: caller.name, passwordHash: null };
-    }
-    const text = `The invitation is for ${row.email}, and the token is not of that person; send that person's, or none to make an account.`;
-    throw new Fault("forbidden", text);
-  }
+  if (caller?.kind === "person") return { id: caller.personId, name: caller.name, passwordHash: null };
   if (row.person_id !== null) {
     const text = `${row.email} has an account: sign in with it and send the token along to accept the invitation.`;
     throw new Fault("unauthorized", text);
