@@ -31,19 +31,17 @@ export function auditForwardingHandlers(desk: ForwardingDesk): Record<Ids, Handl
   };
 }
 
-function show({
-  createdAt,
-  lastSentAt,
-  failingSince,
-  nextAttemptAt,
-  ...rest
-}: Forwarding): z.infer<typeof auditForwarding> {
+function show(forwarding: Forwarding): z.infer<typeof auditForwarding> {
   const time = (at: Date | null): string | null => at?.toISOString() ?? null;
   return {
-    ...rest,
-    createdAt: createdAt.toISOString(),
-    lastSentAt: time(lastSentAt),
-    failingSince: time(failingSince),
-    nextAttemptAt: time(nextAttemptAt),
+    url: forwarding.url,
+    state: forwarding.state,
+    createdAt: forwarding.createdAt.toISOString(),
+    sentThrough: forwarding.sentThrough,
+    waiting: forwarding.waiting,
+    lastSentAt: time(forwarding.lastSentAt),
+    failingSince: time(forwarding.failingSince),
+    nextAttemptAt: time(forwarding.nextAttemptAt),
+    reason: forwarding.reason,
   };
 }
