@@ -39,9 +39,17 @@ export class ApiClient {
   readonly url: string;
   readonly #machine: Machine;
   readonly #bearer: Bearer;
+  readonly #bearerHint: string;
 
-  constructor(options: { readonly url: string; readonly machine: Machine; readonly bearer: Bearer }) {
+  /** `bearerHint` is added when the platform does not take the token. */
+  constructor(options: {
+    readonly url: string;
+    readonly machine: Machine;
+    readonly bearer: Bearer;
+    readonly bearerHint?: string;
+  }) {
     this.url = options.url;
+    this.#bearerHint = options.bearerHint ?? "";
     this.#machine = options.machine;
     this.#bearer = options.bearer;
   }
@@ -54,7 +62,7 @@ export class ApiClient {
     } catch (error) {
       if (!(error instanceof ApiRefused) || error.status !== 401 || token === null) throw error;
       const renewed = await this.#bearer(true);
-      if (renewed === null || renewed === token) throw error;
+      if (renewed === null) throw new ApiRefused(401, error.message + this.#bearerHint, error.body);
       return await this.#askAs(renewed, ask);
     }
   }

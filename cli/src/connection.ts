@@ -50,7 +50,8 @@ export function connect(given: Given, machine: Machine): Connection {
   if (token !== "") {
     const at = url ?? urlAtHome;
     const bearer: Bearer = (isRenewed) => Promise.resolve(isRenewed ? null : token);
-    return { client: new ApiClient({ url: at, machine, bearer }), signIn: null, token };
+    const bearerHint = " It is the one in SLIPWAY_TOKEN.";
+    return { client: new ApiClient({ url: at, machine, bearer, bearerHint }), signIn: null, token };
   }
   const signIn = url === null ? undefined : signIns.platforms[url];
   if (url === null || signIn === undefined) throw notSignedIn(url);
