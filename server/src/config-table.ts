@@ -32,6 +32,12 @@ export const settingTable = {
     about:
       "URL under which users reach the platform, when a proxy or a name stands before it; default: made from host and port.",
   },
+  SLIPWAY_TRUSTED_PROXIES: {
+    kind: "list",
+    default: "",
+    about:
+      "Addresses and ranges (CIDR, separated by commas) of proxies before the platform, whose X-Forwarded-For is believed; else all that comes through one counts as one address.",
+  },
   SLIPWAY_DATA_DIR: {
     kind: "text",
     default: ".slipway",

@@ -1,5 +1,6 @@
 // The only reader of the environment. Reads every SLIPWAY_… variable through the table of settings, refuses unknown
 // names and bad values, and returns one frozen object.
+import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
 import { readPeople, type PeopleConfig } from "./config-people.ts";
@@ -13,6 +14,8 @@ export type Config = {
   readonly port: number;
   /** Null: made from host and port once it listens. No slash at the end. */
   readonly publicUrl: string | null;
+  /** Addresses and ranges. */
+  readonly trustedProxies: readonly string[];
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: Secret | null;
@@ -93,6 +96,7 @@ export function readConfig(environment: Environment): Config {
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
+    trustedProxies: parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
@@ -182,6 +186,16 @@ function parseList(given: string | null): string[] {
     .split(",")
     .map((part) => part.trim())
     .filter((part) => part !== "");
+}
+
+function parseRanges(name: SettingName, given: string | null): string[] {
+  return parseList(given).map((range) => {
+    const [address = "", bits, ...rest] = range.split("/");
+    const bitsMost = isIP(address) === 6 ? 128 : 32;
+    const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMost);
+    if (isIP(address) !== 0 && isRange && rest.length === 0) return range;
+    throw new ConfigRefused(`${name} has "${range}", but must hold addresses and ranges such as 10.0.0.0/8.`);
+  });
 }
 
 function parseUrl(name: SettingName, given: string): string {

@@ -236,6 +236,7 @@ async function openListener(config: Config, given: ListenerNeeds): Promise<numbe
     urls: () => must(reached.urls, "the platform listens"),
     isServing: () => reached.isServing,
     deploysPerMinute: config.deploysPerMinute,
+    trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),
   });
   await api.ready();

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { betterAuth } from "better-auth";
 import { Secret } from "#lib/secret.ts";
 import { authSettings, twoFactorSettings } from "#people/auth.ts";
+import { asOwner } from "#test/support/as-owner.ts";
 import { testDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 
@@ -14,6 +15,8 @@ test("better-auth finds all tables and columns that it uses, and misses one that
     betterAuth({ ...settings, ...twoFactorSettings, advanced: { ...settings.advanced, database: {} } });
   const ask = (): Promise<unknown> => open().api.getSession({ headers: new Headers() });
   assert.equal(await ask(), null);
-  await db.schema.alterTable("person_two_factors").dropColumn("locked_until").execute();
+  await asOwner(db, async (tx) => {
+    await tx.schema.alterTable("person_two_factors").dropColumn("locked_until").execute();
+  });
   await assert.rejects(ask(), /locked_until/);
 });

@@ -1,7 +1,9 @@
 // Signing in with a password: what it gives, what it takes, what it tells nobody.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
+import { asOwner } from "#test/support/as-owner.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
 import { adasEmail, adasPassword, postFrom, startPeopleStage, type PeopleStage } from "./people-stage.ts";
@@ -232,4 +234,48 @@ test("sign-ins, refused ones too, are in the audit log of every project that the
   for (const secret of [adasPassword, wrong.password, refreshToken, token]) {
     assert.equal(everything.includes(secret), false);
   }
+});
+
+test("a proxy before the platform is believed where people come from, nobody else is", async (t) => {
+  const body = { email: adasEmail, password: adasPassword };
+  const forged = { "x-forwarded-for": "198.51.100.7" };
+  const behind = await startPeopleStage(t, { trustedProxies: ["127.0.0.0/8"] });
+  const { body: proxied } = await behind.post("/v2/auth/sign-in", body, { "x-forwarded-for": "1.2.3.4, 203.0.113.9" });
+  const seen = await behind.api.call("GET", "/v2/auth/session", { token: proxied.accessToken });
+  assert.equal(seen.body.session.address, "203.0.113.9");
+  const bare = await startPeopleStage(t, { trustedProxies: ["192.0.2.1"] });
+  const { body: direct } = await bare.post("/v2/auth/sign-in", body, forged);
+  const own = await bare.api.call("GET", "/v2/auth/session", { token: direct.accessToken });
+  assert.equal(own.body.session.address, "127.0.0.1");
+});
+
+test("a sign-in that the audit log cannot take is none", async (t) => {
+  const { api, post } = await startPeopleStage(t);
+  await asOwner(api.db, async (tx) => {
+    await sql`
+      create function refuse_sign_in() returns trigger language plpgsql as $$
+        begin raise exception 'no'; end $$`.execute(tx);
+    await sql`
+      create trigger refuse_sign_in before insert on audit_log for each row
+        when (new.action = 'person.sign_in') execute function refuse_sign_in()`.execute(tx);
+  });
+  const { status, body } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
+  assert.equal(status, 500);
+  assert.match(body.message, /^Internal error; the platform's log says more under the id [\w-]+\.$/);
+  assert.deepEqual(await api.db.selectFrom("person_sessions").selectAll().execute(), []);
+});
+
+test("signing in asks nobody outside", async (t) => {
+  const { post, signIn } = await startPeopleStage(t);
+  const before = globalThis.fetch;
+  t.after(() => void (globalThis.fetch = before));
+  const asked: string[] = [];
+  globalThis.fetch = async (...given) => {
+    const [input] = given;
+    asked.push(new URL(input instanceof Request ? input.url : input).host);
+    return before(...given);
+  };
+  await signIn();
+  await post("/v2/auth/password/forgot", { email: adasEmail });
+  assert.equal(new Set(asked).size, 1, "only the test itself has called, and that the API");
 });

@@ -31,7 +31,10 @@ export type PeopleStage = {
 };
 
 /** Starts it; everything is closed after the test. */
-export async function startPeopleStage(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<PeopleStage> {
+export async function startPeopleStage(
+  t: TestContext,
+  settings: Partial<PeopleSettings> & { readonly trustedProxies?: readonly string[] } = {},
+): Promise<PeopleStage> {
   const mail = await startMailReceiver(t);
   const mailer = new Mailer({
     url: new Secret(mail.url),
@@ -39,7 +42,9 @@ export async function startPeopleStage(t: TestContext, settings: Partial<PeopleS
     clock: systemClock,
     log: silentLog,
   });
-  const api = await startManagementApi(t, { people: { mailer, settings: { ...plainSettings, ...settings } } });
+  const { trustedProxies = [], ...others } = settings;
+  const people = { mailer, settings: { ...plainSettings, ...others } };
+  const api = await startManagementApi(t, { people, trustedProxies });
   t.after(async () => {
     await api.people.close();
     await mailer.close();
@@ -103,7 +108,10 @@ export function appCode(uri: string, steps = 0): string {
 
 function fromBase32(text: string): Buffer {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-  const bits = [...text].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, "0")).join("");
+  const bits = text
+    .split("")
+    .map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, "0"))
+    .join("");
   const bytes = bits.match(/.{8}/g) ?? [];
   return Buffer.from(bytes.map((byte) => Number.parseInt(byte, 2)));
 }

@@ -81,6 +81,8 @@ export type ApiParts = {
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
+  /** Proxies whose word on where a request comes from is taken. */
+  readonly trustedProxies?: readonly string[];
   /** Whether `/healthz` may say so. */
   readonly isServing: () => boolean;
   /** `Scheduler.waitReason`. */
@@ -102,6 +104,8 @@ export function createApi(parts: ApiParts): FastifyInstance {
   const stopping = new AbortController();
   const api = fastify({
     logger: false,
+    trustProxy:
+      parts.trustedProxies === undefined || parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     genReqId: () => randomUUID(),
     requestIdHeader: false,
     bodyLimit: bodyBytesMost,

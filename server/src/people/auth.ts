@@ -7,6 +7,8 @@ import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 
+/** Where its own routes would be; the addresses that providers send browsers back to begin with it. */
+const basePath = "/v2/auth";
 /** How long a session goes on after it was last used, in seconds. */
 export const sessionSeconds = 30 * 24 * 3600;
 /** How long the second step of a sign-in may take, in seconds. */
@@ -28,9 +30,11 @@ export type AuthOptions = {
 export function authSettings({ database, secret, baseUrl }: AuthOptions) {
   return {
     appName: "Slipway",
-    baseURL: baseUrl,
-    basePath: "/v2/auth",
-    secret: secret.reveal(),
+    // Whole: to an address with a path it would add none.
+    baseURL: baseUrl + basePath,
+    basePath,
+    // As a list, since it would otherwise look for one in the environment.
+    secrets: [{ version: 1, value: secret.reveal() }],
     database: { db: database, type: "postgres" },
     telemetry: { enabled: false },
     rateLimit: { enabled: false },

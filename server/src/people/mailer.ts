@@ -88,8 +88,9 @@ export class Mailer {
 /** What the server said may name the address, which is a person's: its code is enough. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
-  const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
-  return [code, responseCode].filter((part) => part !== undefined).join(" ") || error.name;
+  const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
+  const status = "responseCode" in error && typeof error.responseCode === "number" ? ` ${error.responseCode}` : "";
+  return code + status;
 }
 
 function oneLine(text: string): string {

@@ -93,6 +93,7 @@ export async function startManagementApi(
   t: TestContext,
   options: ManagementOptions & {
     readonly deploysPerMinute?: number;
+    readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
     readonly isServing?: () => boolean;
     readonly waitReason?: (appId: string) => string | undefined;
@@ -106,6 +107,7 @@ export async function startManagementApi(
     ...apiParts,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
+    trustedProxies: options.trustedProxies ?? [],
     isServing: options.isServing ?? (() => true),
     waitReason: options.waitReason ?? (() => undefined),
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
