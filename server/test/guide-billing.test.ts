@@ -1,11 +1,13 @@
 // The guide "Billing and coupons", taken from the guide itself: its commands are run by bash against a real platform
-// process, one after the other, and must answer what the guide shows.
+// process, one after the other, and must answer what the guide shows. The platform has the files of prices and plans that
+// stand there too.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
+import { temporaryFolder } from "./support/folder.ts";
 import { startPlatform } from "./support/platform-process.ts";
 
 const guide = join(import.meta.dirname, "../../docs/guides/billing-and-coupons.md");
@@ -18,6 +20,19 @@ function formOf(shown: string): RegExp {
   return new RegExp(`^${parts.join(".*?")}$`);
 }
 
+/** Writes the files that the guide shows; returns the settings that name them. */
+async function settingsOf(t: TestContext, text: string): Promise<Record<string, string>> {
+  const folder = temporaryFolder(t, "guide");
+  const files = [...text.matchAll(/<!-- file: (\w+)\.toml -->\n```toml\n([\s\S]*?)```/g)];
+  assert.equal(files.length, text.match(/```toml/g)?.length, "every file is used");
+  const settings = files.map(async ([, name = "", content = ""]) => {
+    const file = join(folder, `${name}.toml`);
+    await writeFile(file, content);
+    return [`SLIPWAY_${name.toUpperCase()}_FILE`, file] as const;
+  });
+  return Object.fromEntries(await Promise.all(settings));
+}
+
 test("every command of the guide answers what the guide shows", async (t) => {
   const text = await readFile(guide, "utf8");
   const form = /<!-- run -->\n```bash\n([\s\S]*?)```(?:\n\n```json\n([\s\S]*?)\n```)?/g;
@@ -25,7 +40,7 @@ test("every command of the guide answers what the guide shows", async (t) => {
   assert.ok(blocks.length > 5);
   assert.equal(blocks.length, text.match(/```bash/g)?.length, "every block of commands is run");
   assert.equal(blocks.filter(({ shown }) => shown !== "").length, text.match(/```json/g)?.length);
-  const platform = await startPlatform(t);
+  const platform = await startPlatform(t, await settingsOf(t, text));
   const script = blocks.map(
     ({ commands }) => `${commands.replaceAll(".slipway/", `${platform.dataDir}/`)}\necho '${mark}'`,
   );
