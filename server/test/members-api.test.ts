@@ -273,6 +273,16 @@ test("inviting is bounded within a minute", async (t) => {
   const refused = await invite(api, "one-more@example.org", "member");
   assert.equal(refused.status, 429);
   assert.match(refused.headers.get("retry-after") ?? "", /^\d+$/);
+  const admin = await person(api, "admin");
+  assert.equal((await invite(api, "other@example.org", "member", admin.token)).status, 429, "by others neither");
+  const elsewhere = await api.call("POST", "/v2/projects", { token: admin.token, body: { name: "Another" } });
+  const path = `/v2/projects/${elsewhere.body.id}/invitations`;
+  const wish = (index: number) => ({ email: `q${index}@example.org`, role: "member" });
+  for (let index = 1; index < 30; index++) {
+    assert.equal((await api.call("POST", path, { token: admin.token, body: wish(index) })).status, 201);
+  }
+  const more = await api.call("POST", path, { token: admin.token, body: wish(30) });
+  assert.equal(more.status, 429, "the caller's try elsewhere counted");
 });
 
 test("what is no address of mail is refused", async (t: TestContext) => {

@@ -32,7 +32,7 @@ type Parts = MemberParts & {
 type MemberIds = "listMembers" | "updateMember" | "removeMember" | "leaveProject";
 type InvitationIds = "listInvitations" | "createInvitation" | "deleteInvitation" | "getInvitation" | "acceptInvitation";
 
-/** Of one project: nobody types in more, and each may send mail to somebody who did not ask for it. */
+/** Of one project, and of one caller in all projects: nobody types in more, and each may mail somebody who did not ask for it. */
 const invitationsPerMinute = 30;
 
 /** Answers for members. */
@@ -63,7 +63,8 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
 /** Answers for invitations. */
 export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
   const { invitations, tokens, urls, clock, postMail } = parts;
-  const limit = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
+  const ofProject = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
+  const ofCaller = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
   return {
     async listInvitations(call) {
       return (await invitations.list(projectOf(call))).map(showInvitation);
@@ -71,7 +72,8 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
     async createInvitation(call) {
       const projectId = projectOf(call);
       const body = readBody({ fields: invitationFields, required: ["email", "role"] }, call.body);
-      limit.take(projectId);
+      ofCaller.take(call.by.actor.id ?? "");
+      ofProject.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
       const made = await invitations.create(wish, { caller: callerOf(call), by: call.by });
       const link = invitationPage(urls(), made.secret);
