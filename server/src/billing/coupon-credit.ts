@@ -20,7 +20,8 @@ export function creditAtBegin(coupon: AppliedCoupon, period: Period, { base, dra
 /** What it can take off now; nothing of a percentage and of one that has expired. */
 export function creditNow(coupon: AppliedCoupon, period: Period, nowMs: number, settlement: Settlement): Money {
   const none = nothing(settlement.base.currency);
-  if (coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs) return none;
+  const hasExpired = coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs;
+  if (hasExpired || coupon.discount.kind === "percentage") return none;
   const begin = creditAtBegin(coupon, period, settlement);
   return settlement.drawn
     .filter((one) => one.applicationId === coupon.id && one.period === period)
