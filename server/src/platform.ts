@@ -92,12 +92,7 @@ type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
-  const resealed =
-    (await resealOld(db, sealer)) +
-    (await resealWebhooks(db, sealer)) +
-    (await resealRuns(db, sealer)) +
-    (await resealForwardings(db, sealer));
-  if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
+  await resealAll(store, log);
   const reached: Reached = { urls: null, isServing: false };
   const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
   const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, {
@@ -163,6 +158,13 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   lifecycle.onClose("health", () => void (reached.isServing = false));
   reached.isServing = true;
   return baseUrl;
+}
+
+/** What was encrypted with an older secret key is encrypted with the current one. */
+async function resealAll({ db, sealer }: Store, log: Log): Promise<void> {
+  let resealed = 0;
+  for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings]) resealed += await reseal(db, sealer);
+  if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
 }
 
 type Calls = {

@@ -104,14 +104,18 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
     deadlineMs: 20_000,
   });
   await until("the run goes on", async () => (await statusOf()) === "success", { deadlineMs: 20_000 });
-  const log = await platform.api("GET", `/v2/projects/${projectId}/audit-log?limit=200`);
-  const actions = (log.body.logs as { action: string; actor: { type: string } }[])
-    .filter(({ action }) => action.startsWith("budget."))
-    .map(({ action, actor }) => `${action} ${actor.type}`)
-    .toReversed();
-  assert.deepEqual(actions, [
+  assert.deepEqual(await recordedOf(platform), [
     ...["budget.set service_account", "budget.set service_account"],
     ...["budget.warn platform", "budget.stop platform"],
     ...["budget.resume platform", "budget.delete service_account"],
   ]);
 });
+
+/** What the audit log has of budgets, oldest first. */
+async function recordedOf(platform: PlatformProcess): Promise<string[]> {
+  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/audit-log?limit=200`);
+  return (body.logs as { action: string; actor: { type: string } }[])
+    .filter(({ action }) => action.startsWith("budget."))
+    .map(({ action, actor }) => `${action} ${actor.type}`)
+    .toReversed();
+}
