@@ -113,7 +113,7 @@ export const operatorTokenFields = {
 export const rotationFields = {
   expires_at: {
     ...expiresAt("as long from now as the one before was valid"),
-    about: "From this instant on the new token is not valid.",
+    about: "From this instant on the new token is not valid; null: it does not expire.",
   },
   overlap_seconds: {
     kind: "integer",

@@ -53,7 +53,7 @@ test("tokens that were issued before they had accounts stay valid and become acc
   assert.deepEqual([counted?.id, counted?.validTokens], [key.id, 1]);
   const place = { kind: "service_account", projectId, accountId: id } as const;
   const asking = { caller, by: byPlatform };
-  const rotation = { expiresAt: null, overlapSeconds: 60 };
+  const rotation = { expiresAt: undefined, overlapSeconds: 60 };
   const rotated = await new TokenDesk(parts).rotate(place, rotation, asking);
   assert.equal(decodeJwt(rotated.token.reveal())["principal"], `serviceaccount/sa-${id}`);
   assert.equal(rotated.account.tokens.length, 2);

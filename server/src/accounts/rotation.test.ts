@@ -22,7 +22,7 @@ function token(number: number, expiresAtMs: number | null): Token {
 function rotate(tokens: readonly Token[], overlapMs: number, nowMs: number): Token[] | null {
   const standing = tokens.filter((one) => one.revoked_at === null);
   const newest = must(standing[0], "there is a token");
-  const plan = planRotation({ tokens: standing, newest, wantedEnd: null, overlapMs, nowMs });
+  const plan = planRotation({ tokens: standing, newest, wantedEnd: undefined, overlapMs, nowMs });
   if (plan instanceof Fault) return null;
   const before = tokens.map((one) => {
     if (plan.revoked.includes(one.id)) return { ...one, revoked_at: new Date(nowMs) };
@@ -59,9 +59,12 @@ test("at most two tokens are valid at any time, and the newest always is", () =>
 test("a new token is valid as long as the one before was to be, unless an end is chosen", () => {
   const newest = token(0, 10 * hourMs);
   const given = { tokens: [newest], newest, overlapMs: hourMs, nowMs: 2 * hourMs };
-  const plan = planRotation({ ...given, wantedEnd: null });
+  const plan = planRotation({ ...given, wantedEnd: undefined });
   assert.ok(!(plan instanceof Fault));
   assert.equal(plan.expiresAt?.getTime(), 12 * hourMs);
+  const endless = planRotation({ ...given, wantedEnd: null });
+  assert.ok(!(endless instanceof Fault));
+  assert.equal(endless.expiresAt, null);
   const chosen = planRotation({ ...given, wantedEnd: new Date(5 * hourMs) });
   assert.ok(!(chosen instanceof Fault));
   assert.equal(chosen.expiresAt?.getTime(), 5 * hourMs);

@@ -17,11 +17,11 @@ export type RotationPlan = {
   readonly shortened: readonly TokenId[];
 };
 
-/** `tokens` are those that were not revoked. `wantedEnd` null: as long from now as the newest was to be valid. */
+/** `tokens` are those that were not revoked. `wantedEnd` null: never; undefined: as long from now as the newest was to be valid. */
 export function planRotation(given: {
   readonly tokens: readonly Token[];
   readonly newest: Token;
-  readonly wantedEnd: Date | null;
+  readonly wantedEnd: Date | null | undefined;
   readonly overlapMs: number;
   readonly nowMs: number;
 }): RotationPlan | Fault {
@@ -35,7 +35,7 @@ export function planRotation(given: {
     return new Fault("conflict", message);
   }
   return {
-    expiresAt: wantedEnd ?? sameSpan(newest, nowMs),
+    expiresAt: wantedEnd === undefined ? sameSpan(newest, nowMs) : wantedEnd,
     overlapEndsAtMs: nowMs + overlapMs,
     revoked: overlapMs === 0 ? ids : [],
     shortened: overlapMs === 0 ? [] : ids,

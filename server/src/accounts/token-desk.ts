@@ -38,8 +38,8 @@ export type IssuedAccount = { readonly account: AccountView; readonly token: Sec
 /** What of an account is to be another; absent: as it is. */
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
-/** `expiresAt` null: as long from now as the token before was valid. */
-export type Rotation = { readonly expiresAt: Date | null; readonly overlapSeconds: number };
+/** `expiresAt` null: never; undefined: as long from now as the token before was to be valid. */
+export type Rotation = { readonly expiresAt: Date | null | undefined; readonly overlapSeconds: number };
 
 /** A project with more has something else in mind than service accounts. */
 const accountsMost = 1_000;
@@ -141,7 +141,8 @@ export class TokenDesk {
   /** Issues another token of the account; those before end when the overlap does. At most two are valid at a time. */
   async rotate(place: AccountPlace, rotation: Rotation, { caller, by }: Asking): Promise<IssuedAccount> {
     const nowMs = this.#clock.now();
-    const wantedEnd = checkedEnd(rotation.expiresAt, nowMs);
+    const { expiresAt } = rotation;
+    const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
     return await this.#db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, place);
       // Who gets the new token gets its rights.

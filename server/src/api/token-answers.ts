@@ -25,10 +25,13 @@ export function askingOf(call: Call): Asking {
   return { caller: callerOf(call), by: call.by };
 }
 
-/** The body of a rotation; none is one without fields. */
+/** The body of a rotation; none is one without fields. Here an end that is null says never: left out, it is another one. */
 export function rotationOf(call: Call): Rotation {
-  const body = readBody({ fields: rotationFields, required: [] }, call.body ?? {});
-  return { expiresAt: endOf(body["expires_at"]), overlapSeconds: Number(body["overlap_seconds"]) };
+  const given = call.body ?? {};
+  const body = readBody({ fields: rotationFields, required: [] }, given);
+  const isGiven = Object.hasOwn(given, "expires_at");
+  const expiresAt = isGiven ? endOf(body["expires_at"]) : undefined;
+  return { expiresAt, overlapSeconds: Number(body["overlap_seconds"]) };
 }
 
 /** A field `expires_at` that was checked by its row; null: none was given. */
