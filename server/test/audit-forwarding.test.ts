@@ -8,9 +8,12 @@ import { auditForwarding, newAuditForwarding } from "@slipway/contract/audit-rou
 import type { EntryLine } from "#audit/export-format.ts";
 import { Forwarder, type ForwarderOptions } from "#audit/forwarder.ts";
 import { record } from "#audit/record.ts";
+import { resealForwardings } from "#audit/reseal.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
+import { sealingKeyIds } from "#store/sealed-store.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
@@ -89,6 +92,11 @@ async function taken(here: Stage): Promise<void> {
   await until("the receiver has everything", async () => (await state(here)).waiting === 0, { deadlineMs: 30_000 });
 }
 
+/** Throws unless the secret signed what came. */
+function verify(secret: string, { body, headers }: Received): void {
+  new Webhook(secret).verify(body.toString(), headers as Record<string, string>);
+}
+
 /** Moves what waits for a retry into the present. */
 async function makeDue({ api }: Stage): Promise<void> {
   await sql`update audit_forwardings set due_at = clock_timestamp() where lease_holder is null`.execute(api.db);
@@ -106,7 +114,7 @@ test("entries come as lines of the chain, in order, signed, from the entry of th
   const { received } = here.receiver;
   for (const one of received) {
     assert.equal(one.path, "/hook?key=1");
-    new Webhook(secret).verify(one.body.toString(), one.headers as Record<string, string>);
+    verify(secret, one);
     const { type, timestamp, data } = JSON.parse(one.body.toString());
     assert.deepEqual([type, data.project], ["audit_log.entries", here.api.projectId]);
     assert.equal(timestamp, data.entries.at(-1).entry.timestamp);
@@ -175,8 +183,7 @@ test("one that was held back says so in the log, and goes on where it was when i
     lines.map(({ entry: { action } }) => action),
     ["audit_log.forwarding_set", "audit_log.forwarding_pause", "app.update", "app.update", "audit_log.forwarding_set"],
   );
-  for (const one of here.receiver.received)
-    new Webhook(secret).verify(one.body.toString(), one.headers as Record<string, string>);
+  for (const one of here.receiver.received) verify(secret, one);
 });
 
 test("another URL or secret is used at once, and nothing is sent after the end", async (t) => {
@@ -190,7 +197,7 @@ test("another URL or secret is used at once, and nothing is sent after the end",
   await taken(here);
   const [first] = other.received;
   assert.ok(first);
-  new Webhook(secret).verify(first.body.toString(), first.headers as Record<string, string>);
+  verify(secret, first);
   assert.equal((await here.api.call("DELETE", here.path)).status, 200);
   const count = other.received.length;
   await add(here, 3);
@@ -240,8 +247,7 @@ test("the operator's receiver gets every chain, also of projects that come later
   assert.equal(countOf(here.api.projectId), 2, "from now on");
   assert.equal(countOf(second), 3, "from its first entry on");
   const secret = `whsec_${key.toString("base64")}`;
-  for (const one of here.receiver.received)
-    new Webhook(secret).verify(one.body.toString(), one.headers as Record<string, string>);
+  for (const one of here.receiver.received) verify(secret, one);
   await stop();
   const stopOther = await open(t, here);
   await stopOther();
@@ -268,4 +274,28 @@ test("bad choices are refused by name, and another project's is not there", asyn
     assert.equal((await here.api.call(method, here.path, { ...options, token: admin })).status, 403);
     assert.equal((await here.api.call(method, here.path, { ...options, token: stranger })).status, 404);
   }
+});
+
+test("the last that is sent of a project is that it was deleted", async (t) => {
+  const here = await stage(t);
+  await set(here);
+  assert.equal((await here.api.call("DELETE", `/v2/projects/${here.api.projectId}`)).status, 200);
+  await open(t, here);
+  const known = async (): Promise<unknown[]> =>
+    await here.api.db.selectFrom("audit_forwardings").select("id").execute();
+  await until("nothing is kept of it", async () => (await known()).length === 0);
+  assert.equal(linesOf(here.receiver.received).at(-1)?.entry.action, "project.delete");
+});
+
+test("the secret is sealed, and sealed anew with a new key", async (t) => {
+  const here = await stage(t);
+  const { secret } = await set(here);
+  const { db, sealer, secretKey } = here.api;
+  assert.ok((await sealingKeyIds(db)).includes(sealer.keyIds()[0] ?? ""));
+  const newKey = "ab".repeat(32);
+  const both = new Sealer([newKey, secretKey]);
+  assert.deepEqual([await resealForwardings(db, both), await resealForwardings(db, both)], [1, 0]);
+  await open(t, here, { sealer: new Sealer([newKey]) });
+  await taken(here);
+  for (const one of here.receiver.received) verify(secret, one);
 });

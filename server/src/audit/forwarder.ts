@@ -13,7 +13,7 @@ import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { fly, type FlightParts, type ForwardingLease, type Receiver } from "./forwarding-flight.ts";
 import { forwardingSecretContext } from "./forwarding-desk.ts";
-import { followChains, forgetChains, type ForwardingRow } from "./forwarding-store.ts";
+import { followChains, forgetChains, forgetDeletedProjects, type ForwardingRow } from "./forwarding-store.ts";
 
 export type ForwarderOptions = {
   readonly db: Db;
@@ -76,6 +76,7 @@ export class Forwarder {
   async #turn(): Promise<void> {
     const { db, platform } = this.#options;
     if (platform !== null) await followChains(db);
+    await forgetDeletedProjects(db);
     const limit = atOnceMax - this.#flights.size;
     if (limit <= 0 || this.#stopping.signal.aborted) return;
     const where = sql`

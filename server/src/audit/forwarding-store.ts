@@ -157,3 +157,15 @@ export async function followChains(db: Db): Promise<void> {
 export async function forgetChains(db: Db): Promise<void> {
   await db.deleteFrom("audit_forwardings").where("scope", "=", "platform").execute();
 }
+
+/** Removes those of deleted projects whose receivers have everything, or were given up on. */
+export async function forgetDeletedProjects(db: Db): Promise<void> {
+  await sql`
+    delete from audit_forwardings as known using projects
+     where known.scope = 'project' and projects.id = known.chain and projects.deleted_at is not null
+       and known.lease_holder is null
+       and (known.paused_at is not null or not exists (
+           select from audit_links as link where link.chain = known.chain and link.number > known.position))`.execute(
+    db,
+  );
+}
