@@ -74,6 +74,14 @@ test("what is the platform's own affair is tried again without counting, up to 1
   }
 });
 
+test("a run of an app that a budget has stopped goes back, however long it has waited", () => {
+  for (const wasSent of [true, false]) {
+    const old = { ...once, acceptedAtMs: at.nowMs - 100 * waitMostMs };
+    assert.equal(become(failed("budget_reached", wasSent), old), "again in 1000, not counted");
+    assert.match(become(failed("budget_reached", wasSent), { ...old, isCancelled: true }), /^cancelled, /);
+  }
+});
+
 test("a cancelled one is cancelled unless it was answered by then, and forwards nothing", () => {
   const cancelled = { ...retrying, isCancelled: true };
   for (const ending of [
