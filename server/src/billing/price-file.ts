@@ -189,6 +189,6 @@ function shownValue(value: unknown): string {
   if (value === undefined) return "missing";
   if (value instanceof Date) return String(value.toISOString());
   if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
-  const text = JSON.stringify(value) ?? "nothing";
+  const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? "nothing");
   return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
 }
