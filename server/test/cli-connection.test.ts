@@ -1,0 +1,206 @@
+// The command line against a real management API: whose token goes where, how it is renewed, what is said when a sign-in
+// has ended, and what strangers that answer in the place of a platform can do.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { createPerson, createProject } from "#accounts/projects.ts";
+import { Secret } from "#lib/secret.ts";
+import { temporaryFolder } from "./support/folder.ts";
+import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+
+const main = join(import.meta.dirname, "../../cli/src/main.ts");
+const password = "a password for tests";
+
+type Ended = { readonly code: number; readonly stdout: string; readonly stderr: string };
+
+class User {
+  readonly home: string;
+
+  constructor(t: TestContext) {
+    this.home = temporaryFolder(t, "home");
+  }
+
+  /** Runs a command in this home. */
+  slipway(words: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
+    const options = { env: { PATH: process.env["PATH"], HOME: this.home, ...environment }, timeout: 60_000 };
+    return new Promise((resolve) => {
+      execFile(process.execPath, [main, ...words], options, (error, stdout, stderr) => {
+        resolve({ code: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
+      });
+    });
+  }
+
+  get file(): string {
+    return join(this.home, ".slipway/config.json");
+  }
+
+  stored(): Json {
+    return JSON.parse(readFileSync(this.file, "utf8"));
+  }
+
+  /** As `slipway login` leaves it. */
+  store(url: string, signIn: object): void {
+    mkdirSync(dirname(this.file), { recursive: true });
+    const full = { email: "ada@example.org", project: null, accessToken: "", refreshToken: "", ...signIn };
+    writeFileSync(this.file, JSON.stringify({ current: url, platforms: { [url]: full } }));
+  }
+}
+
+/** Somebody with a project, signed in. */
+async function signIn(api: ApiUnderTest): Promise<{ accessToken: string; refreshToken: string; projectId: string }> {
+  const email = `${randomUUID()}@example.org`;
+  const ownerId = await createPerson(api.db, { email, name: "Ada", password: new Secret(password) });
+  const projectId = await createProject(api.db, { name: "mine", ownerId, by: testBy });
+  const { status, body } = await api.call("POST", "/v2/auth/sign-in", { token: null, body: { email, password } });
+  assert.equal(status, 200);
+  return { ...body, projectId };
+}
+
+/** Something that answers in the place of a platform. */
+async function stranger(t: TestContext, answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A token that has ended, as its own claims say. */
+function endedToken(): string {
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  return `${part({ alg: "RS256" })}.${part({ exp: 1_000_000_000 })}.x`;
+}
+
+test("an access token that has ended is renewed, kept, and the command goes on", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { refreshToken, projectId } = await signIn(api);
+  for (const accessToken of [endedToken(), "not a token at all"]) {
+    user.store(api.baseUrl, { accessToken, refreshToken });
+    const { code, stdout, stderr } = await user.slipway(["projects", "--json"]);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.deepEqual(JSON.parse(stdout), [{ id: projectId, name: "mine" }]);
+    assert.notEqual(user.stored().platforms[api.baseUrl].accessToken, accessToken);
+  }
+});
+
+test("a sign-in that has ended is forgotten, and the person is told to sign in again", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { accessToken, refreshToken } = await signIn(api);
+  assert.equal(
+    (await api.call("POST", "/v2/auth/sign-out", { token: null, body: { refresh_token: refreshToken } })).status,
+    200,
+  );
+  user.store(api.baseUrl, { accessToken: endedToken(), refreshToken });
+  const first = await user.slipway(["whoami"]);
+  assert.equal(first.code, 1);
+  assert.match(first.stderr, /^The sign-in of ada@example\.org at .* has ended\. Sign in again: slipway login/);
+  assert.deepEqual(user.stored(), { current: null, platforms: {} });
+  assert.ok(!(first.stderr + first.stdout).includes(accessToken));
+});
+
+test("logout ends the session on the platform; without the platform the tokens go at least from here", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { accessToken, refreshToken } = await signIn(api);
+  user.store(api.baseUrl, { accessToken, refreshToken });
+  assert.equal((await user.slipway(["logout"])).code, 0);
+  const body = { refresh_token: refreshToken };
+  assert.equal((await api.call("POST", "/v2/auth/token", { token: null, body })).status, 401);
+  user.store("http://127.0.0.1:2", { accessToken, refreshToken });
+  const { code, stderr } = await user.slipway(["logout"]);
+  assert.equal(code, 1);
+  assert.match(stderr, /removed from here, but the platform does not know/);
+  assert.deepEqual(user.stored().platforms, {});
+});
+
+test("SLIPWAY_TOKEN wins over a sign-in; a stored token goes to its own URL and to no other", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const seen: (string | undefined)[] = [];
+  const other = await stranger(t, (request, response) => {
+    seen.push(request.headers.authorization);
+    response.end("[]");
+  });
+  const { accessToken, refreshToken } = await signIn(api);
+  user.store(api.baseUrl, { accessToken, refreshToken });
+  const withToken = await user.slipway(["projects", "--json"], { SLIPWAY_TOKEN: api.token });
+  assert.deepEqual(JSON.parse(withToken.stdout), [{ id: api.projectId, name: "first" }]);
+  const elsewhere = await user.slipway(["projects"], { SLIPWAY_URL: other });
+  assert.match(elsewhere.stderr, new RegExp(`^You are not signed in at ${other}`));
+  assert.deepEqual(seen, []);
+});
+
+test("a token is not sent to where a redirect leads, and what answers strangely is said to be no Slipway", async (t) => {
+  const user = new User(t);
+  const seen: string[] = [];
+  const thief = await stranger(t, (request, response) => {
+    seen.push(String(request.headers.authorization));
+    response.end("[]");
+  });
+  const redirecting = await stranger(t, (_request, response) =>
+    response.writeHead(307, { location: `${thief}/x` }).end(),
+  );
+  const given = { SLIPWAY_TOKEN: "a.b.c" };
+  assert.equal((await user.slipway(["projects"], { ...given, SLIPWAY_URL: redirecting })).code, 1);
+  assert.deepEqual(seen, []);
+  for (const [answer, said] of [
+    ["<html>", /is no Slipway: the answer is not JSON/],
+    ["{}", /not understood: it is no list/],
+    ['[{"id":1}]', /not understood: its field id is no text/],
+  ] as const) {
+    const url = await stranger(t, (_request, response) => response.end(answer));
+    const { code, stderr } = await user.slipway(["projects"], { ...given, SLIPWAY_URL: url });
+    assert.equal(code, 1);
+    assert.match(stderr, said);
+    assert.doesNotMatch(stderr, / at .*\.ts:/, "no stack is shown");
+  }
+});
+
+test("names and messages of strangers cannot steer the terminal", async (t) => {
+  const user = new User(t);
+  const evil = "evil\u001b[2J\u0007\u202e\r\nname";
+  const url = await stranger(t, (request, response) => {
+    const isList = request.url === "/v2/projects";
+    response
+      .writeHead(isList ? 200 : 403)
+      .end(JSON.stringify(isList ? [{ id: "p-1", name: evil }] : { message: evil }));
+  });
+  const environment = { SLIPWAY_TOKEN: "a.b.c", SLIPWAY_URL: url };
+  const shown = [await user.slipway(["projects"], environment), await user.slipway(["members"], environment)];
+  for (const { stdout, stderr } of shown) {
+    assert.match(stdout + stderr, /evil\[2Jname/);
+    assert.doesNotMatch(stdout + stderr, /[\u001b\u0007\u202e\r]/);
+  }
+});
+
+test("a project is found by id or name, and one of several of a name has to be named by its id", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { accessToken, refreshToken, projectId } = await signIn(api);
+  const make = async (name: string): Promise<string> => {
+    const { status, body } = await api.call("POST", "/v2/projects", { token: accessToken, body: { name } });
+    assert.equal(status, 201);
+    return body.id;
+  };
+  const [second] = [await make("second"), await make("twin"), await make("twin")];
+  user.store(api.baseUrl, { accessToken, refreshToken });
+  const unnamed = await user.slipway(["members"]);
+  assert.match(unnamed.stderr, /^You belong to several projects: mine, second, twin, twin\. Name one with --project/);
+  assert.match((await user.slipway(["members", "--project", "twin"])).stderr, /^Several projects are called "twin"/);
+  assert.match((await user.slipway(["members", "--project", "third"])).stderr, /^You have no project "third"/);
+  assert.equal((await user.slipway(["members", "--project", "mine"])).code, 0);
+  assert.equal((await user.slipway(["members"], { SLIPWAY_PROJECT: projectId })).code, 0);
+  assert.equal((await user.slipway(["projects", "use", "second"])).code, 0);
+  assert.equal(user.stored().platforms[api.baseUrl].project, second);
+  assert.match((await user.slipway(["projects"])).stdout, new RegExp(`^\\* +${second} +second$`, "m"));
+});
