@@ -138,6 +138,7 @@ test("whoever shows the address takes the account over from whoever never did", 
   const reset = { token: secret, password: "a password of somebody" };
   assert.equal((await ground.post("/v2/auth/password/reset", reset)).status, 422);
   assert.ok((await ground.entries()).includes("person.password_reset success platform"));
+  assert.match((await ground.mail.next(adasEmail, 1)).text, /good no more/);
   assert.equal(await visit(ground, ada), "/dashboard/device?code=A", "and again");
 });
 

@@ -137,7 +137,7 @@ export class PasswordDesk {
     if (person === undefined) return;
     if (mailer === null) {
       log.warn(
-        { personId: person.id },
+        { personId: person.id, email: person.email },
         "a person has forgotten their password, and no mail is set up: make them a link with POST /v2/operator/password-resets",
       );
       return;

@@ -6,6 +6,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import {
   confirmAddress,
@@ -23,17 +24,19 @@ export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_fir
 
 type ProviderUser = { readonly id?: unknown; readonly email?: unknown; readonly emailVerified?: unknown };
 
+type GateOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly mailer: Mailer | null;
+};
+
 /** Decides, when better-auth asks. */
 export class ProviderGate {
-  readonly #options: { readonly db: Db; readonly clock: Clock; readonly log: Log };
+  readonly #options: GateOptions;
   readonly #settings: PeopleSettings;
 
-  constructor(options: {
-    readonly db: Db;
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly settings: PeopleSettings;
-  }) {
+  constructor(options: GateOptions & { readonly settings: PeopleSettings }) {
     this.#options = options;
     this.#settings = options.settings;
   }
@@ -74,6 +77,8 @@ export class ProviderGate {
     const by: By = { actor: platformActor };
     const changes = { password: { old: "chosen before the address was proven", new: "none" } };
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
+    const text = `You have signed in to Slipway with a provider that has checked your address. The password that was chosen for this address before is good no more, since nobody had shown that the address was theirs. To sign in with a password again, ask for a link on the sign-in page.\n`;
+    this.#options.mailer?.post({ to: person.email, subject: "Your old password for Slipway is good no more", text });
     this.#options.log.info(
       { personId: person.id },
       "a person has proven their address, and lost the unproven password",

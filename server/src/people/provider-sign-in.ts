@@ -152,11 +152,11 @@ export class ProviderSignIn {
 
   /** The instance; a provider that could not be looked up is looked up again by the next visit. */
   async #open(id: ProviderId): Promise<ProviderAuth> {
-    const { scoped, baseUrl, db, clock, log, secret } = this.#parts;
+    const { scoped, baseUrl, db, clock, log, mailer, secret } = this.#parts;
     this.#auth ??= openProviderAuth({
       ...{ database: scoped.view, secret, baseUrl: baseUrl() },
       ...{ oidc: this.#settings.oidc, github: this.#settings.github },
-      gate: new ProviderGate({ db, clock, log, settings: this.#settings }),
+      gate: new ProviderGate({ db, clock, log, mailer, settings: this.#settings }),
     });
     const context = await this.#ask(id, this.#auth.$context);
     const provider = context.socialProviders.find((one) => one.id === id);

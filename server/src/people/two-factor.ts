@@ -140,12 +140,13 @@ export class TwoFactor {
     const { auth, clock } = this.#parts;
     const { person, headers } = given;
     const code = given.code.replaceAll(" ", "");
+    // Locks the row: codes of one person are taken one after the other, so that none is tried past the count of wrong ones.
+    const last = await lastCodeOf(tx, person.id);
     if (!appCodeForm.test(code)) {
       const answer = await refused(auth().api.verifyBackupCode({ body: { code }, headers }));
       return { token: must(answer.token, "a backup code gives a session") };
     }
     const hash = createHash("sha256").update(`${person.id} ${code}`).digest("base64url");
-    const last = await lastCodeOf(tx, person.id);
     const isUsed = last?.last_code_hash === hash && clock.now() - (last.last_code_at?.getTime() ?? 0) < codeReuseMs;
     // A code that was used counts as a wrong one; so it is sent on as one that is wrong for sure.
     const answer = await refused(auth().api.verifyTOTP({ body: { code: isUsed ? "used" : code }, headers }));

@@ -1,0 +1,22 @@
+// Whose tries are counted together.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { addressKey } from "./attempt-limits.ts";
+
+const cases = [
+  ["192.0.2.7", "192.0.2.7"],
+  ["::ffff:192.0.2.7", "192.0.2.7"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:db8:1:2::9", "2001:db8:1:2::/64"],
+  ["2001:0db8:0001:0002::9", "2001:db8:1:2::/64"],
+  ["2001:db8::", "2001:db8:0:0::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["", ""],
+] as const;
+
+for (const [address, key] of cases) {
+  test(`the address "${address}" counts as "${key}"`, () => {
+    assert.equal(addressKey(address), key);
+  });
+}
