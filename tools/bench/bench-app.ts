@@ -3,7 +3,10 @@
 import { createHash } from "node:crypto";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Caller } from "@slipway/server/src/accounts/caller.ts";
+import { TokenDoor } from "@slipway/server/src/accounts/token-door.ts";
+import { TokenUses } from "@slipway/server/src/accounts/token-uses.ts";
 import type { Route } from "@slipway/server/src/apps/routes.ts";
+import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import {
   appIdOf,
   type BuildId,
@@ -12,6 +15,9 @@ import {
   type ReplicaId,
   type TokenId,
 } from "@slipway/server/src/lib/ids.ts";
+import { silentLog } from "@slipway/server/src/lib/log.ts";
+import { LruMap } from "@slipway/server/src/lib/lru-map.ts";
+import type { Db } from "@slipway/server/src/store/database.ts";
 import type { ReadyReplica } from "@slipway/server/src/scheduler/replica-view.ts";
 
 const projectId = "p-0be5c4ed" as ProjectId;
@@ -62,17 +68,23 @@ export const benchToken = ["header", "payload", "signature"]
   )
   .join(".");
 
-/** Knows one token from memory, as the platform does after its first check. */
-export function benchTokens(token: string): {
-  cached(given: string): Caller | null;
-  check(given: string): Promise<Caller | null>;
-} {
+/** The platform's own door for tokens, which knows one from memory, as after its first check, and notes each use. */
+export function benchTokens(token: string): TokenDoor {
   const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
   const account = { tokenId, accountId: tokenId, role: null, permissions: null, name: "bench" };
   const caller: Caller = { kind: "inference", projectId, ...account };
-  const known = new Map([[token, caller]]);
+  const known = new LruMap<string, Caller>(10_000);
+  known.set(token, caller);
   const cached = (given: string): Caller | null => known.get(given) ?? null;
-  return { cached, check: (given) => Promise.resolve(cached(given)) };
+  const check = { cached, check: (given: string) => Promise.resolve(cached(given)) };
+  // Notes are written by a loop, which is not started: nothing here has a database.
+  const uses = new TokenUses({ db: {} as Db, clock: systemClock, log: silentLog });
+  return new TokenDoor({
+    check: { ...check, wasValid: () => false, endedId: () => null },
+    uses,
+    failedPerMinute: 100,
+    clock: systemClock,
+  });
 }
 
 /** The path of the calls, the same through every proxy. */
