@@ -51,7 +51,7 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
       select p.id, c.coupon_id
         from projects p
         left join unnest(${names}::text[], ${ids}::uuid[]) as c (plan, coupon_id) on c.plan = coalesce(p.plan, ${plans.standard.name})
-       where p.deleted_at is null
+       where p.deleted_at is null and coalesce(p.plan, ${plans.standard.name}) = any(${[...plans.byName.keys()]})
     ), current as (
       select a.project_id, a.coupon_id
         from coupon_applications a join coupons k on k.id = a.coupon_id and k.is_plan_credit
