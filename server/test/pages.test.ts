@@ -6,12 +6,11 @@ import { describe, test, type TestContext } from "node:test";
 import { createPerson, createProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
-import { findBrowser, startBrowser, type Browser, type Page } from "./support/browser.ts";
+import type { Page } from "./support/browser.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
 
-const found = findBrowser();
-const skip = "missing" in found ? found.missing : false;
 const password = "a password for tests";
 
 type Person = { readonly id: string; readonly email: string; readonly projectId: ProjectId };
@@ -22,37 +21,15 @@ async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
   return { id, email, projectId: await createProject(api.db, { name: `of ${name}`, ownerId: id, by: testBy }) };
 }
 
-type Stage = {
-  readonly api: ApiUnderTest;
-  readonly browser: Browser;
-  open(path: string, look?: object): Promise<Page>;
-};
+type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage };
 
 async function setUp(t: TestContext): Promise<Stage> {
-  assert.ok("program" in found);
   const api = await startManagementApi(t);
-  const browser = await startBrowser(t, found.program);
-  const pages: Page[] = [];
-  // The policy allows no script, style or connection but the platform's own; a breach is an error of the browser.
-  t.after(() =>
-    assert.deepEqual(
-      pages.flatMap((page) => page.complaints),
-      [],
-    ),
-  );
-  const open: Stage["open"] = async (path, look = {}) => {
-    const page = await browser.open(look);
-    pages.push(page);
-    await page.goTo(api.baseUrl + path);
-    return page;
-  };
-  return { api, browser, open };
+  return { api, open: await openPages(t, api.baseUrl) };
 }
 
-async function signIn(page: Page, email: string): Promise<void> {
-  await page.type("Email", email);
-  await page.type("Password", password);
-  await page.click("Sign in");
+function signIn(page: Page, email: string): Promise<void> {
+  return signInOn(page, { email, password });
 }
 
 /** As a command line begins it. */
@@ -66,7 +43,7 @@ async function redeem(api: ApiUnderTest, deviceCode: string): Promise<Json> {
   return (await api.call("POST", "/token", { token: null, body: { device_code: deviceCode } })).body;
 }
 
-describe("pages in a browser", { skip }, () => {
+describe("pages in a browser", { skip: withoutBrowser }, () => {
   test("a person signs in with email and password, stays signed in when the page is loaded again, and signs out", async (t) => {
     const { api, open } = await setUp(t);
     const ada = await addPerson(api, "Ada");
@@ -179,7 +156,7 @@ describe("pages in a browser", { skip }, () => {
   });
 });
 
-describe("pages for everybody", { skip }, () => {
+describe("pages for everybody", { skip: withoutBrowser }, () => {
   const paths = ["/dashboard", "/dashboard/device", "/dashboard/forgot-password", "/dashboard/reset-password/secret"];
 
   test("each field has a label, the page a language, a title and one main heading", async (t) => {

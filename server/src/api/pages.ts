@@ -21,6 +21,7 @@ const assets = [
   "elements.js",
   "forms.js",
   "sign-in.js",
+  "account-page.js",
   "device-page.js",
   "invitation-page.js",
   "password-page.js",

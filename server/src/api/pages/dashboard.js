@@ -1,5 +1,6 @@
 // The pages of the dashboard: which one the address names, and projects, apps and builds. Each view asks the API and shows
 // the answer; all text from there is set as text, never as HTML.
+import { showAccount } from "./account-page.js";
 import { ApiError, follow, get } from "./dashboard-api.js";
 import { showDevice } from "./device-page.js";
 import { facts, link, make, table, time } from "./elements.js";
@@ -12,6 +13,7 @@ import { showSignIn } from "./sign-in.js";
 const view = document.getElementById("view");
 const notice = document.getElementById("notice");
 const signOut = document.getElementById("sign-out");
+const account = document.getElementById("account");
 const linesMost = 5000;
 const refreshMs = 3000;
 
@@ -23,6 +25,7 @@ const pages = [
   { form: /^\/dashboard\/projects\/([^/]+)\/?$/, show: showProject },
   { form: /^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/?$/, show: showApp },
   { form: /^\/dashboard\/projects\/([^/]+)\/apps\/([^/]+)\/builds\/([^/]+)\/?$/, show: showBuild },
+  { form: /^\/dashboard\/account\/?$/, show: showAccountPage, isFor: "person", title: "Your account" },
   { form: /^\/dashboard\/device\/?$/, show: showDevicePage, isFor: "person", title: "Sign in a device" },
   { form: /^\/dashboard\/invitations\/([^/]+)\/?$/, show: showInvitationPage, isFor: "all", title: "Invitation" },
   {
@@ -41,6 +44,7 @@ async function open(reason = "") {
   view.replaceChildren();
   notice.textContent = "";
   signOut.hidden = true;
+  account.hidden = true;
   const path = location.pathname;
   const page = pages.find(({ form }) => form.test(path)) ?? { form: /$/, show: showNothing };
   const parts = (page.form.exec(path) ?? []).slice(1).map(decodeURIComponent);
@@ -50,6 +54,7 @@ async function open(reason = "") {
     const isSignedIn = !isOpen && (await bearer()) !== null;
     if (signal.aborted) return;
     signOut.hidden = !isSignedIn;
+    account.hidden = !isSignedIn || storedToken() !== null;
     if (!isOpen && !maySee(page, isSignedIn)) return showSignInFor(page, reason);
     await page.show(signal, ...parts);
   } catch (error) {
@@ -80,6 +85,10 @@ function go(path) {
   history.pushState(null, "", path);
   document.getElementById("content").focus();
   void open();
+}
+
+async function showAccountPage(signal) {
+  await showAccount(view, { signal, again: () => void open() });
 }
 
 async function showDevicePage(signal) {

@@ -2,7 +2,7 @@
 // or with a service account's token, for this tab.
 import { sendOpenly } from "./dashboard-api.js";
 import { form, action, messageOf } from "./forms.js";
-import { group, heading, link, make } from "./elements.js";
+import { group, link, make } from "./elements.js";
 import { signedIn, storeToken } from "./session.js";
 
 /** Why a provider's visit ended without a sign-in, by the word in the address. */
@@ -83,7 +83,7 @@ function showSecondStep(view, { challenge, done }) {
       done();
     },
   });
-  view.replaceChildren(group("div", [heading("Second step"), code], { class: "narrow" }));
+  view.replaceChildren(group("div", [make("h1", "Second step"), code], { class: "narrow" }));
   code.querySelector("input").focus();
 }
 

@@ -1,0 +1,137 @@
+// A person's account in a real browser: the second step of a sign-in, a forgotten password, a provider, and the page on
+// which they change these. Without a Chromium on the machine these tests are skipped, and say so.
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import { Secret } from "#lib/secret.ts";
+import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+import type { Page } from "./support/browser.ts";
+import { startOidcServer } from "./support/oidc-server.ts";
+import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
+import { until } from "./support/until.ts";
+
+const ada = { email: adasEmail, password: adasPassword };
+
+type Stage = PeopleStage & { readonly open: OpenPage };
+
+async function setUp(t: TestContext, settings: Parameters<typeof startPeopleStage>[1] = {}): Promise<Stage> {
+  const stage = await startPeopleStage(t, settings);
+  return { ...stage, open: await openPages(t, stage.api.baseUrl) };
+}
+
+/** Turns it on, as the page shows it; returns what the authenticator app has. */
+async function turnOn(page: Page): Promise<{ uri: string; backupCodes: string[] }> {
+  await page.shows("It is off.");
+  await page.type("Your password", adasPassword);
+  await page.click("Turn on");
+  await page.shows("Keep these backup codes");
+  const uri = await page.evaluate("document.querySelector('a[href^=\"otpauth:\"]').href");
+  const backupCodes = (await page.evaluate("document.querySelector('pre').textContent")).split("\n");
+  await page.type("Code of the authenticator app", appCode(uri));
+  await page.click("Confirm");
+  await page.shows("It is on");
+  return { uri, backupCodes };
+}
+
+describe("a person's account in a browser", { skip: withoutBrowser }, () => {
+  test("two-factor sign-in is turned on, asked for as a second step, and turned off", async (t) => {
+    const { open } = await setUp(t);
+    const page = await open("/dashboard/account");
+    await signInOn(page, ada);
+    const { uri, backupCodes } = await turnOn(page);
+    assert.equal(backupCodes.length, 10);
+    await page.click("Sign out");
+    await signInOn(page, ada);
+    await page.shows("Second step");
+    assert.equal(await page.evaluate("document.activeElement.autocomplete"), "one-time-code");
+    await page.type("Code", "000000");
+    await page.press("Enter");
+    await until("the wrong code is told", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
+    await page.type("Code", appCode(uri, 1));
+    await page.press("Enter");
+    await page.shows("It is on");
+    await page.click("Turn it off");
+    await page.type("Your password", adasPassword);
+    await page.type("Code of the authenticator app", backupCodes[0] ?? "");
+    await page.click("Turn off");
+    await page.shows("It is off.");
+    assert.equal(await page.evaluate("document.body.innerText.includes('challenge')"), false);
+  });
+
+  test("a forgotten password is replaced by the mailed link, and the old one is good no more", async (t) => {
+    const { open, mail } = await setUp(t);
+    const page = await open("/dashboard");
+    await page.click("Forgot your password?");
+    await page.type("Email", adasEmail);
+    await page.click("Send a link");
+    await page.shows("Look into your mail");
+    const { text } = await mail.next(adasEmail);
+    const link = /http\S+\/dashboard\/reset-password\/[\w-]+/.exec(text)?.[0] ?? "";
+    await page.goTo(link);
+    await page.type("New password", "another long password");
+    await page.click("Set the password");
+    await page.shows("The password is changed");
+    await page.click("To sign-in");
+    await signInOn(page, ada);
+    await page.shows("The e-mail address or the password is wrong.");
+    await signInOn(page, { email: adasEmail, password: "another long password" });
+    await page.shows("Projects");
+    await page.goTo(link);
+    await page.type("New password", "yet another password");
+    await page.click("Set the password");
+    await until("a used link is refused", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
+  });
+
+  test("a provider signs in who is known and comes back to the page that was asked for; strangers are told why not", async (t) => {
+    let baseUrl = "";
+    const account = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
+    const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+    const client = {
+      url: oidc.issuer,
+      clientId: oidc.clientId,
+      clientSecret: new Secret(oidc.clientSecret),
+      name: "SSO",
+    };
+    const { api, open } = await setUp(t, { oidc: client });
+    ({ baseUrl } = api);
+    const page = await open("/dashboard/device?code=BCDF-GHJK");
+    await page.click("Sign in with SSO");
+    await page.shows("No device shows this code");
+    await page.shows(`You are signed in as ${adasEmail}.`);
+    oidc.account = { sub: "eve-there", email: "eve@example.test", emailVerified: true };
+    const other = await open("/dashboard");
+    await other.click("Sign in with SSO");
+    await other.shows("Ask for an invitation.");
+    assert.equal(await other.evaluate("location.href"), `${baseUrl}/dashboard`);
+  });
+
+  test("other sign-ins are shown and ended, one by one and with a changed password", async (t) => {
+    const { api, open, signIn, adaId } = await setUp(t);
+    const [first, second] = [await signIn(), await signIn()];
+    const page = await open("/dashboard/account");
+    await signInOn(page, ada);
+    await page.shows("this one");
+    await page.click("End");
+    const sessions = (): Promise<{ id: string }[]> =>
+      api.db.selectFrom("person_sessions").select("id").where("person_id", "=", adaId).execute();
+    await until("one session has ended", async () => (await sessions()).length === 2);
+    await until(
+      "it is shown no more",
+      async () => (await page.evaluate("document.querySelectorAll('tbody tr').length")) === 2,
+    );
+    await page.type("Password until now", adasPassword);
+    await page.type("New password", "another long password");
+    await page.click("Change the password");
+    await until("all others have ended", async () => (await sessions()).length === 1);
+    for (const { accessToken } of [first, second]) {
+      await until("an ended session's token is refused", async () => {
+        return (await api.call("GET", "/v2/projects", { token: accessToken })).status === 401;
+      });
+    }
+    await until(
+      "only this one is shown",
+      async () => (await page.evaluate("document.querySelectorAll('tbody tr').length")) === 1,
+    );
+    await page.reload();
+    await page.shows("Your account");
+  });
+});
