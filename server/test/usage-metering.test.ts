@@ -6,7 +6,8 @@ import { sql } from "kysely";
 import { costOfMonth, costsOfApps } from "#billing/usage-store.ts";
 import { builtInPrices, type Prices } from "#billing/prices.ts";
 import { must } from "#lib/assert.ts";
-import { newReplicaId, type ProjectId } from "#lib/ids.ts";
+import { newReplicaId } from "#lib/ids.ts";
+import { assertSums } from "./usage-exact.ts";
 import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 
 const noon = Date.UTC(2026, 0, 10, 12);
@@ -25,13 +26,6 @@ async function costOfDays(stage: UsageStage): Promise<Record<string, bigint>> {
 async function kindsOf(stage: UsageStage): Promise<string[]> {
   const rows = await stage.db.selectFrom("ledger_transactions").select(["kind", "period"]).orderBy("number").execute();
   return rows.map(({ kind, period }) => `${kind} ${period ?? ""}`.trimEnd());
-}
-
-/** All but what coupons draw: one amount, wherever it is looked for. */
-async function assertSums(stage: UsageStage, projectId: ProjectId, expected: bigint): Promise<void> {
-  const { slices, days, stretches, posted, receivable, drawn } = await stage.sums(projectId);
-  const found = { slices, days, stretches, posted, owed: receivable + drawn };
-  assert.deepEqual(found, { slices: expected, days: expected, stretches: expected, posted: expected, owed: expected });
 }
 
 describe("a replica", () => {

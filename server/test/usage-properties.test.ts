@@ -15,11 +15,11 @@ import { must } from "#lib/assert.ts";
 import type { ProjectId, ReplicaId } from "#lib/ids.ts";
 import { readCurrency } from "#lib/money.ts";
 import { Seeded } from "./support/seeded.ts";
+import { assertReplicasExact, assertSums, type AttosOf } from "./usage-exact.ts";
 import { UsageStage, usageStage, type AppPlace } from "./usage-stage.ts";
 
 const usd = must(readCurrency("USD"), "dollars are known");
 const hourMs = 3_600_000;
-const attosOfMicro = 10n ** 12n;
 /** Prices change in the middle. */
 const changeMs = Date.UTC(2026, 1, 2, 3);
 const prices: Prices = [
@@ -121,47 +121,11 @@ async function run(world: World): Promise<void> {
   }
 }
 
-/** What a replica costs by the prices and its times alone, rounded once. */
-function exactMicros(row: Row): bigint {
-  const resources = {
-    ...{ compute: row.compute, computeTier: row.compute_tier, provider: null, region: null, gpuCount: row.gpu_count },
-    coreThousandths: BigInt(Math.round(Number(row.cpu_cores) * 1000)),
-    gbThousandths: BigInt(Math.round(Number(row.memory_gb) * 1000)),
-  };
-  const fromMs = row.started_at.getTime();
-  const toMs = Math.max(fromMs, row.until_at.getTime());
+const attosOf: AttosOf = (resources, fromMs, toMs) => {
   const before = BigInt(Math.max(0, Math.min(toMs, changeMs) - fromMs));
   const after = BigInt(toMs - fromMs) - before;
-  const attos = before * rateAt(prices, resources, 0) + after * rateAt(prices, resources, changeMs);
-  return (attos + attosOfMicro / 2n) / attosOfMicro;
-}
-
-type Row = {
-  id: string;
-  compute: string;
-  compute_tier: string;
-  gpu_count: number;
-  cpu_cores: string;
-  memory_gb: string;
-  started_at: Date;
-  until_at: Date;
+  return before * rateAt(prices, resources, 0) + after * rateAt(prices, resources, changeMs);
 };
-
-async function checkReplicas({ stage }: World): Promise<bigint> {
-  const { rows } = await sql<Row & { micros: string; ms: string }>`
-    select r.id, r.compute, r.compute_tier, r.gpu_count, r.cpu_cores, r.memory_gb, r.started_at,
-           coalesce(r.stopped_at, r.seen_at, r.started_at) as until_at,
-           coalesce(sum(s.amount_micros), 0) as micros, coalesce(sum(s.ms), 0) as ms
-      from replicas r left join usage_slices s on s.source_id = r.id group by r.id`.execute(stage.db);
-  let total = 0n;
-  for (const row of rows) {
-    const ms = Math.max(0, row.until_at.getTime() - row.started_at.getTime());
-    assert.equal(Number(row.ms), ms, `${row.id}: each millisecond is counted once`);
-    assert.equal(BigInt(row.micros), exactMicros(row), `${row.id}: the exact price, rounded once`);
-    total += BigInt(row.micros);
-  }
-  return total;
-}
 
 async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint): Promise<void> {
   const applied = await readApplied(stage.db, projectId);
@@ -191,12 +155,8 @@ async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint
     shown(kept.map((row) => [row.application_id, row.period, row.amount_micros])),
     shown(drawn.map(({ applicationId, period, amount }) => [applicationId, period, String(amount.micros)])),
   );
+  await assertSums(stage, projectId, total);
   const sums = await stage.sums(projectId);
-  const { slices, days, stretches, posted } = sums;
-  assert.deepEqual(
-    { slices, days, stretches, posted },
-    { slices: total, days: total, stretches: total, posted: total },
-  );
   assert.equal(sums.receivable, net.micros, "what is owed in the ledger is what was used, less what coupons take off");
   assert.equal(sums.drawn, total - net.micros);
 }
@@ -238,7 +198,7 @@ for (const seed of seeds) {
     await last.turn();
     await sql`update billing_accounts set posting_due_at = clock_timestamp()`.execute(stage.db);
     await last.turn();
-    const total = await checkReplicas(world);
+    const total = await assertReplicasExact(stage.db, attosOf);
     assert.ok(total > 0n);
     await checkCoupons(world, total);
     await checkLedger(world);
