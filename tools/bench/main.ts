@@ -1,8 +1,10 @@
-// `node tools/bench/main.ts proxy`, `cold-start` or `async`: measures, prints, and writes docs/benchmarks.md. Options:
-// --rounds=7 --no-write, and for proxy and async --seconds=4 --connections=64.
+// `node tools/bench/main.ts proxy`, `cold-start`, `async` or `audit`: measures, prints, and writes docs/benchmarks.md.
+// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
+import { benchAudit } from "./audit/audit-bench.ts";
+import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { coldStartSection, comparison, proxySection, writeSection } from "./report.ts";
@@ -13,6 +15,8 @@ const { positionals, values } = parseArgs({
     rounds: { type: "string", default: "7" },
     seconds: { type: "string", default: "4" },
     connections: { type: "string", default: "64" },
+    rows: { type: "string", default: "10000000" },
+    projects: { type: "string", default: "50" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -40,10 +44,18 @@ async function asyncRuns(): Promise<string> {
   return section;
 }
 
+async function audit(): Promise<string> {
+  const options = { rows: Number(values.rows), projects: Number(values.projects), rounds };
+  const section = auditSection(await benchAudit(options, print), options);
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
   async: asyncRuns,
+  audit,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];
