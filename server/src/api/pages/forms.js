@@ -39,8 +39,9 @@ async function send({ inputs, button, error, onSubmit }) {
     await onSubmit(Object.fromEntries(inputs.map(({ input }) => [input.name, input.value])));
   } catch (cause) {
     error.textContent = messageOf(cause);
-    const [first] = inputs.filter(({ input }) => !input.readOnly);
-    first?.input.focus();
+    const open = inputs.map(({ input }) => input).filter((input) => !input.readOnly);
+    // Most often it is the password that was mistyped.
+    (open.find(({ type }) => type === "password") ?? open[0])?.focus();
   } finally {
     button.removeAttribute("aria-disabled");
   }
