@@ -299,3 +299,19 @@ test("the secret is sealed, and sealed anew with a new key", async (t) => {
   await taken(here);
   for (const one of here.receiver.received) verify(secret, one);
 });
+
+test("a platform that stops waits for no receiver, and what was under way is sent by the next one", async (t) => {
+  const here = await stage(t);
+  let isHeld = false;
+  here.receiver.answer = () => void (isHeld = true);
+  await set(here);
+  const stop = await open(t, here, { timeoutMs: 600_000, instanceId: "one" });
+  await until("a batch is under way", () => isHeld);
+  await stop();
+  assert.equal((await state(here)).state, "active", "it was not the receiver that failed");
+  here.receiver.answer = answerWith(200);
+  await open(t, here, { instanceId: "one" });
+  await taken(here);
+  const [one, other] = here.receiver.received;
+  assert.deepEqual(other?.body, one?.body);
+});

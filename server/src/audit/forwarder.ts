@@ -15,6 +15,8 @@ import { fly, type FlightParts, type ForwardingLease, type Receiver } from "./fo
 import { forwardingSecretContext } from "./forwarding-desk.ts";
 import { followChains, forgetChains, forgetDeletedProjects, type ForwardingRow } from "./forwarding-store.ts";
 
+type Scope = ForwardingRow["scope"];
+
 export type ForwarderOptions = {
   readonly db: Db;
   readonly sealer: Sealer;
@@ -33,8 +35,11 @@ export type ForwarderOptions = {
   readonly timeoutMs?: number;
 };
 
-/** Forwardings at once: each may hold a connection to its receiver, and now and then one to the database. */
-const atOnceMax = 8;
+/**
+ * Forwardings at once, of projects and of chains to the operator's receiver apart, so that neither waits for the other. Each
+ * may hold a connection to its receiver, and now and then one to the database.
+ */
+const atOnceMax = { project: 24, platform: 8 } as const;
 const intervalMsUsual = 2_000;
 const timeoutMsUsual = 20_000;
 /** More than an attempt and what is written around it take. */
@@ -46,7 +51,7 @@ export class Forwarder {
   readonly #leases: Leases<"audit_forwardings">;
   readonly #loop: Loop;
   readonly #stopping = new AbortController();
-  readonly #flights = new Set<Promise<void>>();
+  readonly #flights = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
   #unlisten: (() => void) | undefined;
 
   constructor(options: ForwarderOptions) {
@@ -70,25 +75,31 @@ export class Forwarder {
     this.#unlisten?.();
     this.#stopping.abort(new Error("the platform is stopping"));
     await this.#loop.stop();
-    await Promise.all(this.#flights);
+    await Promise.all([...this.#flights.project, ...this.#flights.platform]);
   }
 
   async #turn(): Promise<void> {
     const { db, platform } = this.#options;
     if (platform !== null) await followChains(db);
     await forgetDeletedProjects(db);
-    const limit = atOnceMax - this.#flights.size;
+    await this.#claim("project");
+    if (platform !== null) await this.#claim("platform");
+  }
+
+  async #claim(scope: Scope): Promise<void> {
+    const limit = atOnceMax[scope] - this.#flights[scope].size;
     if (limit <= 0 || this.#stopping.signal.aborted) return;
     const where = sql`
-      paused_at is null and due_at <= clock_timestamp() and ${platform === null ? sql`scope = 'project'` : sql`true`}
+      scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
       and exists (select from audit_links as link
                    where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
     // Those that wait for the longest time first.
     const leases = await this.#leases.claim({ where, order: sql`coalesce(delivered_at, created_at), id`, limit });
-    for (const lease of leases) this.#begin(lease);
+    for (const lease of leases) this.#begin(lease, scope);
   }
 
-  #begin(lease: ForwardingLease): void {
+  #begin(lease: ForwardingLease, scope: Scope): void {
+    const flights = this.#flights[scope];
     const { db, clock, log, timeoutMs = timeoutMsUsual } = this.#options;
     const receiverOf = (row: ForwardingRow): Receiver | null => this.#receiverOf(row);
     const parts: FlightParts = {
@@ -97,10 +108,10 @@ export class Forwarder {
     const flight = fly(lease, parts)
       .catch((error: unknown) => log.error({ err: error, forwarding: lease.id }, "sending entries on failed"))
       .finally(() => {
-        this.#flights.delete(flight);
+        flights.delete(flight);
         this.#loop.nudge();
       });
-    this.#flights.add(flight);
+    flights.add(flight);
   }
 
   #receiverOf({ id, scope, url, secret_sealed: sealed }: ForwardingRow): Receiver | null {

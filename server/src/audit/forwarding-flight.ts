@@ -47,14 +47,16 @@ export type ForwardingLease = Lease<"audit_forwardings">;
 const entriesMax = 500;
 /** Common receivers take a MiB; one entry is 33 kB at most. */
 const bytesMax = 512_000;
-/** Then others are looked at. */
+/** Then others are looked at; a slow receiver has fewer. */
 const batchesMax = 20;
+const flightMs = 30_000;
 const answerBytesMax = 0;
 
 /** Rejects when the database does not answer; the lease then runs out. */
 export async function fly(lease: ForwardingLease, parts: FlightParts): Promise<void> {
-  const { db, leases, stopping } = parts;
-  for (let count = 0; count < batchesMax && !stopping.aborted; count++) {
+  const { db, leases, clock, stopping } = parts;
+  const endMs = clock.monotonicMs() + flightMs;
+  for (let count = 0; count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs; count++) {
     if (!(await leases.renew(lease))) return;
     const [row] = await readForwardings(db, [lease.id]);
     const receiver = row === undefined ? null : parts.receiverOf(row);
@@ -85,7 +87,7 @@ async function sendBatch(turn: Turn, parts: FlightParts): Promise<boolean> {
   const { failures, failing_since: since } = row;
   const verdict = judge({
     ...{ answer, failures, failingSinceMs: since?.getTime() ?? null },
-    ...{ nowMs: clock.now(), random: Math.random() },
+    ...{ nowMs: clock.now(), random: Math.random(), isPausable: row.scope === "project" },
   });
   if (verdict.kind === "taken") return await endBatch(db, leases.held(lease), through);
   await putOff(turn, verdict, parts);

@@ -13,7 +13,7 @@ const answered = (status: number, retryAfter: string | null = null): OutwardAnsw
   ...{ firstBytes: Buffer.alloc(0), durationMs: 1 },
 });
 const after = (answer: OutwardAnswer, changes: Partial<Judged> = {}): BatchVerdict =>
-  judge({ answer, failures: 0, failingSinceMs: null, nowMs, random: 0.5, ...changes });
+  judge({ answer, failures: 0, failingSinceMs: null, isPausable: true, nowMs, random: 0.5, ...changes });
 
 test("every 2xx is taken; everything else is sent again, later and later up to 15 minutes", () => {
   for (const status of [200, 201, 202, 204, 299]) assert.deepEqual(after(answered(status)), { kind: "taken" });
@@ -52,6 +52,14 @@ test("what fails for four days, or is wanted no more, is held back with the reas
   });
   assert.equal(after(answered(410)).kind, "pause");
   assert.equal(after(answered(200), { failures: 400, failingSinceMs: nowMs - 9 * dayMs }).kind, "taken");
+});
+
+test("the operator's receiver is never given up on", () => {
+  const long = { failures: 400, failingSinceMs: nowMs - 9 * dayMs, isPausable: false };
+  for (const answer of [answered(500), answered(410)]) {
+    const verdict = after(answer, long);
+    assert.equal(verdict.kind === "again" && verdict.waitMs, 900_000);
+  }
 });
 
 test("no answer makes it throw or wait for what is no number", () => {

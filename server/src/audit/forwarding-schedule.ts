@@ -15,6 +15,8 @@ export type Judged = {
   readonly failures: number;
   /** When the first of them failed; null: none did. */
   readonly failingSinceMs: number | null;
+  /** False for the operator's receiver: nobody would set it again. */
+  readonly isPausable: boolean;
   readonly nowMs: number;
   /** In [0, 1). */
   readonly random: number;
@@ -28,11 +30,12 @@ const failingMsMax = 4 * 86_400_000;
 const pausedHint = "Set the forwarding again to go on.";
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
-export function judge({ answer, failures, failingSinceMs, nowMs, random }: Judged): BatchVerdict {
+export function judge({ answer, failures, failingSinceMs, isPausable, nowMs, random }: Judged): BatchVerdict {
   const reason = reasonOf(answer);
   if (reason === null) return { kind: "taken" };
-  if (answer.kind === "answered" && answer.status === 410) return { kind: "pause", reason: `${reason} ${pausedHint}` };
-  if (failingSinceMs !== null && nowMs - failingSinceMs >= failingMsMax) {
+  const isUnwanted = answer.kind === "answered" && answer.status === 410;
+  if (isPausable && isUnwanted) return { kind: "pause", reason: `${reason} ${pausedHint}` };
+  if (isPausable && failingSinceMs !== null && nowMs - failingSinceMs >= failingMsMax) {
     return { kind: "pause", reason: `It failed for ${failingMsMax / 86_400_000} days. ${reason} ${pausedHint}` };
   }
   const asked = answer.kind === "answered" ? retryAfterMs(answer.retryAfter, nowMs) : 0;
