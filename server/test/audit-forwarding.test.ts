@@ -1,10 +1,12 @@
 // Entries of the audit log that are sent on: to real receivers, in order, signed, none of them lost, whoever is away or
 // killed meanwhile.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { Webhook } from "standardwebhooks";
 import { auditForwarding, newAuditForwarding } from "@slipway/contract/audit-routes.ts";
+import { removeOldEntries } from "#audit/audit-retention.ts";
 import type { EntryLine } from "#audit/export-format.ts";
 import { Forwarder, type ForwarderOptions } from "#audit/forwarder.ts";
 import { record } from "#audit/record.ts";
@@ -19,6 +21,7 @@ import { OutwardClient } from "#lib/outward-request.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import "#test/support/leftovers.ts";
 import { byPlatform } from "./support/accounts.ts";
+import { testSigner } from "./support/audit-chain.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
 import { answerWith, startReceiver, type Received, type Receiver } from "./webhooks-stage.ts";
@@ -31,6 +34,13 @@ async function stage(t: TestContext): Promise<Stage> {
   return { api, receiver, path: `/v2/projects/${api.projectId}/audit-log/forwarding` };
 }
 
+/** Calls this machine only. */
+function outwardClient(): { readonly client: OutwardClient; readonly close: () => void } {
+  const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
+  const client = new OutwardClient({ clock: systemClock, userAgent: "Slipway", guard });
+  return { client, close: () => client.close() };
+}
+
 /** One more platform that sends; stopped after the test, or by what is returned. */
 async function open(
   t: TestContext,
@@ -38,10 +48,7 @@ async function open(
   changes: Partial<ForwarderOptions> = {},
 ): Promise<() => Promise<void>> {
   const { db, sealer, notifications } = api;
-  const client = new OutwardClient({
-    ...{ clock: systemClock, userAgent: "Slipway" },
-    guard: new OutwardGuard({ allow: ["127.0.0.0/8"] }),
-  });
+  const { client, close } = outwardClient();
   const forwarder = new Forwarder({
     ...{ db, sealer, notifications, client, clock: systemClock, log: silentLog, platform: null, intervalMs: 50 },
     ...changes,
@@ -49,7 +56,7 @@ async function open(
   await forwarder.start();
   const stop = async (): Promise<void> => {
     const stopped = forwarder.stop();
-    client.close();
+    close();
     await stopped;
   };
   t.after(stop);
@@ -226,11 +233,8 @@ test("the operator's receiver gets every chain, also of projects that come later
   const here = await stage(t);
   await add(here, 4);
   const key = Buffer.alloc(32, 3);
-  const client = new OutwardClient({
-    ...{ clock: systemClock, userAgent: "Slipway" },
-    guard: new OutwardGuard({ allow: ["0.0.0.0/0"] }),
-  });
-  t.after(() => client.close());
+  const { client, close } = outwardClient();
+  t.after(close);
   const platform = { url: `${here.receiver.url}/all`, key, client };
   const stop = await open(t, here, { platform });
   const known = async (): Promise<number> =>
@@ -314,4 +318,31 @@ test("a platform that stops waits for no receiver, and what was under way is sen
   await taken(here);
   const [one, other] = here.receiver.received;
   assert.deepEqual(other?.body, one?.body);
+});
+
+test("what retention has removed before it was sent is passed over", async (t) => {
+  const here = await stage(t);
+  const { db } = here.api;
+  const projectId = "p-00000001" as ProjectId;
+  await db.insertInto("projects").values({ id: projectId, name: "old" }).execute();
+  const old = { project_id: projectId, action: "app.update", outcome: "success", actor_type: "platform" } as const;
+  await db
+    .insertInto("audit_log")
+    .values(Array.from({ length: 30 }, () => ({ ...old, at: new Date("2020-01-01") })))
+    .execute();
+  await add(here, 5, projectId);
+  const row = { id: randomUUID(), scope: "platform", chain: projectId, position: 3, sending_through: 20 } as const;
+  await db.insertInto("audit_forwardings").values(row).execute();
+  const signer = testSigner();
+  const options = { db, signer, clock: systemClock, log: silentLog, retentionOf: () => 365 };
+  await removeOldEntries(options, new AbortController().signal);
+  const { client, close } = outwardClient();
+  t.after(close);
+  await open(t, here, { platform: { url: here.receiver.url, key: null, client } });
+  const numbers = (): number[] =>
+    here.receiver.received
+      .filter((one) => batchOf(one).project === projectId)
+      .flatMap((one) => batchOf(one).entries.map(({ number }) => number));
+  await until("what is left has come", () => numbers().length === 5);
+  assert.deepEqual(numbers(), [31, 32, 33, 34, 35]);
 });
