@@ -11,7 +11,7 @@ import "#test/support/leftovers.ts";
 
 const reason = "The app takes no calls: its budget is used up.";
 
-type StoppedBed = { readonly bed: ProxyBed; stop(): void; resume(): void; answers: (() => void)[] };
+type StoppedBed = { readonly bed: ProxyBed; stop(): void; resume(): void; serve(): void; answers: (() => void)[] };
 
 /** A replica that takes one call at a time and answers when it is told. */
 async function openBed(t: TestContext): Promise<StoppedBed> {
@@ -34,8 +34,8 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
     },
     resume() {
       isStopped = false;
-      bed.setReplicas(port);
     },
+    serve: () => bed.setReplicas(port),
   };
 }
 
@@ -46,7 +46,7 @@ async function assertRefused(answer: Response): Promise<void> {
 }
 
 test("running calls end, waiting ones and all that come are refused with 402, until it is lifted", async (t) => {
-  const { bed, stop, resume, answers } = await openBed(t);
+  const { bed, stop, resume, serve, answers } = await openBed(t);
   const running = bed.call("/run");
   await until("a call runs", () => answers.length === 1);
   const waiting = bed.call("/run");
@@ -67,7 +67,10 @@ test("running calls end, waiting ones and all that come are refused with 402, un
   const ended = await running;
   assert.deepEqual([ended.status, await ended.text()], [200, "done"]);
   resume();
+  // The scheduler has not looked yet: the view says still that the app is stopped.
   const later = bed.call("/run");
+  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  serve();
   await until("calls come through again", () => answers.length === 2);
   answers[1]?.();
   assert.equal((await later).status, 200);

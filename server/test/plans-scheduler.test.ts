@@ -92,6 +92,28 @@ describe("the number of replicas of a project", () => {
   });
 });
 
+test("replicas that are being drained may be as many again and no more, however often is deployed", async (t) => {
+  const stage = await openStage(t);
+  stage.allowance.replicasMax = 2;
+  const { proxy } = await stage.openProcess(t);
+  let most = 0;
+  for (let release = 1; release <= 4; release++) {
+    stage.promote(await stage.addRelease({ maxReplicaCount: 5 }));
+    for (let count = 0; count < 2; count++) proxy.call(stage.appId, 30_000);
+    await stage.reach("they run as far as may be", () => stage.driver.running().length === Math.min(4, 2 * release));
+    let looks = 0;
+    await stage.reach("time passes", () => {
+      most = Math.max(most, stage.driver.running().length);
+      return ++looks > 100;
+    });
+  }
+  await stage.reach("all calls are served", () => {
+    most = Math.max(most, stage.driver.running().length);
+    return proxy.outcomes.served === 8;
+  });
+  assert.deepEqual([most, proxy.outcomes.crashed, proxy.outcomes.refused], [4, 0, 0]);
+});
+
 describe("the number of GPUs of a project", () => {
   test("bounds replicas with GPUs and no others", async (t) => {
     const stage = await openStage(t, ["CPU", "AMPERE_A10"]);

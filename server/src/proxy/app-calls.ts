@@ -89,7 +89,9 @@ export class AppCalls {
       this.#begin(call, slot, call.arrivedAtMs);
       return null;
     }
-    const fault = this.#startFault() ?? this.#fullFault();
+    const startFault = this.#startFault();
+    // Whether the app is stopped was asked before it came here: that the view says so still is a thing of the past.
+    const fault = startFault?.code === "budget_reached" ? this.#fullFault() : (startFault ?? this.#fullFault());
     if (fault === null) {
       this.#line.join(call);
       meter.waiting = this.#line.length;

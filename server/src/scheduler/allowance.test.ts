@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, test } from "node:test";
 import type { ReplicaId } from "#lib/ids.ts";
-import { beyondLimits, neverFits, roomFor, type CountedReplica, type ReplicaLimits } from "./allowance.ts";
+import {
+  beyondLimits,
+  neverFits,
+  roomFor,
+  type CountedReplica,
+  type Leaving,
+  type ReplicaLimits,
+} from "./allowance.ts";
 
 const limits = (replicasMax: number | null, gpusMax: number | null): ReplicaLimits => ({
   name: 'The plan "hobby"',
@@ -15,15 +22,27 @@ const replica = (name: string, given: Partial<CountedReplica> = {}): CountedRepl
   ...given,
 });
 
+const noneLeaving: Leaving = { replicas: 0, gpus: 0 };
+const room = (of: ReplicaLimits, counted: readonly CountedReplica[], gpusEach: number, leaving = noneLeaving): number =>
+  roomFor(of, { counted, leaving }, gpusEach);
+
 describe("room", () => {
+  test("is not taken by replicas that are leaving, until these are as many as there may be", () => {
+    const some = [replica("a"), replica("b")];
+    const replicas = [0, 5, 6, 7, 8, 9].map((many) => room(limits(5, null), some, 0, { replicas: many, gpus: 0 }));
+    assert.deepEqual(replicas, [3, 3, 2, 1, 0, 0]);
+    const gpus = [0, 4, 5, 6, 8].map((many) => room(limits(null, 4), [], 1, { replicas: 9, gpus: many }));
+    assert.deepEqual(gpus, [4, 4, 3, 2, 0]);
+  });
+
   test("the tighter limit counts, and an app without GPUs needs none", () => {
     const some = [replica("a", { gpus: 2 }), replica("b")];
-    assert.equal(roomFor(limits(null, null), some, 1), Number.POSITIVE_INFINITY);
-    assert.equal(roomFor(limits(5, null), some, 1), 3);
-    assert.equal(roomFor(limits(5, 3), some, 1), 1);
-    assert.equal(roomFor(limits(5, 3), some, 2), 0);
-    assert.equal(roomFor(limits(5, 2), some, 0), 3);
-    assert.equal(roomFor(limits(1, 0), some, 0), 0);
+    assert.equal(room(limits(null, null), some, 1), Number.POSITIVE_INFINITY);
+    assert.equal(room(limits(5, null), some, 1), 3);
+    assert.equal(room(limits(5, 3), some, 1), 1);
+    assert.equal(room(limits(5, 3), some, 2), 0);
+    assert.equal(room(limits(5, 2), some, 0), 3);
+    assert.equal(room(limits(1, 0), some, 0), 0);
   });
 
   test("a replica of more GPUs than there may be never fits", () => {
@@ -68,8 +87,8 @@ describe("above a lowered limit", () => {
         const isWithin = kept.length <= (replicasMax ?? Infinity) && gpus <= (gpusMax ?? Infinity);
         assert.ok(isWithin || kept.every((one) => one.isStarting || (gpus > (gpusMax ?? Infinity) && one.gpus === 0)));
         if (going.size === 0) return;
-        const room = roomFor(limits(replicasMax, null), kept, 0);
-        assert.ok(room === 0 || gpusMax !== null, "a place that was freed was needed");
+        const left = room(limits(replicasMax, null), kept, 0);
+        assert.ok(left === 0 || gpusMax !== null, "a place that was freed was needed");
       }),
     );
   });

@@ -36,12 +36,26 @@ export type CountedReplica = {
   readonly beganAtMs: number;
 };
 
-/** How many replicas of so many GPUs each may be added. */
-export function roomFor(limits: ReplicaLimits, counted: readonly CountedReplica[], gpusEach: number): number {
-  const { replicasMax, gpusMax } = limits;
-  const places = replicasMax === null ? Number.POSITIVE_INFINITY : replicasMax - counted.length;
-  const gpusLeft = gpusMax === null ? Number.POSITIVE_INFINITY : gpusMax - sumOf(counted);
-  return Math.max(0, gpusEach === 0 ? places : Math.min(places, Math.floor(gpusLeft / gpusEach)));
+/** Replicas that take no more calls and have not ended. */
+export type Leaving = { readonly replicas: number; readonly gpus: number };
+
+/**
+ * How many replicas of so many GPUs each may be added. Those that are leaving help nobody, so they may come on top, but no
+ * more than the limit once again: else a project could have any number of them by deploying again and again.
+ */
+export function roomFor(
+  limits: ReplicaLimits,
+  has: { readonly counted: readonly CountedReplica[]; readonly leaving: Leaving },
+  gpusEach: number,
+): number {
+  const { counted, leaving } = has;
+  const places = leftOf(limits.replicasMax, counted.length, leaving.replicas);
+  const gpus = leftOf(limits.gpusMax, sumOf(counted), leaving.gpus);
+  return Math.max(0, gpusEach === 0 ? places : Math.min(places, Math.floor(gpus / gpusEach)));
+}
+
+function leftOf(most: number | null, used: number, leaving: number): number {
+  return most === null ? Number.POSITIVE_INFINITY : Math.min(most, 2 * most - leaving) - used;
 }
 
 /**
@@ -80,7 +94,7 @@ export function heldBackReason(
 ): string {
   const replicas = replicasMax !== null && counted.length >= replicasMax;
   const most = replicas ? `${replicasMax} replica${replicasMax === 1 ? "" : "s"}` : `${gpusMax ?? 0} GPUs`;
-  return `${name} allows the project ${most}, and they are in use by its apps; another one starts when one of them ends.`;
+  return `${name} allows the project ${most}, and they are in use or about to end; another one starts when there is room again.`;
 }
 
 function sumOf(counted: readonly CountedReplica[]): number {

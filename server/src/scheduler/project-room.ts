@@ -9,6 +9,7 @@ import {
   roomFor,
   type Allowance,
   type CountedReplica,
+  type Leaving,
   type ReplicaLimits,
 } from "./allowance.ts";
 import type { Occupancy } from "./demand.ts";
@@ -54,30 +55,42 @@ export class ProjectRoom {
     const limits = this.#parts.allowance.limitsOf(app.projectId);
     if (limits.replicasMax === null && limits.gpusMax === null) return { ...wanted, heldBack: undefined };
     const drained = new Set(wanted.drains.map(({ replicaId }) => replicaId));
+    const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
     const beyond = this.#drainsBeyond(limits, counted, app);
-    if (wanted.starts > 0 && app.isWaiting && roomFor(limits, counted, wanted.gpusEach) === 0) {
-      counted = this.#makeRoom(limits, counted, { ...app, gpusEach: wanted.gpusEach });
+    if (wanted.starts > 0 && app.isWaiting && roomFor(limits, { counted, leaving }, wanted.gpusEach) === 0) {
+      counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     }
-    const starts = Math.min(wanted.starts, roomFor(limits, counted, wanted.gpusEach));
+    const starts = Math.min(wanted.starts, roomFor(limits, { counted, leaving }, wanted.gpusEach));
     const heldBack = starts < wanted.starts ? heldBackReason(limits, counted) : undefined;
     return { starts, drains: [...wanted.drains, ...beyond], heldBack };
   }
 
   /** Replicas of the project that start or serve and are not about to be drained. Those on trial are a deployment's. */
   #counted(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Counted[] {
-    const { fleet, occupancy, clock, compute } = this.#parts;
+    const { fleet, occupancy, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
     return [...fleet.ofProject(projectId)].flatMap((replica) => {
       const { replicaId, state, beganAtMs, heldUntilMs } = replica;
       const isCounted = (state === "starting" || state === "ready") && nowMs >= heldUntilMs && !drained.has(replicaId);
       if (!isCounted) return [];
-      const { settings } = replica.release;
-      const choice = chooseCompute(settings, compute);
-      const gpus = choice.ok ? gpuCountOf(settings, choice.compute) : 0;
       const running = occupancy.running(replicaId);
+      const gpus = this.#gpusOf(replica);
       return [{ replicaId, isStarting: state === "starting", gpus, running, beganAtMs, replica }];
     });
+  }
+
+  /** Those that are being drained, or are about to be. */
+  #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Leaving {
+    const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
+      ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
+    );
+    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + this.#gpusOf(one), 0) };
+  }
+
+  #gpusOf({ release }: Replica): number {
+    const choice = chooseCompute(release.settings, this.#parts.compute);
+    return choice.ok ? gpuCountOf(release.settings, choice.compute) : 0;
   }
 
   /** Of this app; the looks at the others see to theirs. */
@@ -91,14 +104,14 @@ export class ProjectRoom {
   /** An app without any replica must not wait until the cooldown of another one has passed: idle ones go, the oldest first. */
   #makeRoom(
     limits: ReplicaLimits,
-    counted: readonly Counted[],
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
     app: LookedAt & { readonly gpusEach: number },
   ): Counted[] {
     let left = [...counted];
     if (left.some(({ replica }) => replica.appId === app.appId)) return left;
     const idle = left.filter(({ isStarting, running }) => !isStarting && running === 0);
     for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
-      if (roomFor(limits, left, app.gpusEach) > 0) break;
+      if (roomFor(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
       const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
       if (ofItsApp <= replica.release.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project wait for its place: ${limits.name} allows no more replicas.`;
