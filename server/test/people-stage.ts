@@ -26,6 +26,8 @@ export type PeopleStage = {
   post(path: string, body: Json, headers?: Record<string, string>): Promise<ApiAnswer>;
   /** Ada's, unless said otherwise; fails when it is refused. */
   signIn(body?: { email: string; password: string }): Promise<Json>;
+  /** Whether the management API takes the token: by a route that looks at no session itself. */
+  isTaken(token: string): Promise<boolean>;
   /** Entries of the audit log of a project, oldest first, as `action outcome actor-type`. */
   entries(projectId?: ProjectId): Promise<string[]>;
 };
@@ -62,6 +64,11 @@ export async function startPeopleStage(
       const answer = await post("/v2/auth/sign-in", body);
       if (answer.status !== 200) throw new Error(`signing in was answered ${answer.status}: ${answer.body.message}`);
       return answer.body;
+    },
+    async isTaken(token) {
+      const { status } = await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });
+      if (status !== 200 && status !== 401) throw new Error(`apps were answered ${status}`);
+      return status === 200;
     },
     async entries(projectId = api.projectId) {
       const rows = await api.db
