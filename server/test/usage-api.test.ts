@@ -181,6 +181,14 @@ describe("usage", () => {
       );
       assert.equal(sum.cost_micros, total);
     }
+    for (const from of ["2026-10-01", "2026-10-19", "2026-10-20", "2026-10-21", "2026-11-12"]) {
+      for (const to of ["2026-10-31", "2026-11-01", "2026-11-13", "2026-11-14", "2026-12-02", "2027-01-01"]) {
+        if (from > to) continue;
+        const { items, total: sum } = await of(`from=${from}&to=${to}`);
+        const added = items.reduce((all, item) => all + item.cost_micros, 0);
+        assert.equal(added, sum.cost_micros, `by app, of whole months and of parts: ${from} to ${to}`);
+      }
+    }
     const thisMonth = await of("");
     assert.deepEqual([thisMonth.from, thisMonth.to], ["2026-11-01", "2026-11-15"]);
     assert.equal(thisMonth.total.cost_micros, total - plain(2 * hour));

@@ -173,10 +173,14 @@ export class UsageStage {
   /** Sums that must always agree with each other, as micro-units. */
   async sums(
     projectId: ProjectId,
-  ): Promise<Record<"slices" | "days" | "stretches" | "posted" | "receivable" | "drawn", bigint>> {
+  ): Promise<
+    Record<"slices" | "days" | "months" | "projectDays" | "stretches" | "posted" | "receivable" | "drawn", bigint>
+  > {
     const { rows } = await sql<Record<string, string>>`
       select (select coalesce(sum(amount_micros), 0) from usage_slices where project_id = ${projectId}) as slices,
              (select coalesce(sum(amount_micros), 0) from usage_days where project_id = ${projectId}) as days,
+             (select coalesce(sum(amount_micros), 0) from usage_months where project_id = ${projectId}) as months,
+             (select coalesce(sum(amount_micros), 0) from usage_project_days where project_id = ${projectId}) as "projectDays",
              (select coalesce(sum(amount_micros), 0) from usage_stretches where project_id = ${projectId}) as stretches,
              (select coalesce(sum(amount_micros), 0) from usage_posted where project_id = ${projectId}) as posted,
              (select coalesce(sum(e.amount_micros), 0) from ledger_entries e join ledger_transactions t on t.id = e.transaction_id
@@ -186,7 +190,14 @@ export class UsageStage {
     const row = rows[0] ?? {};
     const of = (name: string): bigint => BigInt(row[name] ?? "0");
     return {
-      ...{ slices: of("slices"), days: of("days"), stretches: of("stretches"), posted: of("posted") },
+      ...{
+        slices: of("slices"),
+        days: of("days"),
+        months: of("months"),
+        projectDays: of("projectDays"),
+        stretches: of("stretches"),
+        posted: of("posted"),
+      },
       ...{ receivable: of("receivable"), drawn: of("drawn") },
     };
   }

@@ -1,5 +1,5 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `async` or `audit`: measures, prints, and writes docs/benchmarks.md.
-// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50.
+// `node tools/bench/main.ts proxy`, `cold-start`, `async`, `audit` or `usage`: measures, prints, and writes docs/benchmarks.md.
+// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50; for usage --apps=1000.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -8,6 +8,8 @@ import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { coldStartSection, comparison, proxySection, writeSection } from "./report.ts";
+import { benchUsage } from "./usage/usage-bench.ts";
+import { usageSection } from "./usage/usage-report.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -17,6 +19,7 @@ const { positionals, values } = parseArgs({
     connections: { type: "string", default: "64" },
     rows: { type: "string", default: "10000000" },
     projects: { type: "string", default: "50" },
+    apps: { type: "string", default: "1000" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -51,11 +54,19 @@ async function audit(): Promise<string> {
   return section;
 }
 
+async function usage(): Promise<string> {
+  const options = { apps: Number(values.apps), rounds };
+  const section = usageSection(await benchUsage(options, print), options);
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
   async: asyncRuns,
   audit,
+  usage,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];

@@ -15,6 +15,11 @@ export function boundsOf(period: Period): { readonly fromMs: number; readonly to
   return { fromMs: Date.UTC(year, month - 1), toMs: Date.UTC(year, month) };
 }
 
+/** The month after this one. */
+export function nextPeriod(period: Period): Period {
+  return periodOf(boundsOf(period).toMs);
+}
+
 /** The day that an instant lies in, of the form 2026-01-31. */
 export function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);

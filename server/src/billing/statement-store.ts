@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
-import { daysOf, type Period } from "./period.ts";
+import type { Period } from "./period.ts";
 import type { StatementContent, StatementLine } from "./statement.ts";
 
 /** A closed statement. */
@@ -45,16 +45,14 @@ export async function readToClose(
 
 /** What each app used in a month, by kind, compute type, tier and pool. No locks. */
 export async function readLines(db: Db | Tx, projectId: ProjectId, period: Period): Promise<StatementLine[]> {
-  const { from, to } = daysOf(period);
   const sumOf = (column: string) => sql<string>`sum(${sql.ref(column)})`;
   const rows = await db
-    .selectFrom("usage_days")
+    .selectFrom("usage_months")
     .select(["app_id", "kind", "compute", "compute_tier", "pool"])
     .select([sumOf("ms").as("ms"), sumOf("gpu_ms").as("gpu_ms"), sumOf("core_ms").as("core_ms")])
     .select([sumOf("gb_ms").as("gb_ms"), sumOf("builds").as("builds"), sumOf("amount_micros").as("micros")])
     .where("project_id", "=", projectId)
-    .where("day", ">=", from)
-    .where("day", "<", to)
+    .where("period", "=", period)
     .groupBy(["app_id", "kind", "compute", "compute_tier", "pool"])
     .orderBy("app_id")
     .orderBy("kind", "desc")

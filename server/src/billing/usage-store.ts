@@ -1,9 +1,9 @@
-// What projects have used and what it costs, from sums by day. Nothing here takes a lock.
+// What projects have used and what it costs, from sums by day and month. Nothing here takes a lock.
 import { sql, type RawBuilder } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { daysOf, type Period } from "./period.ts";
+import { daysOf, nextPeriod, type Period } from "./period.ts";
 
 /** What a project, or one app of it, costs in a month (UTC) before coupons, in micro-units of the billing account's currency. */
 export async function costOfMonth(
@@ -11,14 +11,12 @@ export async function costOfMonth(
   { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
 ): Promise<bigint> {
   const { from, to } = daysOf(month);
-  let days = db
-    .selectFrom("usage_days")
-    .select(sql<string>`coalesce(sum(amount_micros), 0)`.as("micros"))
-    .where("project_id", "=", projectId)
-    .where("day", ">=", from)
-    .where("day", "<", to);
-  if (appId !== undefined) days = days.where("app_id", "=", appId);
-  return BigInt((await days.executeTakeFirstOrThrow()).micros);
+  const app = appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${appId}`;
+  const window = appId === undefined ? sql`and day >= ${from} and day < ${to}` : sql``;
+  const { rows } = await sql<{ micros: string }>`
+    select coalesce(sum(amount_micros), 0) as micros from ${sql.table(appId === undefined ? "usage_project_days" : "usage_months")}
+     where project_id = ${projectId} ${app} ${window}`.execute(db);
+  return BigInt(must(rows[0], "a sum has a row").micros);
 }
 
 /** What each app of a project that has used something in a month (UTC) costs before coupons, in micro-units. */
@@ -26,13 +24,11 @@ export async function costsOfApps(
   db: Db | Tx,
   { projectId, month }: { readonly projectId: ProjectId; readonly month: Period },
 ): Promise<Map<AppId, bigint>> {
-  const { from, to } = daysOf(month);
   const rows = await db
-    .selectFrom("usage_days")
+    .selectFrom("usage_months")
     .select(["app_id", sql<string>`sum(amount_micros)`.as("micros")])
     .where("project_id", "=", projectId)
-    .where("day", ">=", from)
-    .where("day", "<", to)
+    .where("period", "=", month)
     .groupBy("app_id")
     .execute();
   return new Map(rows.map(({ app_id: appId, micros }) => [appId as AppId, BigInt(micros)]));
@@ -79,17 +75,16 @@ const groupColumns = {
 
 /** Sums of a window as a whole. */
 export async function readUsage(db: Db, window: UsageWindow): Promise<UsageSums> {
-  const { rows } = await sql<SumsRow>`select ${sums} from usage_days where ${within(window)}`.execute(db);
+  const { rows } = await sql<SumsRow>`select ${sums} from ${rowsOf(window)}`.execute(db);
   return sumsOf(must(rows[0], "sums have a row"));
 }
 
 /** Sums of a window by group, in the order of its columns. */
 export async function readUsageBy(db: Db, window: UsageWindow, grouping: Grouping): Promise<UsageGroup[]> {
   const columns = sql.join(groupColumns[grouping].map((column) => sql.ref(column)));
+  const from = grouping === "app" ? monthsAndDaysOf(window) : rowsOf(window);
   const { rows } = await sql<SumsRow & Partial<Record<string, string>>>`
-    select ${columns}, ${sums} from usage_days where ${within(window)} group by ${columns} order by ${columns}`.execute(
-    db,
-  );
+    select ${columns}, ${sums} from ${from} group by ${columns} order by ${columns}`.execute(db);
   return rows.map((row) => ({
     ...sumsOf(row),
     ...{ appId: row["app_id"] ?? null, day: row["day"] ?? null, compute: row["compute"] ?? null },
@@ -110,9 +105,27 @@ const sums = sql`
   coalesce(sum(amount_micros) filter (where kind = 'run'), 0) as run_micros,
   coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros`;
 
-function within({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
-  const app = appId === undefined ? sql`true` : sql`app_id = ${appId}`;
-  return sql`project_id = ${projectId} and day >= ${from} and day < ${to} and ${app}`;
+/** Of one app its own days; of a project those in which apps are summed up already. */
+function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
+  const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
+  return appId === undefined
+    ? sql`usage_project_days where ${days}`
+    : sql`usage_days where ${days} and app_id = ${appId}`;
+}
+
+/** By app: whole months as such, and days of those of which the window has a part. */
+function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
+  const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));
+  const end = to.slice(0, 7);
+  const columns = sql`app_id, kind, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros`;
+  // A window within one month has no whole one.
+  const [headTo, tailFrom] = first < end ? [`${first}-01`, `${end}-01`] : [to, to];
+  return sql`(
+    select ${columns} from usage_months where project_id = ${projectId} and period >= ${first} and period < ${end}
+    union all
+    select ${columns} from usage_days where project_id = ${projectId} and day >= ${from} and day < ${headTo}
+    union all
+    select ${columns} from usage_days where project_id = ${projectId} and day >= ${tailFrom} and day < ${to}) as used`;
 }
 
 function sumsOf(row: SumsRow): UsageSums {

@@ -1,18 +1,25 @@
-// Rows of sums of usage: by day, and by stretch of time during which the same coupons discount. Written under the lock of
+// Rows of sums of usage: by day and month, and by stretch of time during which the same coupons discount. Written under the lock of
 // the project's billing account only.
-import { sql } from "kysely";
+import { sql, type RawBuilder } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { poolOf } from "./source.ts";
 import type { StretchCut } from "./stretches.ts";
 import type { DayChange } from "./usage-sums.ts";
 
-/** Adds to sums by day; the row of a day that has none is made. */
+/** The tables of sums, and by what each sums up. */
+const tables = {
+  usage_days: ["day", "app_id", "kind", "compute", "compute_tier", "pool"],
+  usage_months: ["period", "app_id", "kind", "compute", "compute_tier", "pool"],
+  usage_project_days: ["day", "kind", "compute", "compute_tier", "pool"],
+} as const;
+
+/** Adds to sums by day and by month; rows that were not there are made. */
 export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly DayChange[]): Promise<void> {
   if (changes.length === 0) return;
   const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
-    ...{ day, app_id: appId, kind, compute: resources.compute, compute_tier: resources.computeTier },
-    pool: poolOf(resources),
+    ...{ day, period: day.slice(0, 7), app_id: appId, kind, compute: resources.compute },
+    ...{ compute_tier: resources.computeTier, pool: poolOf(resources) },
     ms: String(ms),
     gpu_ms: String(ms * BigInt(resources.gpuCount)),
     // Thousandths; the database has them as decimals.
@@ -21,27 +28,41 @@ export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly 
     builds,
     micros: String(micros),
   }));
+  const given = JSON.stringify(rows);
+  for (const table of ["usage_days", "usage_months", "usage_project_days"] as const) {
+    await addTo(tx, { table, projectId, given });
+  }
+}
+
+/** Updates first and inserts what was not there: the checks of a table refuse a change below zero as a new row. */
+async function addTo(
+  tx: Tx,
+  { table, projectId, given }: { table: keyof typeof tables; projectId: ProjectId; given: string },
+): Promise<void> {
+  const names = tables[table];
+  const keys = sql.join(names.map((name) => sql.ref(name)));
+  const isSame = (one: string, other: string): RawBuilder<unknown> =>
+    sql.join(
+      names.map((name) => sql`${sql.ref(`${one}.${name}`)} = ${sql.ref(`${other}.${name}`)}`),
+      sql` and `,
+    );
   await sql`
     with given as (
-      select day, app_id, kind, compute, compute_tier, pool, sum(ms) as ms, sum(gpu_ms) as gpu_ms,
-             sum(core_ms) / 1000 as core_ms, sum(gb_ms) / 1000 as gb_ms, sum(builds) as builds, sum(micros) as micros
-        from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as given (day text, app_id text, kind text, compute text,
+      select ${keys}, sum(ms) as ms, sum(gpu_ms) as gpu_ms, sum(core_ms) / 1000 as core_ms, sum(gb_ms) / 1000 as gb_ms,
+             sum(builds) as builds, sum(micros) as micros
+        from jsonb_to_recordset(${given}::jsonb) as given (day text, period text, app_id text, kind text, compute text,
              compute_tier text, pool text, ms bigint, gpu_ms bigint, core_ms numeric, gb_ms numeric, builds integer, micros numeric)
-       group by day, app_id, kind, compute, compute_tier, pool
+       group by ${keys}
     ), changed as (
-      update usage_days d
+      update ${sql.table(table)} d
          set ms = d.ms + given.ms, gpu_ms = d.gpu_ms + given.gpu_ms, core_ms = d.core_ms + given.core_ms,
              gb_ms = d.gb_ms + given.gb_ms, builds = d.builds + given.builds, amount_micros = d.amount_micros + given.micros
-        from given
-       where d.project_id = ${projectId} and d.day = given.day and d.app_id = given.app_id and d.kind = given.kind
-         and d.compute = given.compute and d.compute_tier = given.compute_tier and d.pool = given.pool
-      returning d.day, d.app_id, d.kind, d.compute, d.compute_tier, d.pool
+        from given where d.project_id = ${projectId} and ${isSame("d", "given")}
+      returning ${sql.join(names.map((name) => sql.ref(`d.${name}`)))}
     )
-    insert into usage_days (project_id, day, app_id, kind, compute, compute_tier, pool, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros)
+    insert into ${sql.table(table)} (project_id, ${keys}, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros)
     select ${projectId}, given.* from given
-     where not exists (
-       select from changed c where (c.day, c.app_id, c.kind, c.compute, c.compute_tier, c.pool)
-         = (given.day, given.app_id, given.kind, given.compute, given.compute_tier, given.pool))`.execute(tx);
+     where not exists (select from changed c where ${isSame("c", "given")})`.execute(tx);
 }
 
 /** Beginnings of the stretches that a project has, and what they hold in micro-units, in the order of time. No locks. */

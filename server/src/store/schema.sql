@@ -766,6 +766,32 @@ create table usage_days (
 );
 CREATE INDEX usage_days_by_app ON public.usage_days USING btree (app_id, day);
 
+create table usage_months (
+  project_id text not null,
+  period text not null,
+  app_id text not null,
+  kind text not null,
+  compute text not null,
+  compute_tier text not null,
+  pool text not null,
+  ms bigint not null,
+  gpu_ms bigint not null,
+  core_ms numeric(30,3) not null,
+  gb_ms numeric(30,3) not null,
+  builds integer not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_months_pkey PRIMARY KEY (project_id, period, app_id, kind, compute, compute_tier, pool),
+  constraint usage_months_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_months_builds_check CHECK ((builds >= 0)),
+  constraint usage_months_core_ms_check CHECK ((core_ms >= (0)::numeric)),
+  constraint usage_months_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
+  constraint usage_months_gpu_ms_check CHECK ((gpu_ms >= 0)),
+  constraint usage_months_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_months_ms_check CHECK ((ms >= 0)),
+  constraint usage_months_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
+  constraint usage_months_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+
 create table usage_posted (
   project_id text not null,
   period text not null,
@@ -774,6 +800,31 @@ create table usage_posted (
   constraint usage_posted_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
   constraint usage_posted_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
   constraint usage_posted_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
+);
+
+create table usage_project_days (
+  project_id text not null,
+  day text not null,
+  kind text not null,
+  compute text not null,
+  compute_tier text not null,
+  pool text not null,
+  ms bigint not null,
+  gpu_ms bigint not null,
+  core_ms numeric(30,3) not null,
+  gb_ms numeric(30,3) not null,
+  builds integer not null,
+  amount_micros numeric(30,0) not null,
+  constraint usage_project_days_pkey PRIMARY KEY (project_id, day, kind, compute, compute_tier, pool),
+  constraint usage_project_days_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
+  constraint usage_project_days_builds_check CHECK ((builds >= 0)),
+  constraint usage_project_days_core_ms_check CHECK ((core_ms >= (0)::numeric)),
+  constraint usage_project_days_day_check CHECK ((day ~ '^\d{4}-\d{2}-\d{2}$'::text)),
+  constraint usage_project_days_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
+  constraint usage_project_days_gpu_ms_check CHECK ((gpu_ms >= 0)),
+  constraint usage_project_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_project_days_ms_check CHECK ((ms >= 0)),
+  constraint usage_project_days_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
 );
 
 create table usage_slices (
@@ -977,11 +1028,11 @@ declare
   chain_name text := coalesce(new.project_id, 'platform');
   chains text := current_setting('slipway.audit_chains', true);
   lock_key bigint;
-  last_number bigint;
-  last_hash bytea;
+  locked text;
+  last audit_stubs;
 begin
   if chains = ' ' || chain_name || ' ' then
-    perform pg_advisory_xact_lock(hashtextextended(chain_name, 0));
+    locked := pg_advisory_xact_lock(hashtextextended(chain_name, 0))::text;
   elsif current_setting('slipway.audit_chains_locked', true) is distinct from chains then
     for lock_key in select hashtextextended(name, 0) from string_to_table(trim(chains), ' ') as name order by 1 loop
       perform pg_advisory_xact_lock(lock_key);
@@ -989,29 +1040,20 @@ begin
     perform set_config('slipway.audit_chains_locked', chains, true);
   end if;
   -- A statement of its own: it sees what the one that held the lock before has committed.
-  select number, hash into last_number, last_hash from audit_links
-   where chain = chain_name order by number desc limit 1;
-  if not found then
-    select number, hash into last_number, last_hash from audit_stubs where chain = chain_name;
-  end if;
-  if last_number is null then
-    insert into audit_chains (chain) values (chain_name);
-    last_number := 0;
-    last_hash := decode(repeat('00', 32), 'hex');
-  end if;
   insert into audit_links (chain, number, entry_id, hash)
-  values (chain_name, last_number + 1, new.id, audit_link_hash(last_hash, new, last_number + 1));
+  select chain_name, number + 1, new.id, audit_link_hash(hash, new, number + 1)
+    from audit_links where chain = chain_name order by number desc limit 1;
+  if not found then
+    select * into last from audit_stubs where chain = chain_name;
+    if not found then
+      insert into audit_chains (chain) values (chain_name);
+      last.number := 0;
+      last.hash := decode(repeat('00', 32), 'hex');
+    end if;
+    insert into audit_links (chain, number, entry_id, hash)
+    values (chain_name, last.number + 1, new.id, audit_link_hash(last.hash, new, last.number + 1));
+  end if;
   return null;
-end $function$;
-CREATE OR REPLACE FUNCTION public.note_audit_chain()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform set_config('slipway.audit_chains',
-    coalesce(nullif(current_setting('slipway.audit_chains', true), ''), ' ') || coalesce(new.project_id, 'platform') || ' ',
-    true);
-  return new;
 end $function$;
 CREATE OR REPLACE FUNCTION public.refuse_change()
  RETURNS trigger
@@ -1090,7 +1132,11 @@ CREATE TRIGGER audit_links_keep AFTER DELETE ON public.audit_links REFERENCING O
 CREATE TRIGGER audit_links_stay BEFORE UPDATE OR TRUNCATE ON public.audit_links FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_keep AFTER DELETE ON public.audit_log REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_entries();
 CREATE CONSTRAINT TRIGGER audit_log_link AFTER INSERT ON public.audit_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION link_audit_entry();
-CREATE TRIGGER audit_log_note BEFORE INSERT ON public.audit_log FOR EACH ROW WHEN ((strpos(COALESCE(current_setting('slipway.audit_chains'::text, true), ''::text), ((' '::text || COALESCE(new.project_id, 'platform'::text)) || ' '::text)) = 0)) EXECUTE FUNCTION note_audit_chain();
+CREATE TRIGGER audit_log_note BEFORE INSERT ON public.audit_log FOR EACH ROW WHEN (
+        CASE
+            WHEN (strpos(COALESCE(current_setting('slipway.audit_chains'::text, true), ''::text), ((' '::text || COALESCE(new.project_id, 'platform'::text)) || ' '::text)) = 0) THEN (set_config('slipway.audit_chains'::text, ((COALESCE(NULLIF(current_setting('slipway.audit_chains'::text, true), ''::text), ' '::text) || COALESCE(new.project_id, 'platform'::text)) || ' '::text), true) IS NULL)
+            ELSE false
+        END) EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_stay BEFORE UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_stubs_grow BEFORE UPDATE ON public.audit_stubs FOR EACH ROW WHEN (((new.chain <> old.chain) OR (new.number <= old.number))) EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_stubs_stay BEFORE DELETE OR TRUNCATE ON public.audit_stubs FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

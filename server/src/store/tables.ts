@@ -528,9 +528,40 @@ export type UsageDaysTable = {
   amount_micros: Numeric;
 };
 
+export type UsageMonthsTable = {
+  project_id: string;
+  period: string;
+  app_id: AppId;
+  kind: "run" | "build";
+  compute: string;
+  compute_tier: string;
+  pool: string;
+  ms: number;
+  gpu_ms: number;
+  core_ms: Numeric;
+  gb_ms: Numeric;
+  builds: number;
+  amount_micros: Numeric;
+};
+
 export type UsagePostedTable = {
   project_id: string;
   period: string;
+  amount_micros: Numeric;
+};
+
+export type UsageProjectDaysTable = {
+  project_id: string;
+  day: string;
+  kind: "run" | "build";
+  compute: string;
+  compute_tier: string;
+  pool: string;
+  ms: number;
+  gpu_ms: number;
+  core_ms: Numeric;
+  gb_ms: Numeric;
+  builds: number;
   amount_micros: Numeric;
 };
 
@@ -664,7 +695,9 @@ export type Tables = {
   token_addresses: TokenAddressesTable;
   tokens: TokensTable;
   usage_days: UsageDaysTable;
+  usage_months: UsageMonthsTable;
   usage_posted: UsagePostedTable;
+  usage_project_days: UsageProjectDaysTable;
   usage_slices: UsageSlicesTable;
   usage_stretches: UsageStretchesTable;
   webhook_attempts: WebhookAttemptsTable;

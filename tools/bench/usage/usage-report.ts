@@ -1,0 +1,24 @@
+// Turns what the benchmark of usage measured into a table.
+import { machine } from "#bench/report.ts";
+import type { UsageBenchOptions, UsageResult } from "./usage-bench.ts";
+
+/** The section of the document, in Markdown. */
+export function usageSection({ days, databaseBytes, times }: UsageResult, { apps }: UsageBenchOptions): string {
+  return [
+    "## Usage",
+    "",
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. A project with ${apps.toLocaleString("en")} apps that were used on each day of a year, and as much of ten others: ${days.toLocaleString("en")} sums by day, ${Math.round(databaseBytes / 1e6)} MB. Node ${process.version}.`,
+    "",
+    "| what | p50 | most |",
+    "|---|---|---|",
+    ...times.map(
+      ({ name, timesMs }) => `| ${name} | ${at(timesMs, 0.5).toFixed(1)} ms | ${Math.max(...timesMs).toFixed(1)} ms |`,
+    ),
+    "",
+  ].join("\n");
+}
+
+function at(times: readonly number[], share: number): number {
+  const sorted = times.toSorted((left, right) => left - right);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
