@@ -1,7 +1,7 @@
 // `slipway login`: signs a person in on this machine, by a code that they compare in a browser.
 import { fieldsOf, textOf, type Fields } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
-import { command, type Given } from "./command.ts";
+import { command } from "./command.ts";
 import { namedUrl, projectsOf, urlAtHome } from "./connection.ts";
 import type { Machine } from "./machine.ts";
 import { personOf } from "./person.ts";
@@ -36,7 +36,7 @@ It needs a terminal. In scripts and CI set SLIPWAY_TOKEN to the token of a servi
     refuseWithoutPerson(machine);
     const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
     const tokens = await approvedTokens(new ApiClient({ url, machine, bearer: () => Promise.resolve(null) }), machine);
-    await keep(url, tokens, { given, machine });
+    await keep(url, tokens, machine);
   },
 });
 
@@ -108,11 +108,7 @@ function notApproved(code: string, cause?: unknown): Refused {
   return new Refused(why, { cause });
 }
 
-async function keep(
-  url: string,
-  tokens: Tokens,
-  { given, machine }: { given: Given; machine: Machine },
-): Promise<void> {
+async function keep(url: string, tokens: Tokens, machine: Machine): Promise<void> {
   const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(tokens.accessToken) });
   const [{ email }, projects] = [await personOf(client), await projectsOf({ client })];
   const before = readSignIns(machine).platforms[url]?.project;
@@ -123,7 +119,7 @@ async function keep(
   else machine.tell(`Commands are about the project ${plain(project.name)} (${project.id}).`);
   if (projects.length > 1) machine.tell("Choose another one: slipway projects use <project>");
   machine.tell(`Kept in ${signInFile(machine)}, which only you can read.`);
-  if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "" && given.text("url") === undefined) {
+  if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "") {
     machine.tell("SLIPWAY_TOKEN is set: commands use it instead of this sign-in, until you unset it.");
   }
 }

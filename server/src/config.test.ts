@@ -71,6 +71,10 @@ describe("what is refused", () => {
     const message = refusal({ SLIPWAY_PROT: "1" });
     assert.equal(message, "SLIPWAY_PROT is not a setting; did you mean SLIPWAY_PORT? See --help for all of them.");
   });
+  test("what the command line reads is left alone: a platform may be started where it is set", () => {
+    const given = { SLIPWAY_URL: "https://example.org", SLIPWAY_TOKEN: "a.b.c", SLIPWAY_PROJECT: "default" };
+    assert.doesNotThrow(() => readConfig(given));
+  });
   test("an unknown name that is like no other is refused without a guess", () => {
     assert.equal(
       refusal({ SLIPWAY_COLOUR_OF_SKY: "1" }),

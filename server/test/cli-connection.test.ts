@@ -1,10 +1,10 @@
 // The command line against a real management API: whose token goes where, how it is renewed, what is said when a sign-in
 // has ended, and what strangers that answer in the place of a platform can do.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -13,8 +13,10 @@ import { createPerson, createProject } from "#accounts/projects.ts";
 import { Secret } from "#lib/secret.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import { until } from "./support/until.ts";
 
 const main = join(import.meta.dirname, "../../cli/src/main.ts");
+const terminal = join(import.meta.dirname, "support/on-terminal.py");
 const password = "a password for tests";
 
 type Ended = { readonly code: number; readonly stdout: string; readonly stderr: string };
@@ -71,6 +73,19 @@ async function stranger(t: TestContext, answer: RequestListener): Promise<string
     server.close();
   });
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** `slipway login` on a terminal; `decide` gets the code that it shows. */
+async function login(user: User, url: string, decide: (code: string) => Promise<void>): Promise<Ended> {
+  const words = [terminal, process.execPath, main, "login", "--url", url];
+  const environment = { PATH: process.env["PATH"], HOME: user.home };
+  const child = spawn("python3", words, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+  let stdout = "";
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+  const ended = once(child, "close");
+  await decide(await until("a code is shown", () => /code=([A-Z]{4}-[A-Z]{4})/.exec(stdout)?.[1]));
+  const [code] = (await ended) as [number];
+  return { code, stdout, stderr: "" };
 }
 
 /** A token that has ended, as its own claims say. */
@@ -138,6 +153,29 @@ test("SLIPWAY_TOKEN wins over a sign-in; a stored token goes to its own URL and 
   const elsewhere = await user.slipway(["projects"], { SLIPWAY_URL: other });
   assert.match(elsewhere.stderr, new RegExp(`^You are not signed in at ${other}`));
   assert.deepEqual(seen, []);
+});
+
+test("login says that it was refused in the browser, and keeps nothing; approved, it keeps the first project by name", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { accessToken, projectId } = await signIn(api);
+  await api.call("POST", "/v2/projects", { token: accessToken, body: { name: "zebra" } });
+  const decide =
+    (decision: string) =>
+    async (code: string): Promise<void> => {
+      const path = `/v2/auth/device-logins/${code}`;
+      const { status } = await api.call("POST", path, { token: accessToken, body: { decision } });
+      assert.equal(status, 200);
+    };
+  const refused = await login(user, api.baseUrl, decide("deny"));
+  assert.equal(refused.code, 1);
+  assert.match(refused.stdout, /The sign-in was refused in the browser\./);
+  assert.equal(existsSync(user.file), false);
+  const approved = await login(user, `${api.baseUrl}/`, decide("approve"));
+  assert.equal(approved.code, 0, approved.stdout);
+  assert.match(approved.stdout, /Choose another one: slipway projects use/);
+  assert.equal(user.stored().platforms[api.baseUrl].project, projectId);
+  assert.ok(!approved.stdout.includes(user.stored().platforms[api.baseUrl].refreshToken));
 });
 
 test("a token is not sent to where a redirect leads, and what answers strangely is said to be no Slipway", async (t) => {
