@@ -1,6 +1,7 @@
 // The audit log of a project as one text that is made while it is read: constant memory, and without a transaction that
 // would be open for so long. What it holds is settled when it begins: all entries up to the number that the chain has
 // reached then. All of it as NDJSON goes by number and can be verified; CSV and what filters leave go by time.
+import { ahead } from "#lib/ahead.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -19,7 +20,15 @@ import {
   type ExportFilter,
   type ExportLine,
 } from "./export-format.ts";
-import { chainOf, readEnd, readLinks, readLinksByTime, type ChainEnd, type LinkedRow } from "./export-store.ts";
+import {
+  chainOf,
+  readEnd,
+  readLinks,
+  readLinksByTime,
+  type Chain,
+  type ChainEnd,
+  type LinkedRow,
+} from "./export-store.ts";
 import { microsFrom, timeOfMicros, type Instant } from "./instant.ts";
 import type { Changes } from "./mask.ts";
 import { record } from "./record.ts";
@@ -85,8 +94,17 @@ export class AuditExport {
       through: await signed.checkpoint(projectId),
     });
     yield textOf([header, ...(stub === undefined ? [] : [stub])]);
-    const through = header.through.number;
-    let after = header.after.number;
+    const range = { chain, after: header.after.number, through: header.through.number };
+    for await (const { rows, checkpoints } of ahead(this.#byNumber(range))) yield textOf(linesOf(rows, checkpoints));
+  }
+
+  async *#byNumber(range: { readonly chain: Chain; readonly after: number; readonly through: number }): AsyncGenerator<{
+    readonly rows: readonly LinkedRow[];
+    readonly checkpoints: readonly CheckpointLine[];
+  }> {
+    const { db } = this.#options;
+    const { chain, through } = range;
+    let { after } = range;
     let limit: number = batchMax.first;
     while (after < through) {
       const rows = await readLinks(db, { chain, after, through, limit });
@@ -96,22 +114,21 @@ export class AuditExport {
       }
       // What retention has not removed was taken out past the platform: whoever verifies the export finds it missing.
       if (last === undefined) return;
-      const range = { chain, after, through: last.number, limit: rows.length };
-      const text = textOf(linesOf(rows, await listCheckpoints(db, range)));
-      yield text;
+      const numbers = { chain, after, through: last.number, limit: rows.length };
+      yield { rows, checkpoints: await listCheckpoints(db, numbers) };
       after = last.number;
-      limit = nextLimit(rows.length, text.length);
+      limit = nextLimit(rows);
     }
   }
 
   async *#filtered(header: ExportLine, wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield textOf([header]);
-    for await (const rows of this.#byTime(wish, settled)) yield textOf(linesOf(rows, []));
+    for await (const rows of ahead(this.#byTime(wish, settled))) yield textOf(linesOf(rows, []));
   }
 
   async *#csv(wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield csvHead;
-    for await (const rows of this.#byTime(wish, settled)) yield rows.map(csvLine).join("");
+    for await (const rows of ahead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
   }
 
   /** Oldest first by time and id; what is committed later than the export began is left out. */
@@ -139,10 +156,7 @@ export class AuditExport {
       if (kept.length > 0) yield kept;
       if (rows.length < limit || last === undefined) return;
       after = { atMicros: last.at_micros, id: last.id };
-      limit = nextLimit(
-        rows.length,
-        rows.reduce((sum, row) => sum + lengthOf(row), 0),
-      );
+      limit = nextLimit(rows);
     }
   }
 }
@@ -163,9 +177,10 @@ function textOf(lines: readonly ExportLine[]): string {
 }
 
 /** How many entries the next batch has, when these are like the next. */
-function nextLimit(count: number, length: number): number {
-  const fitting = Math.round((count * batchLength) / Math.max(1, length));
-  return Math.min(batchMax.most, Math.max(batchMax.least, Math.min(fitting, 4 * count)));
+function nextLimit(rows: readonly LinkedRow[]): number {
+  const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
+  const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
+  return Math.min(batchMax.most, Math.max(batchMax.least, Math.min(fitting, 4 * rows.length)));
 }
 
 /** Roughly, without making the line. */
