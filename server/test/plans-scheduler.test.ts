@@ -22,7 +22,7 @@ describe("the number of replicas of a project", () => {
     const reasons = [stage.appId, second].map((appId) => scheduler.waitReason(appId) ?? "");
     assert.ok(
       reasons.some((reason) =>
-        reason.startsWith('The plan "hobby" allows the project 2 replicas, and they are in use'),
+        reason.startsWith('The plan "hobby" allows the project 2 replicas, which are in use'),
       ),
       reasons.join(" / "),
     );

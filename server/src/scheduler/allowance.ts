@@ -92,9 +92,10 @@ export function heldBackReason(
   { name, replicasMax, gpusMax }: ReplicaLimits,
   counted: readonly CountedReplica[],
 ): string {
-  const replicas = replicasMax !== null && counted.length >= replicasMax;
-  const most = replicas ? `${replicasMax} replica${replicasMax === 1 ? "" : "s"}` : `${gpusMax ?? 0} GPUs`;
-  return `${name} allows the project ${most}, and they are in use or about to end; another one starts when there is room again.`;
+  const isFull = gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
+  const [most, what] = isFull ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
+  const which = most === 1 ? `1 ${what}, which is` : `${most} ${what}s, which are`;
+  return `${name} allows the project ${which} in use or about to end; another one starts when there is room again.`;
 }
 
 function sumOf(counted: readonly CountedReplica[]): number {
