@@ -111,6 +111,17 @@ export const passwordRoutes = {
     status: 200,
     answer: signedIn,
   },
+  createTwoFactorReset: {
+    method: "POST",
+    path: "/v2/operator/two-factor-resets",
+    about:
+      "Turns a person's two-factor sign-in off and ends their sessions: for somebody who has lost app and backup codes, and whom the operator knows. Operators only.",
+    access: "platform.manage",
+    audit: "person.two_factor_disable",
+    body: { kind: "fields", fields: emailFields, required: ["email"] },
+    status: 200,
+    answer: messageAnswer,
+  },
   renewBackupCodes: {
     method: "POST",
     path: `${auth}/two-factor/backup-codes`,

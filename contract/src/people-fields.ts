@@ -79,7 +79,7 @@ export const passwordFields = {
   newPassword: newPasswordField,
 } as const satisfies Record<string, Field>;
 
-/** The body of `POST /v2/auth/password/forgot` and of `POST /v2/operator/password-resets`. */
+/** The body of `POST /v2/auth/password/forgot`, `POST /v2/operator/password-resets` and `POST /v2/operator/two-factor-resets`. */
 export const emailFields = { email: emailField } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/password/reset`. */

@@ -204,6 +204,13 @@ const twoFactor: WalkRows = {
     },
     refuse: refused(401, { body: { challenge: "never-made", code: "123456" } }),
   },
+  createTwoFactorReset: {
+    ...ofPerson,
+    async succeed(walk) {
+      await withTwoFactor(walk);
+      return { body: { email: (await walker(walk)).email } };
+    },
+  },
   renewBackupCodes: {
     ...ofPerson,
     async succeed(walk) {

@@ -191,3 +191,23 @@ test("refused codes are in the audit log, and no code, secret or password is", a
   for (const secret of [...backupCodes, uri, adasPassword, `"${code}"`])
     assert.equal(everything.includes(secret), false);
 });
+
+test("the operator turns it off for somebody who has lost everything, and nobody else does", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { api, signIn, isTaken, mail } = stage;
+  const { token } = await enrolled(stage);
+  assert.ok(await isTaken(token));
+  const operator = await api.issue({ kind: "operator" });
+  const reset = (as: string, email = adasEmail): Promise<ApiAnswer> =>
+    api.call("POST", "/v2/operator/two-factor-resets", { token: as, body: { email } });
+  for (const other of [token, api.token]) assert.equal((await reset(other)).status, 403);
+  const pending = await challengeOf(stage);
+  assert.equal((await reset(operator)).status, 200);
+  await until("her sessions end", async () => !(await isTaken(token)), { deadlineMs: 1_000 });
+  assert.equal((await secondStep(stage, pending, "123456")).status, 401);
+  assert.equal((await signIn()).person.twoFactorEnabled, false);
+  assert.match((await mail.next(adasEmail)).text, /turned your two-factor sign-in off/);
+  assert.ok((await stage.entries()).includes("person.two_factor_disable success operator"));
+  assert.equal((await reset(operator)).status, 409);
+  assert.equal((await reset(operator, "nobody@example.test")).status, 404);
+});

@@ -17,7 +17,13 @@ import { requireOwnPage } from "./session-cookie.ts";
 
 type PasswordIds = "signUp" | "changePassword" | "forgotPassword" | "resetPassword" | "createPasswordReset";
 
-type TwoFactorIds = "signInTwoFactor" | "beginTwoFactor" | "confirmTwoFactor" | "disableTwoFactor" | "renewBackupCodes";
+type TwoFactorIds =
+  | "createTwoFactorReset"
+  | "signInTwoFactor"
+  | "beginTwoFactor"
+  | "confirmTwoFactor"
+  | "disableTwoFactor"
+  | "renewBackupCodes";
 
 /** What everybody is told who asks for a link, whether the address is known or not. */
 const asked = "If the address is known here, a link is on its way to it. It works once, within an hour.";
@@ -86,6 +92,11 @@ export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler>
     async disableTwoFactor(call) {
       const done = await people.twoFactor.disable(callerOf(call), { ...change(call), by: call.by });
       return answerSignedIn(call, done, api);
+    },
+    async createTwoFactorReset(call) {
+      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      await people.twoFactor.reset(String(body["email"]), call.by);
+      return { message: "Two-factor sign-in is off, and all sessions of the person have ended." };
     },
     async renewBackupCodes(call) {
       return { backupCodes: await people.twoFactor.renewBackupCodes(callerOf(call), { ...change(call), by: call.by }) };

@@ -137,6 +137,12 @@ export function lastCodeOf(
     .executeTakeFirst();
 }
 
+/** Takes a person's second factor away, with its backup codes. */
+export async function removeTwoFactor(tx: Db, personId: string): Promise<void> {
+  await tx.deleteFrom("person_two_factors").where("person_id", "=", personId).execute();
+  await tx.updateTable("people").set({ two_factor_enabled: false }).where("id", "=", personId).execute();
+}
+
 /** Notes the code that a person has used. */
 export async function noteCode(tx: Db, given: { personId: string; hash: string; at: Date }): Promise<void> {
   await tx

@@ -1,6 +1,7 @@
 // Two-factor sign-in with codes of an authenticator app (TOTP, RFC 6238) and backup codes. better-auth keeps the secrets,
 // checks codes and counts wrong ones; here is who may ask for what, and what the audit log says of it.
 import { createHash } from "node:crypto";
+import { personByEmail } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
@@ -11,7 +12,15 @@ import { notify } from "#store/notify.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
 import { lockSeconds } from "./auth.ts";
 import { faultOfAuth } from "./auth-failure.ts";
-import { lastCodeOf, noteCode, personById, sessionById, type PersonRow } from "./people-store.ts";
+import {
+  deleteVerificationsOf,
+  lastCodeOf,
+  noteCode,
+  personById,
+  removeTwoFactor,
+  sessionById,
+  type PersonRow,
+} from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
@@ -109,6 +118,22 @@ export class TwoFactor {
     );
     await this.#giveBackTry(caller);
     return backupCodes;
+  }
+
+  /** Turns it off for somebody who has lost all that would, and ends their sessions. Throws `Fault("not_found" | "conflict")`. */
+  async reset(email: string, by: By): Promise<void> {
+    const { db, mailer, baseUrl } = this.#parts;
+    await db.transaction().execute(async (tx) => {
+      const person = await personByEmail(tx, email);
+      if (person === undefined) throw new Fault("not_found", "Nobody has this e-mail address.");
+      if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
+      await removeTwoFactor(tx, person.id);
+      await deleteVerificationsOf(tx, person.id);
+      await this.#sessions.endOthers(tx, { personId: person.id, except: null });
+      await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
+    });
+    const text = `The operator of Slipway at ${baseUrl()} has turned your two-factor sign-in off, and ended your sessions.\n\nIf you have not asked for this, tell them, and the owners of your projects.\n`;
+    mailer?.post({ to: email, subject: "Two-factor sign-in was turned off", text });
   }
 
   async #signIn(tx: Tx, { challenge, code: given, by }: CodeSignIn): Promise<PersonSession | Fault> {

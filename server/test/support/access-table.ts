@@ -58,6 +58,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   forgotPassword: "public",
   resetPassword: "public",
   createPasswordReset: "operators",
+  createTwoFactorReset: "operators",
   changePassword: "people",
   beginTwoFactor: "people",
   confirmTwoFactor: "people",
