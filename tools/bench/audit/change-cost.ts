@@ -6,6 +6,7 @@ import { record } from "@slipway/server/src/audit/record.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
 
+/** What is measured, as the tables call it. */
 export const changeKinds = { bare: "no entry", entry: "an entry, not chained", chained: "an entry, chained" } as const;
 export type ChangeKind = keyof typeof changeKinds;
 
