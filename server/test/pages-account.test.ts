@@ -81,7 +81,7 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await until("a used link is refused", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
   });
 
-  test("a provider signs in who is known and comes back to the page that was asked for; strangers are told why not", async (t) => {
+  test("a provider signs in who is known, on the page that was asked for; strangers are told why not, until they are invited", async (t) => {
     let baseUrl = "";
     const account = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
     const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
@@ -102,6 +102,13 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await other.click("Sign in with SSO");
     await other.shows("Ask for an invitation.");
     assert.equal(await other.evaluate("location.href"), `${baseUrl}/dashboard`);
+    const invitation = { email: "eve@example.test", role: "member" };
+    const { body } = await api.call("POST", `/v2/projects/${api.projectId}/invitations`, { body: invitation });
+    await other.goTo(body.link);
+    await other.shows("Your name");
+    await other.click("Sign in with SSO");
+    await other.click("Join first");
+    await other.shows("No apps yet.");
   });
 
   test("other sign-ins are shown and ended, one by one and with a changed password", async (t) => {

@@ -3,7 +3,7 @@ import { ApiError, get, send, sendOpenly } from "./dashboard-api.js";
 import { action, form } from "./forms.js";
 import { group, heading, link, make } from "./elements.js";
 import { bearer, endSession, signedIn, storedToken } from "./session.js";
-import { showSignIn } from "./sign-in.js";
+import { providerButtons, showSignIn } from "./sign-in.js";
 
 /** Shows what the invitation is to. `go` opens another page of the dashboard, `again` this one anew. */
 export async function showInvitation(view, { secret, go, again }) {
@@ -66,7 +66,8 @@ function showNewPerson({ view, secret, invitation, go }) {
       go(`/dashboard/projects/${encodeURIComponent(accepted.projectId)}`);
     },
   });
-  const content = [make("h1", `Join ${invitation.projectName}`), intro(invitation), element];
+  // Whoever is vouched for needs no password: they come back as somebody known.
+  const content = [make("h1", `Join ${invitation.projectName}`), intro(invitation), element, providerButtons()];
   view.replaceChildren(group("div", content, { class: "narrow" }));
 }
 

@@ -48,9 +48,15 @@ export function showSignIn(view, { done, reason = "", email = "", isForPeople = 
     },
   });
   const others = isForPeople ? [] : [tokenForm(done)];
-  const providers = make("div");
-  view.replaceChildren(group("div", [make("h1", "Sign in"), password, providers, ...others], { class: "narrow" }));
-  void addProviders(providers);
+  const content = [make("h1", "Sign in"), password, providerButtons(), ...others];
+  view.replaceChildren(group("div", content, { class: "narrow" }));
+}
+
+/** Buttons for the platform's providers, which come back to the page that is open; they appear once it has said which. */
+export function providerButtons() {
+  const place = make("div", "", { class: "form" });
+  void addProviders(place);
+  return place;
 }
 
 /** What a provider's visit brought back behind the address; it is gone from there afterwards. */
@@ -87,7 +93,6 @@ function showSecondStep(view, { challenge, done }) {
   code.querySelector("input").focus();
 }
 
-/** Buttons for what the platform has; none where it cannot say. */
 async function addProviders(place) {
   let found;
   try {
