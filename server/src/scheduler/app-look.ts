@@ -153,7 +153,7 @@ export class AppLook {
     const within = this.#room.within(wanted, { ...route, live, isWaiting: load.waiting > 0 });
     state.heldBack = within.heldBack;
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
-    const exchange = hasNoRoom ? planExchange(planned) : null;
+    const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut(exchange ?? within, { ...route, ...live }, choice.ok ? choice.compute : "");
     this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
     if (isAsleep && decision.desired === 0 && state.starts === undefined) this.#states.delete(appId);

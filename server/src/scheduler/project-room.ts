@@ -30,7 +30,8 @@ export type ProjectRoomParts = {
 
 /** What a look at an app wants to do, and the GPUs of each replica that it would start. */
 export type WantedPlan = Plan & { readonly gpusEach: number };
-export type AllowedPlan = Plan & { readonly heldBack: string | undefined };
+/** `mayExchange`: where nothing could be started, one may in the place of a replica of the app that is drained for it. */
+export type AllowedPlan = Plan & { readonly heldBack: string | undefined; readonly mayExchange: boolean };
 
 /** The app that is looked at; `isWaiting`: calls wait for a replica. */
 export type LookedAt = {
@@ -53,7 +54,8 @@ export class ProjectRoom {
   /** What of the plan the project's limits allow. */
   within(wanted: WantedPlan, app: LookedAt): AllowedPlan {
     const limits = this.#parts.allowance.limitsOf(app.projectId);
-    if (limits.replicasMax === null && limits.gpusMax === null) return { ...wanted, heldBack: undefined };
+    if (limits.replicasMax === null && limits.gpusMax === null)
+      return { ...wanted, heldBack: undefined, mayExchange: true };
     const drained = new Set(wanted.drains.map(({ replicaId }) => replicaId));
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
@@ -63,7 +65,19 @@ export class ProjectRoom {
     }
     const starts = Math.min(wanted.starts, roomFor(limits, { counted, leaving }, wanted.gpusEach));
     const heldBack = starts < wanted.starts ? heldBackReason(limits, counted) : undefined;
-    return { starts, drains: [...wanted.drains, ...beyond], heldBack };
+    const mayExchange = this.#mayExchange(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
+    return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
+  }
+
+  #mayExchange(
+    limits: ReplicaLimits,
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
+    { appId, gpusEach }: LookedAt & { readonly gpusEach: number },
+  ): boolean {
+    const given = counted.find(({ replica }) => replica.appId === appId);
+    if (given === undefined) return false;
+    const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
+    return roomFor(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
   }
 
   /** Replicas of the project that start or serve and are not about to be drained. Those on trial are a deployment's. */
