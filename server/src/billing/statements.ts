@@ -8,9 +8,9 @@ import { readApplied } from "./applied-store.ts";
 import { openAccount } from "./coupon-store.ts";
 import { lockAccount } from "./meter-store.ts";
 import { boundsOf, periodOf, type Period } from "./period.ts";
-import { postUsage, settledUsage } from "./posting.ts";
+import { postUsage, settledUsage, type SettledUsage } from "./posting.ts";
 import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
-import { statementOf, type StatementContent } from "./statement.ts";
+import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
 
 /** Replicas that ended while the database did not answer have their ends written within a day. */
 const graceMs = 86_400_000;
@@ -32,31 +32,41 @@ export class StatementDesk {
 
   /** Those of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
-    const closed = await readClosed(this.#db, projectId);
-    const { bases } = await settledUsage(this.#db, projectId);
+    const known = await readKnown(this.#db, projectId);
+    const { bases, closed } = known;
     const isClosed = new Set(closed.map(({ content }) => content.period));
     const now = periodOf(this.#clock.now());
     const open = [...new Set([...bases.keys(), now])].filter((period) => period <= now && !isClosed.has(period));
     const made: Statement[] = [...closed];
-    for (const period of open) made.push({ content: await makeStatement(this.#db, projectId, period), closedAt: null });
+    for (const period of open) {
+      const lines = await readLines(this.#db, projectId, period);
+      made.push({ content: makeStatement(known, period, lines), closedAt: null });
+    }
     return made.toSorted((one, other) => (one.content.period < other.content.period ? 1 : -1));
   }
 
   /** That of one month; null when the month is still to come. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
     if (boundsOf(period).fromMs > this.#clock.now()) return null;
-    const closed = (await readClosed(this.#db, projectId)).find(({ content }) => content.period === period);
-    return closed ?? { content: await makeStatement(this.#db, projectId, period), closedAt: null };
+    const known = await readKnown(this.#db, projectId);
+    const closed = known.closed.find(({ content }) => content.period === period);
+    const lines = await readLines(this.#db, projectId, period);
+    return closed ?? { content: makeStatement(known, period, lines), closedAt: null };
   }
 }
 
+/** All that statements of a project are made from, but for their lines. */
+type Known = SettledUsage & { readonly closed: readonly ClosedStatement[] };
+
+async function readKnown(db: Db | Tx, projectId: ProjectId): Promise<Known> {
+  return { ...(await settledUsage(db, projectId)), closed: await readClosed(db, projectId) };
+}
+
 /** By what is known now. */
-async function makeStatement(db: Db | Tx, projectId: ProjectId, period: Period): Promise<StatementContent> {
-  const { currency, applied, bases, settlement } = await settledUsage(db, projectId);
-  const closed: ClosedStatement[] = await readClosed(db, projectId);
+function makeStatement(known: Known, period: Period, lines: readonly StatementLine[]): StatementContent {
+  const { currency, applied, bases, settlement, closed } = known;
   return statementOf({
-    ...{ period, currency, bases, drawn: settlement.drawn },
-    lines: await readLines(db, projectId, period),
+    ...{ period, currency, bases, drawn: settlement.drawn, lines },
     coupons: new Map(applied.map((coupon) => [coupon.id, coupon])),
     // What a statement says does not change with those of later months.
     closed: closed.map(({ content }) => content).filter((content) => content.period < period),
@@ -89,5 +99,6 @@ async function closeStatement(
   // What it says stands in the ledger.
   const applied = await readApplied(tx, projectId);
   await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs });
-  await insertStatement(tx, projectId, await makeStatement(tx, projectId, period));
+  const lines = await readLines(tx, projectId, period);
+  await insertStatement(tx, projectId, makeStatement(await readKnown(tx, projectId), period, lines));
 }
