@@ -35,6 +35,7 @@ It needs a terminal. In scripts and CI set SLIPWAY_TOKEN to the token of a servi
   async run(given, machine) {
     refuseWithoutPerson(machine);
     const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
+    warnOfPlainHttp(url, machine);
     const tokens = await approvedTokens(new ApiClient({ url, machine, bearer: () => Promise.resolve(null) }), machine);
     await keep(url, tokens, machine);
   },
@@ -46,6 +47,13 @@ function refuseWithoutPerson(machine: Machine): void {
     "slipway login needs a terminal, since a person signs in.\n" +
       "In scripts and CI set SLIPWAY_TOKEN to the token of a service account, and SLIPWAY_URL to the platform's URL.",
   );
+}
+
+/** Of this machine itself nobody else can read along. */
+function warnOfPlainHttp(url: string, machine: Machine): void {
+  const { protocol, hostname } = new URL(url);
+  if (protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)) return;
+  machine.tell(`Beware: ${url} is not encrypted. Whoever sits between can read your tokens and act as you.\n`);
 }
 
 async function approvedTokens(client: ApiClient, machine: Machine): Promise<Tokens> {
