@@ -15,6 +15,8 @@ const documentId = "openapi.json";
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 // The package is CommonJS: its default export is the function itself.
 (addFormats as unknown as (to: Ajv2020) => void)(ajv);
+// Zod's name for a text that begins with something; the pattern beside it says with what.
+ajv.addFormat("starts_with", true);
 ajv.addSchema(document, documentId);
 
 /** Those with fewer parameters first: `/apps/git` is not the app of that name. */
