@@ -208,7 +208,7 @@ const twoFactor: WalkRows = {
     ...ofPerson,
     async succeed(walk) {
       await withTwoFactor(walk);
-      return { body: { email: (await walker(walk)).email } };
+      return { body: { email: person?.email } };
     },
   },
   renewBackupCodes: {

@@ -134,8 +134,6 @@ export class ProviderSignIn {
     const code = URL.parse(location, "http://localhost")?.searchParams.get("error") ?? "";
     const why = refusalOf(code);
     this.#parts.log.warn({ provider: id, code: code.slice(0, 100) }, "a sign-in with a provider was refused");
-    // Of a visit that nobody knows there is nothing to say.
-    if (!gateRefusals.has(why)) return { done: { kind: "refused", why }, returnTo: dashboard };
     const about = { id: null, email: "", name: "" };
     const event = { action: "person.sign_in", outcome: "failure", about, by: byAnybody(by) } as const;
     await recordOfPerson(this.#parts.db, { ...event, reason: `A sign-in with a provider was refused: ${why}.` });
