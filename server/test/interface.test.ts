@@ -69,6 +69,7 @@ test("the interface, from outside", async (t) => {
     SLIPWAY_DEPLOYS_PER_MINUTE: "10000",
   });
   await t.test("1. list audit log", (inner) => auditLog(inner, platform));
+  await t.test("1. list audit log: refusals", (inner) => auditLogRefusals(inner, platform));
   await t.test("2. create git-linked app", (inner) => createApp(inner, platform));
   await t.test("3. apply coupon", (inner) => applyCoupon(inner, platform));
   await t.test("4. run an app asynchronously", (inner) => asyncRun(inner, platform));
@@ -129,6 +130,12 @@ async function auditLog(t: TestContext, platform: PlatformProcess): Promise<void
     assert.equal((await actions({ from: "1970-01-01T01:00:00+01:00" })).length, logs.length, "clamped, not refused");
     assert.deepEqual(await actions({ to: oldest.timestamp }), []);
   });
+}
+
+async function auditLogRefusals(t: TestContext, platform: PlatformProcess): Promise<void> {
+  const path = projectPath(platform, "/audit-log");
+  const read = (query: Record<string, string>): Promise<Answer> =>
+    platform.api("GET", `${path}?${new URLSearchParams(query)}`);
 
   await t.test("limit is 1 to 200; what is not allowed is 400 with a message that names it", async () => {
     for (const limit of ["1", "200"]) assert.equal((await read({ limit })).status, 200);
