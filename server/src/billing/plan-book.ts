@@ -76,7 +76,11 @@ export class PlanBook {
   /** Listens, and resolves when everything is known. Rejects when the database does not answer. */
   async start(): Promise<void> {
     this.#unlisten = this.#options.notifications.listen("plans", (payload) => this.#lookAgain(payload));
-    await this.#read(null);
+    this.#working = this.#read(null).finally(() => {
+      this.#working = undefined;
+    });
+    await this.#working;
+    this.#go();
   }
 
   async stop(): Promise<void> {
@@ -88,6 +92,10 @@ export class PlanBook {
   #lookAgain(payload: string | null): void {
     if (payload === null) this.#pending.everything = true;
     else this.#pending.projectIds.add(payload as ProjectId);
+    this.#go();
+  }
+
+  #go(): void {
     this.#working ??= this.#work().finally(() => {
       this.#working = undefined;
     });
