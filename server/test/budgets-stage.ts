@@ -1,5 +1,7 @@
 // What tests of budgets have in common: money that was spent.
-import { sql } from "kysely";
+import { addToDays } from "#billing/usage-sums-store.ts";
+import { openAccount } from "#billing/coupon-store.ts";
+import type { Source } from "#billing/source.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
@@ -10,11 +12,15 @@ export async function spend(
   given: { readonly cents: number; readonly app?: string; readonly month?: string },
 ): Promise<void> {
   const { cents, app = "example", month = new Date().toISOString().slice(0, 7) } = given;
-  await sql`insert into billing_accounts (project_id) values (${projectId}) on conflict do nothing`.execute(db);
-  const micros = cents * 10_000;
-  await sql`
-    insert into usage_days (project_id, day, app_id, kind, compute, compute_tier, pool, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros)
-    values (${projectId}, ${`${month}-01`}, ${appIdOf(projectId, app)}, 'run', 'CPU', 'interruptible', '', 1, 0, 1, 1, 0, ${micros})
-    on conflict (project_id, day, app_id, kind, compute, compute_tier, pool)
-      do update set amount_micros = usage_days.amount_micros + excluded.amount_micros`.execute(db);
+  const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
+  const source: Source = {
+    ...{ id: "replica", kind: "run", projectId, appId: appIdOf(projectId, app), startMs: 0, endMs: 1, isEnded: true },
+    resources: { ...plain, gpuCount: 0, coreThousandths: 1000n, gbThousandths: 1000n },
+    known: [],
+  };
+  const change = { source, day: `${month}-01`, ms: 1n, builds: 0, micros: BigInt(cents) * 10_000n };
+  await db.transaction().execute(async (tx) => {
+    await openAccount(tx, projectId);
+    await addToDays(tx, projectId, [change]);
+  });
 }
