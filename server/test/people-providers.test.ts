@@ -78,6 +78,11 @@ test("a person who is known here signs in with the provider, and comes back to w
   await proven(ground);
   const { body: offers } = await ground.api.call("GET", "/v2/auth/providers", { token: null });
   assert.deepEqual(offers, [{ id: "oidc", name: "SSO" }]);
+  const begun = await ground.post("/v2/auth/sign-in/provider", { provider: "oidc" });
+  assert.match(
+    begun.headers.get("set-cookie") ?? "",
+    /^slipway\.state=[^;]+; Max-Age=300; Path=\/v2\/auth; HttpOnly; SameSite=Lax$/,
+  );
   const browser = new SmallBrowser();
   assert.equal(await visit(ground, ada, browser), "/dashboard/device?code=A");
   const token = await tokenOf(ground, browser);
@@ -120,6 +125,14 @@ test("only the invited become people, and anybody where sign-up is open", async 
   const token = await tokenOf(ground, browser);
   const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
   assert.deepEqual([me.person.name, me.projects], ["Grace", []], "the invitation is still to be accepted");
+  const call = (path: string, body: object): ReturnType<typeof ground.api.call> =>
+    ground.api.call("POST", path, { token, body });
+  const change = { currentPassword: "none of hers", newPassword: "a password of hers" };
+  assert.equal((await call("/v2/auth/password", change)).status, 409, "she has no password to change");
+  const guess = await ground.post("/v2/auth/sign-in", { email: grace.email, password: "none of hers" });
+  assert.equal(guess.status, 401);
+  const { uri } = (await call("/v2/auth/two-factor", {})).body;
+  assert.equal((await call("/v2/auth/two-factor/confirm", { code: appCode(uri) })).status, 200);
 
   const open = await startGround(t, { signUp: "open" });
   assert.equal(await visit(open, { ...grace, sub: "any" }), "/dashboard/device?code=A");
