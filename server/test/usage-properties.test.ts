@@ -16,7 +16,7 @@ import type { ProjectId, ReplicaId } from "#lib/ids.ts";
 import { readCurrency } from "#lib/money.ts";
 import { Seeded } from "./support/seeded.ts";
 import { assertReplicasExact, assertSums, type AttosOf } from "./usage-exact.ts";
-import { UsageStage, usageStage, type AppPlace } from "./usage-stage.ts";
+import { usageStage, type AppPlace, type UsageStage } from "./usage-stage.ts";
 
 const usd = must(readCurrency("USD"), "dollars are known");
 const hourMs = 3_600_000;
