@@ -35,7 +35,11 @@ export type PeopleStage = {
 /** Starts it; everything is closed after the test. */
 export async function startPeopleStage(
   t: TestContext,
-  settings: Partial<PeopleSettings> & { readonly trustedProxies?: readonly string[] } = {},
+  settings: Partial<PeopleSettings> & {
+    readonly trustedProxies?: readonly string[];
+    /** What people are told where the platform is. */
+    readonly publicUrl?: string;
+  } = {},
 ): Promise<PeopleStage> {
   const mail = await startMailReceiver(t);
   const mailer = new Mailer({
@@ -44,8 +48,11 @@ export async function startPeopleStage(
     clock: systemClock,
     log: silentLog,
   });
-  const { trustedProxies = [], ...others } = settings;
-  const people = { mailer, settings: { ...plainSettings, ...others } };
+  const { trustedProxies = [], publicUrl, ...others } = settings;
+  const people = {
+    ...{ mailer, settings: { ...plainSettings, ...others } },
+    ...(publicUrl === undefined ? {} : { baseUrl: () => publicUrl }),
+  };
   const api = await startManagementApi(t, { people, trustedProxies });
   t.after(async () => {
     await api.people.close();

@@ -55,6 +55,18 @@ test("with two-factor sign-in on, a password gives a challenge, and a code of th
   assert.equal((await api.call("GET", "/v2/auth/session", { token })).status, 200);
 });
 
+test("behind https and below a path the second step is the same, and links lead there", async (t) => {
+  const stage = await startPeopleStage(t, { publicUrl: "https://example.test/slipway" });
+  const { uri, backupCodes } = await enrolled(stage);
+  assert.equal((await secondStep(stage, await challengeOf(stage), appCode(uri))).status, 200);
+  assert.equal((await secondStep(stage, await challengeOf(stage), backupCodes[0] ?? "")).status, 200);
+  await stage.post("/v2/auth/password/forgot", { email: adasEmail });
+  assert.match(
+    (await stage.mail.next(adasEmail)).text,
+    /https:\/\/example\.test\/slipway\/dashboard\/reset-password\//,
+  );
+});
+
 test("a code of the app is good for one sign-in, also when it is used twice at the same moment", async (t) => {
   const stage = await startPeopleStage(t);
   const { uri } = await enrolled(stage);
