@@ -5,14 +5,16 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
-import { signText, type ChainSigner } from "./chain-signature.ts";
-import { insertCheckpoint, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
+import { keyIdOf, signText, type ChainSigner } from "./chain-signature.ts";
+import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
 import {
   chainBegin,
   checkpointLine,
   exportHeader,
   signedText,
+  stubLine,
   type ChainPlace,
+  type CheckpointLine,
   type ExportFilter,
   type ExportHeader,
   type StubLine,
@@ -83,7 +85,8 @@ export class AuditChain {
   ): Promise<ExportBegin> {
     const { clock, signer } = this.#options;
     const { projectId: project, through, filter } = wanted;
-    const stub = await readStub(db, chainOf(project));
+    const kept = await readStub(db, chainOf(project));
+    const stub = kept === undefined ? undefined : stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
     const exportedAt = new Date(clock.now()).toISOString();
     // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
     const isGone = stub !== undefined && stub.number > through.number;
@@ -91,6 +94,23 @@ export class AuditChain {
     const { jws: _, ...unsigned } = exportHeader({ project, exportedAt, filter, ...places, jws: "" });
     const { jws } = await signText(signer, signedText(unsigned, project));
     return { header: exportHeader({ ...unsigned, jws }), stub };
+  }
+
+  /** Checkpoints for an export: of the numbers after `after` up to `through`, in order, at most `limit`. */
+  async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<CheckpointLine[]> {
+    const lines = await listCheckpoints(db, range);
+    const project = projectOfChain(range.chain);
+    return Promise.all(
+      lines.map(async (line) => checkpointLine({ ...line, ...(await this.#validJws(line, project)) })),
+    );
+  }
+
+  /** The signature of a line; a new one where the key has been withdrawn since, which nobody can have any more. */
+  async #validJws(line: CheckpointLine | StubLine, project: ProjectId | null): Promise<{ readonly jws: string }> {
+    const { signer } = this.#options;
+    const { jws, ...unsigned } = line;
+    if (signer.verifier(keyIdOf(jws) ?? "") !== undefined) return { jws };
+    return await signText(signer, signedText(unsigned, project));
   }
 
   /** One turn: signs ends whose last checkpoint is old or many entries back. */

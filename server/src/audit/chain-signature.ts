@@ -4,7 +4,11 @@ import { sign, verify, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 
 /** What signs; the platform hands in the keys that sign tokens. */
-export type ChainSigner = { current(): { readonly id: string; readonly privateKey: KeyObject } };
+export type ChainSigner = {
+  current(): { readonly id: string; readonly privateKey: KeyObject };
+  /** The public half of a key; undefined when it was withdrawn: what it signed proves nothing any more. */
+  verifier(keyId: string): KeyObject | undefined;
+};
 
 /** A signature and the key that made it. */
 export type ChainSignature = { readonly jws: string; readonly keyId: string };

@@ -81,13 +81,6 @@ export async function readSigned(db: Db, chain: Chain): Promise<ChainPlace | und
   return rows[0];
 }
 
-/** The keys that signed what is kept of the chains: whoever verifies an export needs them. No order, no locks. */
-export async function listKeysOfChains(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ key_id: string }>`
-    select key_id from audit_checkpoints union select key_id from audit_stubs`.execute(db);
-  return rows.map((row) => row.key_id);
-}
-
 /** Every chain that has links, with the time of the first of them; by chain. No locks. */
 export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date }[]> {
   const { rows } = await sql<{ chain: Chain; at: Date }>`

@@ -10,7 +10,7 @@ import type { AuditChain } from "./audit-chain.ts";
 import type { RetentionOf } from "./audit-retention.ts";
 import type { Outcome } from "./audit-store.ts";
 import { windowOf, type AuditWindow } from "./audit-window.ts";
-import { listCheckpoints, readStub } from "./chain-store.ts";
+import { readStub } from "./chain-store.ts";
 import { csvHead, csvLine } from "./export-csv.ts";
 import {
   checkpointLine,
@@ -50,7 +50,7 @@ export type ExportWish = {
 export type AuditExportOptions = {
   readonly db: Db;
   readonly clock: Clock;
-  readonly chain: Pick<AuditChain, "begin" | "checkpoint">;
+  readonly chain: Pick<AuditChain, "begin" | "checkpoint" | "checkpoints">;
   readonly retentionOf: RetentionOf;
 };
 
@@ -102,7 +102,7 @@ export class AuditExport {
     readonly rows: readonly LinkedRow[];
     readonly checkpoints: readonly CheckpointLine[];
   }> {
-    const { db } = this.#options;
+    const { db, chain: signed } = this.#options;
     const { chain, through } = range;
     let { after } = range;
     let limit: number = batchMax.first;
@@ -115,7 +115,7 @@ export class AuditExport {
       // What retention has not removed was taken out past the platform: whoever verifies the export finds it missing.
       if (last === undefined) return;
       const numbers = { chain, after, through: last.number, limit: rows.length };
-      yield { rows, checkpoints: await listCheckpoints(db, numbers) };
+      yield { rows, checkpoints: await signed.checkpoints(db, numbers) };
       after = last.number;
       limit = nextLimit(rows);
     }

@@ -19,7 +19,9 @@ export type TestSigner = ChainSigner & {
 export function testSigner(id: string = "test-key"): TestSigner {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const jwk = { ...publicKey.export({ format: "jwk" }), kid: id, alg: "RS256", use: "sig" };
-  return { current: () => ({ id, privateKey }), publicKeys: new Map([[id, publicKey]]), jwks: { keys: [jwk] } };
+  const publicKeys = new Map([[id, publicKey]]);
+  const current = () => ({ id, privateKey });
+  return { current, verifier: (keyId) => publicKeys.get(keyId), publicKeys, jwks: { keys: [jwk] } };
 }
 
 /** The chain's signatures; not started. */
