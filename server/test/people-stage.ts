@@ -9,7 +9,7 @@ import { Mailer } from "#people/mailer.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { systemClock } from "#lib/clock.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { startMailReceiver, type MailReceiver } from "#test/support/mail-receiver.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
@@ -39,6 +39,7 @@ export async function startPeopleStage(
     readonly trustedProxies?: readonly string[];
     /** What people are told where the platform is. */
     readonly publicUrl?: string;
+    readonly clock?: Clock;
   } = {},
 ): Promise<PeopleStage> {
   const mail = await startMailReceiver(t);
@@ -48,12 +49,12 @@ export async function startPeopleStage(
     clock: systemClock,
     log: silentLog,
   });
-  const { trustedProxies = [], publicUrl, ...others } = settings;
+  const { trustedProxies = [], publicUrl, clock = systemClock, ...others } = settings;
   const people = {
     ...{ mailer, settings: { ...plainSettings, ...others } },
     ...(publicUrl === undefined ? {} : { baseUrl: () => publicUrl }),
   };
-  const api = await startManagementApi(t, { people, trustedProxies });
+  const api = await startManagementApi(t, { people, trustedProxies, clock });
   t.after(async () => {
     await api.people.close();
     await mailer.close();
