@@ -3,6 +3,7 @@
 // replicas run on, loses and doubles nothing.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -137,6 +138,37 @@ test("an app that was deployed, called and stopped costs what its rows say, to t
   await assertSums(new UsageStage(db, new SetClock(0)), projectId, runMicros + built);
 });
 
+/** Ends all processes of the data folder's replicas by force. */
+function killReplicas({ platform }: Ground): void {
+  const folder = join(platform.dataDir, "replicas");
+  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const told = readFileSync(`/proc/${name}/environ`, "utf8") + readFileSync(`/proc/${name}/cmdline`, "utf8");
+      if (told.includes(folder)) process.kill(Number(name), "SIGKILL");
+    } catch {
+      // It is gone, or not ours.
+    }
+  }
+}
+
+/** The platform and its replicas end in one moment; nothing that comes after it is usage of these. */
+async function loseMachine(stage: Ground): Promise<void> {
+  const { platform, db } = stage;
+  const alive = await db.selectFrom("replicas").select("id").where("stopped_at", "is", null).execute();
+  await platform.end("SIGKILL");
+  killReplicas(stage);
+  const lostMs = Date.now();
+  await until("some time has passed", () => Date.now() > lostMs + 2_000);
+  await platform.restart();
+  const ids = alive.map(({ id }) => id);
+  const read = () => db.selectFrom("replicas").select(["id", "seen_at", "stopped_at"]).where("id", "in", ids).execute();
+  await until("the lost replicas have ended", async () => (await read()).every((row) => row.stopped_at !== null), {
+    deadlineMs: 30_000,
+  });
+  for (const { id, stopped_at: at } of await read())
+    assert.ok(at !== null && at.getTime() <= lostMs, `${id} cannot have run longer`);
+}
+
 test("a kill of the platform behind any step of metering loses and doubles nothing", async (t) => {
   const stage = await ground(t, { minReplicaCount: 2, maxReplicaCount: 3, cooldownPeriodSeconds: 1 });
   const { platform, db, projectId } = stage;
@@ -157,6 +189,7 @@ test("a kill of the platform behind any step of metering loses and doubles nothi
       (await platform.api("GET", `/v2/projects/${projectId}/apps/${stage.appId}/containers`)).body.length >= 2,
     { deadlineMs: 30_000 },
   );
+  await loseMachine(stage);
   await platform.end("SIGTERM");
 
   const fixed = { db, clock: systemClock, log: silentLog, prices: builtInPrices, intervalMs: 1_000 };

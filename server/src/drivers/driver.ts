@@ -81,6 +81,8 @@ export type OwnedReplica = {
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly state: "running" | "exited";
+  /** Running as far as is known, but not seen to since the driver was opened: it may have ended while nobody watched. */
+  readonly isUnseen?: true;
   /** Null when it has not come so far. */
   readonly address: Address | null;
   readonly isReady: boolean;

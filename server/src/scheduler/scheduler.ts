@@ -127,7 +127,7 @@ export class Scheduler implements TrialStarter {
     });
     this.#sightings = new Loop({
       name: "replica sightings",
-      turn: () => noteSightings(fleet, rows, clock),
+      turn: () => noteSightings({ fleet, driver, rows, clock }),
       intervalMs: sightingIntervalMs,
       log,
       clock,
@@ -156,7 +156,7 @@ export class Scheduler implements TrialStarter {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
     await Promise.all([this.#loop.stop(), this.#comparing.stop(), this.#sightings.stop()]);
-    await noteSightings(this.#fleet, this.#parts.rows, this.#clock).catch((error: unknown) => {
+    await noteSightings({ ...this.#parts, fleet: this.#fleet, clock: this.#clock }).catch((error: unknown) => {
       this.#parts.log.warn({ err: error }, "it could not be noted that replicas still run");
     });
     this.#trials.stop();

@@ -103,7 +103,8 @@ export class ReplicaProcess {
     const { replicaId, appId, releaseId } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
-    return { replicaId, appId, releaseId, state, address: this.#address, isReady: this.#isReady, reason };
+    const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
+    return { replicaId, appId, releaseId, state, ...unseen, address: this.#address, isReady: this.#isReady, reason };
   }
 
   /** Begins to look. For an adopted one what is so already is taken in without telling it. */
