@@ -103,6 +103,9 @@ test("a refresh token gives access tokens: as JSON, as a form, and as a cookie o
   const asForm = await api.call("POST", "/v2/auth/token", sent);
   const cookie = await cookieOf(stage);
   const asCookie = await post("/v2/auth/token", {}, { cookie, "sec-fetch-site": "same-origin" });
+  const renewed = asCookie.headers.get("set-cookie") ?? "";
+  assert.ok(renewed.startsWith(`${cookie}; `) && renewed.includes("Max-Age=2592000"), "the cookie goes on: " + renewed);
+  assert.equal(asJson.headers.get("set-cookie"), null);
   for (const { status, body } of [asJson, asForm, asCookie]) {
     assert.equal(status, 200, JSON.stringify(body));
     assert.deepEqual([body.token_type, body.expires_in], ["Bearer", 14_400]);
@@ -126,6 +129,8 @@ test("no other site can use the cookie, sign anybody in, or sign them out", asyn
     const told = JSON.stringify(headers);
     assert.equal((await post("/v2/auth/token", {}, { ...headers, cookie })).status, 403, told);
     assert.equal((await post("/v2/auth/sign-out", {}, { ...headers, cookie })).status, 403, told);
+    const blind = await post("/v2/auth/sign-out", {}, headers as Record<string, string>);
+    assert.deepEqual([blind.status, blind.headers.get("set-cookie")], [403, null], told);
     const signIn = await post("/v2/auth/sign-in", credentials, headers as Record<string, string>);
     assert.deepEqual([signIn.status, signIn.headers.get("set-cookie")], [403, null], told);
   }

@@ -39,14 +39,17 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
     },
     async issueAccessToken(call) {
       const body = readBody({ fields: tokenFields, required: [] }, call.body ?? {});
-      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api) ?? "");
+      const sent = refreshTokenOf(call, body["refresh_token"], api);
+      const found = await people.sessionOf(sent.value);
       if (found === null) throw new Fault("unauthorized", "The session has ended; sign in again.");
       const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
+      // The session goes on, and so does its cookie.
+      if (sent.isCookie) setSessionCookie(call.reply, new Secret(sent.value), urls().baseUrl);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
       const body = readBody({ fields: signOutFields, required: [] }, call.body ?? {});
-      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api) ?? "");
+      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api).value);
       if (found !== null) await people.sessions.signOut(found, call.by);
       clearSessionCookie(call.reply, urls().baseUrl);
       return { message: "You are signed out." };
@@ -105,13 +108,14 @@ export function answerSignedIn(call: Call, done: SignedIn, { urls }: PeopleApi):
   };
 }
 
-/** The refresh token of the body, else of the cookie, which only pages of the platform may use. */
-function refreshTokenOf(call: Call, given: unknown, { urls }: PeopleApi): string | null {
-  if (typeof given === "string") return given;
+/** The refresh token of the body, else of the cookie, which only pages of the platform may use; empty when there is none. */
+function refreshTokenOf(call: Call, given: unknown, { urls }: PeopleApi): { value: string; isCookie: boolean } {
+  if (typeof given === "string") return { value: given, isCookie: false };
   const { baseUrl } = urls();
+  // Also without the cookie: the answer may remove it.
+  requireOwnPage(call.request, baseUrl);
   const value = sessionCookie(call.request, baseUrl);
-  if (value !== null) requireOwnPage(call.request, baseUrl);
-  return value;
+  return { value: value ?? "", isCookie: value !== null };
 }
 
 function showPerson({ id, email, name, two_factor_enabled }: PersonRow): z.infer<typeof person> {
