@@ -13,6 +13,10 @@ export type Observed = {
   readonly driver: ScriptedDriver;
   readonly platform: SimPlatform;
   readonly routes: readonly SchedulerRoute[];
+  /** How many replicas the project of all apps may have; null: any number. */
+  readonly replicasMax: number | null;
+  /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
+  beyondMs(isBeyond: boolean): number;
   /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
   unservedMs(appId: AppId, isUnserved: boolean): number;
 };
@@ -25,11 +29,14 @@ export class Violation extends Error {
 /** Calls learn that no replica comes at the latest when a start has taken all its time, after one that failed. */
 const waitMostMs = 150_000;
 const noticeMs = 30_000;
+/** A limit that was lowered, and a replica that comes from a trial, are seen at the next look. */
+const beyondMostMs = 2_000;
 
 /** After each event. */
 export function checkNow(world: Observed): void {
   checkCounts(world);
   if (!world.platform.isAlive) return;
+  checkLimit(world);
   const { proxy, view } = world.platform;
   for (const { appId, live } of world.routes) {
     const isWaiting = proxy.demandOf(appId).waiting > 0;
@@ -38,7 +45,9 @@ export function checkNow(world: Observed): void {
       !isWaiting || proxy.free(appId) === undefined,
       `a call of ${appId} waits although a replica has room`,
     );
-    const unservedMs = world.unservedMs(appId, isWaiting && view.ready(appId).length === 0);
+    // At a limit calls wait for as long as the replicas of other apps are busy.
+    const isUnserved = world.replicasMax === null && isWaiting && view.ready(appId).length === 0;
+    const unservedMs = world.unservedMs(appId, isUnserved);
     expect(world, unservedMs <= waitMostMs, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
     const strange = view.ready(appId).find((ready) => ready.releaseId !== live?.releaseId);
     expect(world, strange === undefined, `calls of ${appId} go to a release that is not live`);
@@ -82,12 +91,14 @@ export function checkAtRest(world: Observed): void {
     const outdated = ofApp.find((row) => row.restarts !== restarts);
     expect(world, outdated === undefined, `replica ${outdated?.replicaId} has outlived a restart of its app`);
     const least = live?.settings.minReplicaCount ?? 0;
+    if (world.replicasMax !== null) continue;
     const isAtLeast =
       ofApp.length === least && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
     const found = ofApp.map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`).join(", ");
     expect(world, isAtLeast, `${appId} should rest at ${least} replicas of ${live?.releaseId}, but has [${found}]`);
     expect(world, world.platform.proxy.demandOf(appId).waiting === 0, `a call of ${appId} waits at rest`);
   }
+  checkLimitAtRest(world, alive.length);
   for (const replicaId of world.driver.started) {
     expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} ran without a row`);
   }
@@ -96,6 +107,34 @@ export function checkAtRest(world: Observed): void {
     expect(world, row.state !== "stopped" || isEnded, `the row of ${row.replicaId} has no end`);
   }
   expect(world, world.driver.remains() === 0, "records of ended replicas were not forgotten");
+}
+
+/** Replicas that start or serve are within the project's limit, but for a moment, and for those that start. */
+function checkLimit(world: Observed): void {
+  const { replicasMax } = world;
+  if (replicasMax === null) return;
+  const releases = new Set(world.routes.map(({ live }) => live?.releaseId));
+  const live = [...world.rows.rows.values()].filter(({ releaseId }) => releases.has(releaseId));
+  const starting = live.filter(({ state }) => state === "starting").length;
+  const ready = live.filter(({ state }) => state === "ready").length;
+  const beyondMs = world.beyondMs(ready > 0 && starting + ready > replicasMax);
+  const what = `${starting} replicas start and ${ready} serve for ${beyondMs} ms, where ${replicasMax} may`;
+  expect(world, beyondMs <= beyondMostMs, what);
+}
+
+/** As many as may be; and where minimums leave a place, whoever waited for one has had it. */
+function checkLimitAtRest(world: Observed, alive: number): void {
+  const { replicasMax, routes, platform } = world;
+  if (replicasMax === null) return;
+  const least = routes.reduce((sum, { live }) => sum + (live?.settings.minReplicaCount ?? 0), 0);
+  expect(
+    world,
+    alive === Math.min(least, replicasMax),
+    `${alive} replicas at rest of ${least}, where ${replicasMax} may`,
+  );
+  if (least >= replicasMax) return;
+  const waiting = routes.find(({ appId }) => platform.proxy.demandOf(appId).waiting > 0);
+  expect(world, waiting === undefined, `a call of ${waiting?.appId} waits at rest although there is a place`);
 }
 
 /**

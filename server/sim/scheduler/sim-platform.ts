@@ -3,6 +3,7 @@
 import type { Driver, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { everythingAllowed, type Allowance } from "#scheduler/allowance.ts";
 import type { RouteSource } from "#scheduler/app-state.ts";
 import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
 import type { Probe } from "#scheduler/probe.ts";
@@ -18,6 +19,7 @@ export type Mutation =
   | "starts are not recorded"
   | "ends are not recorded"
   | "restarts are not seen"
+  | "limits are not seen"
   | "one replica above the maximum";
 
 export type PlatformParts = {
@@ -25,6 +27,7 @@ export type PlatformParts = {
   readonly driver: Driver;
   readonly rows: ReplicaRows;
   readonly routes: RouteSource;
+  readonly allowance: Allowance;
   readonly probe: Probe;
   readonly random: () => number;
   readonly mutation: Mutation | null;
@@ -40,11 +43,12 @@ export class SimPlatform {
   constructor(parts: PlatformParts) {
     const clock = this.#mortalClock(parts.clock);
     this.proxy = new ModelProxy(clock);
-    const { routes, probe, random, mutation } = parts;
+    const { routes, allowance, probe, random, mutation } = parts;
     this.scheduler = new Scheduler({
       driver: this.#mortalDriver(parts.driver),
       rows: this.#mortalRows(parts.rows, mutation),
       routes,
+      allowance: mutation === "limits are not seen" ? everythingAllowed : allowance,
       demand: demandFor(this.proxy, mutation),
       occupancy: occupancyFor(this.proxy, mutation),
       environmentOf: () => this.#ifAlive(() => clock.sleep(2).then(() => ({}))),

@@ -9,7 +9,7 @@ import { runWorld, type WorldReport } from "./world.ts";
 const seeds = 60;
 const steps = 80;
 
-async function firstViolation(options: { mutation: Mutation }): Promise<Violation | undefined> {
+async function firstViolation(options: { mutation: Mutation; isLimited?: boolean }): Promise<Violation | undefined> {
   for (let seed = 1; seed <= 20; seed++) {
     try {
       await runWorld({ seed, steps, ...options });
@@ -21,21 +21,28 @@ async function firstViolation(options: { mutation: Mutation }): Promise<Violatio
   return undefined;
 }
 
-test("no seed breaks a promise", async () => {
+for (const isLimited of [false, true]) {
+  test(isLimited ? "no seed breaks a promise at the limit of a project" : "no seed breaks a promise", async () => {
+    await runSeeds(isLimited);
+  });
+}
+
+async function runSeeds(isLimited: boolean): Promise<void> {
   const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0, replacements: 0 };
   for (let seed = 1; seed <= seeds; seed++) {
     try {
-      const report = await runWorld({ seed, steps });
+      const report = await runWorld({ seed, steps, isLimited });
       for (const name of Object.keys(total) as (keyof WorldReport)[]) total[name] += report[name];
     } catch (error) {
-      throw new Error(`seed ${seed} with ${steps} steps`, { cause: error });
+      throw new Error(`seed ${seed} with ${steps} steps${isLimited ? ", limited" : ""}`, { cause: error });
     }
   }
   for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
-});
+}
 
 describe("a broken guard is noticed", () => {
-  const mutations: readonly { mutation: Mutation; message: RegExp }[] = [
+  const mutations: readonly { mutation: Mutation; message: RegExp; isLimited?: true }[] = [
+    { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
     { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
     { mutation: "waiting calls are not seen", message: /no replica came|waits at rest/ },
     { mutation: "starts are not recorded", message: /has no row|without a row/ },
@@ -43,9 +50,9 @@ describe("a broken guard is noticed", () => {
     { mutation: "restarts are not seen", message: /has outlived a restart/ },
     { mutation: "one replica above the maximum", message: /at most \d allowed/ },
   ];
-  for (const { mutation, message } of mutations) {
+  for (const { mutation, message, isLimited = false } of mutations) {
     test(`the simulation fails when ${mutation}`, async () => {
-      const violation = await firstViolation({ mutation });
+      const violation = await firstViolation({ mutation, isLimited });
       assert.match(violation?.message ?? "no seed failed", message);
     });
   }

@@ -15,7 +15,13 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 /** Long enough for each cooldown, drain, deadline and retry to pass, one after the other. */
 const restMs = 400_000;
 
-export type WorldOptions = { readonly seed: number; readonly steps: number; readonly mutation?: Mutation };
+export type WorldOptions = {
+  readonly seed: number;
+  readonly steps: number;
+  readonly mutation?: Mutation;
+  /** The apps are of a project that may have a bounded number of replicas, which changes from time to time. */
+  readonly isLimited?: boolean;
+};
 
 /** What happened, for a look at whether the simulation is worth something. */
 export type WorldReport = {
@@ -58,12 +64,19 @@ export class World {
   readonly #listeners = new Set<(appId: AppId) => void>();
   readonly #unready = new Set<ReplicaId>();
   readonly #unservedSinceMs = new Map<AppId, number>();
+  /** Draws of their own, so that worlds without limits are what they were. */
+  readonly #limits: Seeded;
+  #replicasMax: number | null = null;
+  #changeLimit: (projectId: ProjectId | null) => void = () => undefined;
+  #beyondSinceMs: number | null = null;
   #hasFaults = true;
   #violation: Violation | undefined;
 
   constructor(options: WorldOptions) {
     this.#seeded = new Seeded(options.seed);
     this.#mutation = options.mutation ?? null;
+    this.#limits = new Seeded(options.seed);
+    if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
     this.driver = new ScriptedDriver({ clock: this.clock, script: () => this.#script() });
     const apps = this.#seeded.integer(1, 3);
     for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
@@ -86,6 +99,18 @@ export class World {
     const sinceMs = this.#unservedSinceMs.get(appId) ?? nowMs;
     this.#unservedSinceMs.set(appId, sinceMs);
     return nowMs - sinceMs;
+  }
+
+  /** How many replicas the project may have; null: any number. */
+  get replicasMax(): number | null {
+    return this.#replicasMax;
+  }
+
+  /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
+  beyondMs(isBeyond: boolean): number {
+    const nowMs = this.clock.monotonicMs();
+    this.#beyondSinceMs = isBeyond ? (this.#beyondSinceMs ?? nowMs) : null;
+    return nowMs - (this.#beyondSinceMs ?? nowMs);
   }
 
   get routes(): readonly SchedulerRoute[] {
@@ -125,6 +150,10 @@ export class World {
   }
 
   async #happen(): Promise<void> {
+    if (this.#replicasMax !== null && this.#limits.chance(0.1)) {
+      this.#replicasMax = this.#limits.integer(1, 4);
+      this.#changeLimit(null);
+    }
     const draw = this.#seeded.next();
     if (draw < 0.7) this.#callSome();
     else if (draw < 0.77) this.#crashOne();
@@ -195,6 +224,7 @@ export class World {
     }
     await this.#advance(this.#seeded.integer(0, 20_000));
     this.#unservedSinceMs.clear();
+    this.#beyondSinceMs = null;
     this.platform = this.#newPlatform();
     void this.platform.start();
   }
@@ -222,6 +252,14 @@ export class World {
       driver: this.driver,
       rows: this.rows,
       routes,
+      allowance: {
+        limitsOf: () => ({ name: "The plan", replicasMax: this.#replicasMax, gpusMax: null }),
+        stopOf: () => undefined,
+        onChange: (listener) => {
+          this.#changeLimit = listener;
+          return () => (this.#changeLimit = () => undefined);
+        },
+      },
       probe: ({ address }) => {
         const isUp = this.driver.answers(address) && !this.#unready.has(address.host as ReplicaId);
         return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
