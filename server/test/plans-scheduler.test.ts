@@ -21,9 +21,7 @@ describe("the number of replicas of a project", () => {
     assert.equal(stage.driver.running().length, 2);
     const reasons = [stage.appId, second].map((appId) => scheduler.waitReason(appId) ?? "");
     assert.ok(
-      reasons.some((reason) =>
-        reason.startsWith('The plan "hobby" allows the project 2 replicas, which are in use'),
-      ),
+      reasons.some((reason) => reason.startsWith('The plan "hobby" allows the project 2 replicas, which are in use')),
       reasons.join(" / "),
     );
     await stage.reach("all calls are served", () => proxy.outcomes.served === 16);
