@@ -196,6 +196,36 @@ describe("a closed statement", () => {
     assert.equal(kinds.length, 2);
   });
 
+  test("is corrected in one statement only, while two are open, and also where an older month comes to light", async (t) => {
+    const stage = await closed(t);
+    const { usage, late, meter, place, api } = stage;
+    const november = Date.UTC(2026, 10, 20);
+    await usage.stop(await usage.addReplica(api.projectId, place, november), november + hour);
+    usage.clock.atMs = Date.UTC(2026, 11, 1, 1);
+    await usage.stop(late, october + 2 * hour);
+    await meter.turn();
+    const owed = async (): Promise<void> => {
+      const { items } = statementList.parse((await stage.get("")).body);
+      const total = items.reduce((sum, item) => sum + item.total_micros, 0);
+      assert.equal(total, Number((await usage.sums(api.projectId)).receivable));
+    };
+    const corrected = async (month: string): Promise<string[]> =>
+      (await read(stage, month)).corrections.map((one: Json) => one.month);
+    assert.deepEqual([await corrected("2026-11"), await corrected("2026-12")], [["2026-10"], []]);
+    await owed();
+    usage.clock.atMs = Date.UTC(2026, 11, 3);
+    await meter.turn();
+    assert.deepEqual([await corrected("2026-11"), await corrected("2026-12")], [["2026-10"], []]);
+    // A replica of September that nobody knew of has a statement of its own, made last.
+    const september = Date.UTC(2026, 8, 20);
+    await usage.stop(await usage.addReplica(api.projectId, place, september), september + hour);
+    await meter.turn();
+    const found = await read(stage, "2026-09");
+    assert.deepEqual([found.status, found.usage_micros, found.corrections], ["closed", plain(hour), []]);
+    assert.deepEqual(await corrected("2026-12"), []);
+    await owed();
+  });
+
   test("is kept by the database, whoever would change it", async (t) => {
     const { usage } = await closed(t);
     for (const change of [sql`update statements set period = '2020-01'`, sql`delete from statements`]) {

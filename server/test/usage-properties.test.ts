@@ -10,6 +10,7 @@ import { meterSteps } from "#billing/meter-step.ts";
 import { periodOf } from "#billing/period.ts";
 import { builtInPrices, rateAt, type Prices } from "#billing/prices.ts";
 import { settle, type Usage } from "#billing/settle.ts";
+import { StatementDesk } from "#billing/statements.ts";
 import { bordersOf, stretchOf } from "#billing/stretches.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -161,6 +162,18 @@ async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint
   assert.equal(sums.drawn, total - net.micros);
 }
 
+/** Statements that were closed while time went on, and what came to light after that. */
+async function checkStatements({ stage, projectId }: World): Promise<void> {
+  const { db, clock } = stage;
+  const statements = await new StatementDesk({ db, clock }).list(projectId);
+  const total = statements.reduce((all, { content }) => all + BigInt(content.totalMicros), 0n);
+  assert.equal(total, (await stage.sums(projectId)).receivable, "all statements together are what is owed");
+  for (const { content } of statements) {
+    const lines = content.lines.reduce((all, { micros }) => all + BigInt(micros), 0n);
+    assert.equal(lines, BigInt(content.usageMicros), content.period);
+  }
+}
+
 async function checkLedger({ stage, projectId }: World): Promise<void> {
   const { rows } = await sql<{ period: string; used: string; posted: string }>`
     select p.period, p.amount_micros as used, coalesce((
@@ -202,6 +215,7 @@ for (const seed of seeds) {
     assert.ok(total > 0n);
     await checkCoupons(world, total);
     await checkLedger(world);
+    await checkStatements(world);
     const before = await stage.sums(projectId);
     const entries = await stage.db
       .selectFrom("ledger_entries")

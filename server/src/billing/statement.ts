@@ -55,8 +55,8 @@ export type StatementParts = {
   /** What is known now of all that coupons take off, of all months. */
   readonly drawn: readonly Drawn[];
   readonly coupons: ReadonlyMap<string, { readonly couponCode: string; readonly couponName: string }>;
-  /** Earlier statements that are closed. */
-  readonly closed: readonly StatementContent[];
+  /** All other statements that stand already, also those of later months: what they say is not said again. */
+  readonly said: readonly StatementContent[];
 };
 
 /** The statement of a month, by all that is known now. */
@@ -84,12 +84,13 @@ export function statementOf(parts: StatementParts): StatementContent {
   };
 }
 
-/** What is known now of months whose statements are closed, less all that closed statements say of them. */
-function correctionsOf({ bases, drawn, closed }: StatementParts): StatementCorrection[] {
-  return closed.flatMap(({ period, usageMicros, discountMicros }) => {
-    const said = closed.flatMap((statement) => statement.corrections).filter((one) => one.period === period);
-    const saidUsage = BigInt(usageMicros) + sum(said.map((one) => one.usageMicros));
-    const saidDiscount = BigInt(discountMicros) + sum(said.map((one) => one.discountMicros));
+/** What is known now of earlier months that have a statement, less all that statements say of them. */
+function correctionsOf({ period: own, bases, drawn, said }: StatementParts): StatementCorrection[] {
+  const earlier = said.filter(({ period }) => period < own);
+  return earlier.flatMap(({ period, usageMicros, discountMicros }) => {
+    const corrections = said.flatMap((statement) => statement.corrections).filter((one) => one.period === period);
+    const saidUsage = BigInt(usageMicros) + sum(corrections.map((one) => one.usageMicros));
+    const saidDiscount = BigInt(discountMicros) + sum(corrections.map((one) => one.discountMicros));
     const isDiscount = drawn
       .filter((one) => one.period === period)
       .reduce((all, { amount }) => all + amount.micros, 0n);

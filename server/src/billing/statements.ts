@@ -32,44 +32,70 @@ export class StatementDesk {
 
   /** Those of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
-    const known = await readKnown(this.#db, projectId);
-    const { bases, closed } = known;
-    const isClosed = new Set(closed.map(({ content }) => content.period));
-    const now = periodOf(this.#clock.now());
-    const open = [...new Set([...bases.keys(), now])].filter((period) => period <= now && !isClosed.has(period));
-    const made: Statement[] = [...closed];
-    for (const period of open) {
-      const lines = await readLines(this.#db, projectId, period);
-      made.push({ content: makeStatement(known, period, lines), closedAt: null });
-    }
+    const period = periodOf(this.#clock.now());
+    const made = await this.#read(async (tx) => {
+      const known = await readKnown(tx, projectId);
+      const open = await openStatements(tx, known, period);
+      return [...known.closed, ...open.map((content) => ({ content, closedAt: null }))];
+    });
     return made.toSorted((one, other) => (one.content.period < other.content.period ? 1 : -1));
   }
 
   /** That of one month; null when the month is still to come. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
     if (boundsOf(period).fromMs > this.#clock.now()) return null;
-    const known = await readKnown(this.#db, projectId);
-    const closed = known.closed.find(({ content }) => content.period === period);
-    const lines = await readLines(this.#db, projectId, period);
-    return closed ?? { content: makeStatement(known, period, lines), closedAt: null };
+    return await this.#read(async (tx) => {
+      const known = await readKnown(tx, projectId);
+      const closed = known.closed.find(({ content }) => content.period === period);
+      if (closed !== undefined) return closed;
+      const now = periodOf(this.#clock.now());
+      const open = (await openStatements(tx, known, now)).find((content) => content.period === period);
+      // A month without usage says nothing of others either.
+      return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };
+    });
+  }
+
+  /** All of one moment: usage goes on being counted meanwhile. */
+  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
 }
 
 /** All that statements of a project are made from, but for their lines. */
-type Known = SettledUsage & { readonly closed: readonly ClosedStatement[] };
+type Known = SettledUsage & { readonly projectId: ProjectId; readonly closed: readonly ClosedStatement[] };
 
-async function readKnown(db: Db | Tx, projectId: ProjectId): Promise<Known> {
-  return { ...(await settledUsage(db, projectId)), closed: await readClosed(db, projectId) };
+async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
+  return { ...(await settledUsage(tx, projectId)), projectId, closed: await readClosed(tx, projectId) };
 }
 
+/** As they would be closed one after the other, up to `last`: each correction stands in the first of them that can have it. */
+async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
+  const said = known.closed.map(({ content }) => content);
+  const isClosed = new Set(said.map(({ period }) => period));
+  const periods = [...new Set([...known.bases.keys(), last])].filter(
+    (period) => period <= last && !isClosed.has(period),
+  );
+  const made: StatementContent[] = [];
+  for (const period of periods.sort()) {
+    const lines = await readLines(tx, known.projectId, period);
+    made.push(makeStatement(known, { period, lines, said: [...said, ...made] }));
+  }
+  return made;
+}
+
+type StatementMaking = {
+  readonly period: Period;
+  readonly lines: readonly StatementLine[];
+  /** Statements that need not be said again. */
+  readonly said: readonly StatementContent[];
+};
+
 /** By what is known now. */
-function makeStatement(known: Known, period: Period, lines: readonly StatementLine[]): StatementContent {
-  const { currency, applied, bases, settlement, closed } = known;
+function makeStatement(known: Known, { period, lines, said }: StatementMaking): StatementContent {
+  const { currency, applied, bases, settlement } = known;
   return statementOf({
-    ...{ period, currency, bases, drawn: settlement.drawn, lines },
+    ...{ period, currency, bases, drawn: settlement.drawn, lines, said },
     coupons: new Map(applied.map((coupon) => [coupon.id, coupon])),
-    // What a statement says does not change with those of later months.
-    closed: closed.map(({ content }) => content).filter((content) => content.period < period),
   });
 }
 
@@ -99,6 +125,8 @@ async function closeStatement(
   // What it says stands in the ledger.
   const applied = await readApplied(tx, projectId);
   await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs });
+  const known = await readKnown(tx, projectId);
   const lines = await readLines(tx, projectId, period);
-  await insertStatement(tx, projectId, makeStatement(await readKnown(tx, projectId), period, lines));
+  const said = known.closed.map(({ content }) => content);
+  await insertStatement(tx, projectId, makeStatement(known, { period, lines, said }));
 }

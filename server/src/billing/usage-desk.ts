@@ -55,8 +55,12 @@ export class UsageDesk {
   /** `month` null: this one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#clock.now());
-    const sums = await readUsage(this.#db, { projectId, ...daysOf(period) });
-    const { currency, applied, settlement } = await settledUsage(this.#db, projectId);
+    // All of one moment: usage goes on being counted meanwhile.
+    const reading = this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only");
+    const { sums, currency, applied, settlement } = await reading.execute(async (tx) => ({
+      sums: await readUsage(tx, { projectId, ...daysOf(period) }),
+      ...(await settledUsage(tx, projectId)),
+    }));
     const discountMicros = settlement.drawn
       .filter((one) => one.period === period)
       .reduce((all, { amount }) => all + amount.micros, 0n);

@@ -74,7 +74,7 @@ const groupColumns = {
 } as const satisfies Record<Grouping, readonly string[]>;
 
 /** Sums of a window as a whole. */
-export async function readUsage(db: Db, window: UsageWindow): Promise<UsageSums> {
+export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<UsageSums> {
   const { rows } = await sql<SumsRow>`select ${sums} from ${rowsOf(window)}`.execute(db);
   return sumsOf(must(rows[0], "sums have a row"));
 }
