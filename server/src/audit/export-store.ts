@@ -96,9 +96,10 @@ export async function readLinks(
   const { rows } = await sql<LinkedRow>`
     select entry.*, (extract(epoch from entry.at) * 1000000)::bigint as at_micros, link.number,
            encode(link.hash, 'hex') as hash
-      from audit_links as link join audit_log as entry on entry.id = link.entry_id
-     where link.chain = ${chain} and link.number > ${after} and link.number <= ${through}
-       and coalesce(entry.project_id, ${platformChain}) = link.chain
-     order by link.number limit ${limit}`.execute(db);
+      from (select chain, number, entry_id, hash from audit_links
+             where chain = ${chain} and number > ${after} and number <= ${through}
+             order by number limit ${limit}) as link
+      join audit_log as entry on entry.id = link.entry_id and coalesce(entry.project_id, ${platformChain}) = link.chain
+     order by link.number`.execute(db);
   return rows;
 }

@@ -39,40 +39,55 @@ type Print = (line: string) => void;
 const pagesOfKind = 1_000;
 const exportsMax = 3;
 const fillers = 2;
-const signer = testSigner();
+/** Its id is new in each process, so that checkpoints of another are not taken for its own. */
+const signer = testSigner(`bench-${process.pid}`);
 
-/** Runs everything, one after the other. */
+/** Fills a database of its own and measures it. */
 export async function benchAudit(options: AuditBenchOptions, print: Print): Promise<AuditResult> {
   const stage = new Stage();
   try {
     const server = await openServer(stage);
     const url = new Secret(await server.database("audit"));
     await migrate({ url, log: silentLog });
-    const db = await openDatabase({ url, connections: 4, log: silentLog });
-    stage.onClose(() => db.destroy());
-    const owner = await connectOwner(stage, url);
-    const projects = Array.from({ length: options.projects }, (_, index) => projectOf(index));
     const began = performance.now();
-    await fill({ stage, url, db, owner, projects, rows: options.rows }, print);
+    await fill({ stage, url, ...options }, print);
     const fillSeconds = (performance.now() - began) / 1000;
     print(`filled ${options.rows} entries in ${fillSeconds.toFixed(0)} s`);
-    const size = await owner.query<{ bytes: string }>("select pg_database_size(current_database()) as bytes");
-    const rowsOfProject = Math.floor(options.rows / options.projects);
-    const pages = await measurePages({ db, projects, rowsOfProject, pagesOfKind });
-    print("measured pages");
-    const files = await exportAll({ db, projects: projects.slice(0, exportsMax), folder: stage.folder }, print);
-    const verifications: Rate[] = [];
-    for (const { file, rate } of files) verifications.push(await verifyFile(file, rate));
-    print("verified exports");
-    const lazy = new Secret(`${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`);
-    const lazyDb = await openDatabase({ url: lazy, connections: 1, log: silentLog });
-    stage.onClose(() => lazyDb.destroy());
-    const changes = await measureChanges({ db: lazyDb, owner, projectId: projectOf(0), rounds: options.rounds });
-    const exports = files.map(({ rate }) => rate);
-    return { fillSeconds, databaseBytes: Number(size.rows[0]?.bytes), pages, exports, verifications, changes };
+    return { fillSeconds, ...(await measureAudit({ stage, url, ...options }, print)) };
   } finally {
     await stage.close();
   }
+}
+
+type Filled = AuditBenchOptions & { readonly stage: Stage; readonly url: Secret };
+
+/** Measures a database that is filled, one thing after the other. */
+export async function measureAudit(
+  { stage, url, ...options }: Filled,
+  print: Print,
+): Promise<Omit<AuditResult, "fillSeconds">> {
+  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  stage.onClose(() => db.destroy());
+  const owner = await connectOwner(stage, url);
+  const size = await owner.query<{ bytes: string }>("select pg_database_size(current_database()) as bytes");
+  const projects = projectsOf(options);
+  const rowsOfProject = Math.floor(options.rows / options.projects);
+  const pages = await measurePages({ db, projects, rowsOfProject, pagesOfKind });
+  print("measured pages");
+  const files = await exportAll({ db, projects: projects.slice(0, exportsMax), folder: stage.folder }, print);
+  const verifications: Rate[] = [];
+  for (const { file, rate } of files) verifications.push(await verifyFile(file, rate));
+  print("verified exports");
+  const lazy = new Secret(`${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`);
+  const lazyDb = await openDatabase({ url: lazy, connections: 1, log: silentLog });
+  stage.onClose(() => lazyDb.destroy());
+  const changes = await measureChanges({ db: lazyDb, owner, projectId: projectOf(0), rounds: options.rounds });
+  const exports = files.map(({ rate }) => rate);
+  return { databaseBytes: Number(size.rows[0]?.bytes), pages, exports, verifications, changes };
+}
+
+function projectsOf(options: AuditBenchOptions): ProjectId[] {
+  return Array.from({ length: options.projects }, (_, index) => projectOf(index));
 }
 
 function projectOf(index: number): ProjectId {
@@ -86,16 +101,12 @@ async function connectOwner(stage: Stage, url: Secret): Promise<Client> {
   return client;
 }
 
-type FillGiven = {
-  readonly stage: Stage;
-  readonly url: Secret;
-  readonly db: Db;
-  readonly owner: Client;
-  readonly projects: readonly ProjectId[];
-  readonly rows: number;
-};
-
-async function fill({ stage, url, db, owner, projects, rows }: FillGiven, print: Print): Promise<void> {
+async function fill({ stage, url, ...options }: Filled, print: Print): Promise<void> {
+  const { rows } = options;
+  const projects = projectsOf(options);
+  const db = await openDatabase({ url, connections: fillers, log: silentLog });
+  stage.onClose(() => db.destroy());
+  const owner = await connectOwner(stage, url);
   const definitions = await prepareFill(owner, { projects, rows });
   const chain = chainOn(db, signer);
   const fillOne = async (filler: number): Promise<void> => {
@@ -134,13 +145,12 @@ async function exportAll(
     const parts = await exporter.begin(wish, { actor: platformActor });
     await pipeline(Readable.from(parts), createWriteStream(file));
     const seconds = (performance.now() - began) / 1000;
-    const { rows } = await db
-      .selectFrom("audit_log")
+    const { entries } = await db
+      .selectFrom("audit_links")
       .select((count) => count.fn.countAll<number>().as("entries"))
-      .where("project_id", "=", projectId)
-      .execute()
-      .then((found) => ({ rows: found }));
-    exported.push({ file, rate: { entries: rows[0]?.entries ?? 0, bytes: statSync(file).size, seconds } });
+      .where("chain", "=", projectId)
+      .executeTakeFirstOrThrow();
+    exported.push({ file, rate: { entries, bytes: statSync(file).size, seconds } });
     print(`exported ${projectId} in ${seconds.toFixed(1)} s`);
   }
   return exported;
