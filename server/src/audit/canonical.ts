@@ -15,8 +15,11 @@ export function canonicalText(value: JsonValue): string {
   if (typeof value === "number") return plainDecimal(value);
   if (value === null || typeof value === "boolean") return String(value);
   if (isList(value)) return `[${value.map(canonicalText).join(", ")}]`;
-  const names = Object.keys(value).toSorted(compareNames);
-  return `{${names.map((name) => `${JSON.stringify(name)}: ${canonicalText(value[name] ?? null)}`).join(", ")}}`;
+  let text = "";
+  for (const name of Object.keys(value).sort(compareNames)) {
+    text += `${text === "" ? "" : ", "}${JSON.stringify(name)}: ${canonicalText(value[name] ?? null)}`;
+  }
+  return `{${text}}`;
 }
 
 /** `Array.isArray` does not narrow read-only arrays. */
@@ -24,16 +27,14 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
   return Array.isArray(value);
 }
 
-// oxlint-disable-next-line no-control-regex -- tells names whose characters are all of one byte
-const asciiForm = /^[\0-\x7f]*$/;
-
 /** The order of names: by length in UTF-8 bytes, then by bytes. */
 export function compareNames(left: string, right: string): number {
-  if (asciiForm.test(left) && asciiForm.test(right)) {
-    return left.length - right.length || (left < right ? -1 : Number(left > right));
-  }
-  const [leftBytes, rightBytes] = [Buffer.from(left), Buffer.from(right)];
-  return leftBytes.length - rightBytes.length || Buffer.compare(leftBytes, rightBytes);
+  const length = Buffer.byteLength(left);
+  const difference = length - Buffer.byteLength(right);
+  if (difference !== 0) return difference;
+  // As many bytes as units: all of them are ASCII.
+  if (length === left.length && length === right.length) return left < right ? -1 : Number(left > right);
+  return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
 const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
