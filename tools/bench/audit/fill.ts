@@ -16,9 +16,9 @@ export async function prepareFill(client: Client, { projects }: Fill): Promise<s
   await client.query("insert into projects (id, name) select id, id from unnest($1::text[]) as id", [projects]);
   await client.query("insert into audit_chains select unnest($1::text[])", [projects]);
   await client.query(`
-    create function bench_step(previous bytea, entry audit_log, number bigint, begin bytea) returns bytea
-      language sql stable as 'select audit_link_hash(coalesce(previous, begin), entry, number)';
-    create aggregate bench_chain(entry audit_log, number bigint, begin bytea) (sfunc = bench_step, stype = bytea);
+    create function bench_step(previous bytea, link bytea, begin bytea) returns bytea
+      language plpgsql immutable as 'begin return sha256(coalesce(previous, begin) || link); end';
+    create aggregate bench_chain(link bytea, begin bytea) (sfunc = bench_step, stype = bytea);
     create unlogged table bench_heads (chain text primary key, number bigint not null, hash bytea not null);`);
   await client.query("insert into bench_heads select unnest($1::text[]), 0, decode(repeat('00', 32), 'hex')", [
     projects,
@@ -69,7 +69,8 @@ const fillStatement = `
       from made join bench_heads as head on head.chain = project_id),
   links as (
     select project_id as chain, number, id,
-           bench_chain(entry, number, begin) over (partition by project_id order by number) as hash
+           bench_chain(convert_to(audit_link_text(entry, number), 'UTF8'), begin)
+             over (partition by project_id order by number) as hash
       from numbered),
   stored as (
     insert into audit_links (chain, number, entry_id, hash) select * from links order by id returning chain, number, hash)
@@ -81,7 +82,7 @@ const fillStatement = `
 export async function finishFill(client: Client, definitions: readonly string[]): Promise<void> {
   await client.query("set maintenance_work_mem = '1GB'; set max_parallel_maintenance_workers = 2");
   for (const definition of definitions) await client.query(definition);
-  await client.query("drop table bench_heads; drop aggregate bench_chain(audit_log, bigint, bytea)");
+  await client.query("drop table bench_heads; drop aggregate bench_chain(bytea, bytea)");
   await client.query("drop function bench_step");
   await client.query("vacuum analyze audit_log, audit_links, audit_checkpoints");
   await client.query("checkpoint");
