@@ -1,7 +1,9 @@
 // Budgets on a real database: what is stopped is stopped for every process, survives restarts, ends with the month, and
 // word of it goes out by real mail and real posts.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
+import { sql } from "kysely";
 import { BudgetDesk } from "#billing/budget-desk.ts";
 import { budgetNotices } from "#billing/budget-notices.ts";
 import { BudgetWatch } from "#billing/budget-watch.ts";
@@ -15,7 +17,7 @@ import { Secret } from "#lib/secret.ts";
 import { Mailer } from "#people/mailer.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
-import { Notifications } from "#store/notify.ts";
+import { Notifications, notify } from "#store/notify.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { testDatabase } from "./support/database.ts";
 import { startMailReceiver } from "./support/mail-receiver.ts";
@@ -139,6 +141,48 @@ describe("a budget that is used up", () => {
     assert.equal(first, "budget.set");
     assert.deepEqual(rest, ["budget.warn", "budget.stop", "budget.resume", "budget.warn", "budget.stop"]);
   });
+});
+
+test("two that set a budget for the first time at once: what the first one stopped goes on when the second one allows more", async (t) => {
+  const ground = await openGround(t);
+  const { db, projectId, appId } = ground;
+  await spend(db, ground, { cents: 100 });
+  const book = await ground.book();
+  const held = Promise.withResolvers<void>();
+  // Another process that has set it, and has not committed: it stops at what is spent.
+  const inserted = Promise.withResolvers<void>();
+  const first = db.transaction().execute(async (tx) => {
+    await tx
+      .insertInto("budgets")
+      .values({
+        ...{
+          id: randomUUID(),
+          project_id: projectId,
+          app_id: appId,
+          amount_micros: "1",
+          warn_percent: [],
+          is_stop: true,
+        },
+        ...{ period: new Date().toISOString().slice(0, 7), stopped_at: new Date() },
+      })
+      .execute();
+    await notify(tx, "plans", projectId);
+    inserted.resolve();
+    await held.promise;
+  });
+  await inserted.promise;
+  const second = ground.set({ amountMicros: 100n * dollar });
+  await until("the second one waits", async () => {
+    const { rows } = await sql<{ count: string }>`
+      select count(*) as count from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+    return rows[0]?.count !== "0";
+  });
+  held.resolve();
+  await first;
+  await second;
+  assert.deepEqual(await actionsOf(ground), ["budget.set", "budget.resume"]);
+  await until("it goes on", () => book.stopOf(projectId, appId) === null, { deadlineMs: 1000 });
 });
 
 describe("word of a budget", () => {

@@ -10,6 +10,7 @@ import { notify } from "#store/notify.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 import { periodOf } from "./budget-period.ts";
 import {
+  addBudget,
   findBudget,
   lockBudget,
   putBudget,
@@ -56,9 +57,10 @@ export class BudgetDesk {
     if (problem !== null) throw new Fault("invalid", `webhook_url cannot be called. ${problem}`);
     const period = periodOf(clock.now());
     const view = await db.transaction().execute(async (tx) => {
-      const before = await lockBudget(tx, place);
       const { webhookUrl, ...terms } = wish;
-      const put = await putBudget(tx, { ...place, id: before?.id ?? randomUUID(), terms, webhookUrl, period });
+      const given = { ...place, id: randomUUID(), terms, webhookUrl, period };
+      const before = await addBudget(tx, given);
+      const put = await putBudget(tx, { ...given, id: before?.id ?? given.id });
       const changes = changesOf(before, wish);
       await record(tx, { projectId: place.projectId, action: "budget.set", by, resource: resourceOf(put), changes });
       const state = stateBefore(before, terms) ?? put.state;

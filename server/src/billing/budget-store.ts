@@ -1,5 +1,6 @@
 // Rows of budgets, with what was spent of each, and of the word of them that is to be sent.
 import { sql, type Insertable } from "kysely";
+import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { BudgetNoticesTable } from "#store/tables.ts";
@@ -19,6 +20,9 @@ export type Budget = BudgetPlace & {
   readonly createdAt: Date;
   readonly updatedAt: Date;
 };
+
+/** Each but the first needs somebody to delete the budget in the moment between two statements. */
+const addsMax = 5;
 
 /** Word of a budget. `target`: a person's address or a URL. */
 export type Notice = Insertable<BudgetNoticesTable> & { readonly id: string };
@@ -50,29 +54,51 @@ export async function listBudgets(
   return (await rows.orderBy("id").limit(given.limit).execute()).map(budgetOf);
 }
 
-/** Puts the terms of a budget in place of what was there, stopped no more; returns it. Locks its row. */
-export async function putBudget(
-  tx: Tx,
-  given: BudgetPlace & { readonly id: string; readonly terms: BudgetTerms; readonly webhookUrl: string | null } & {
-    readonly period: string;
-  },
-): Promise<Budget> {
-  const { id, projectId, appId, terms, webhookUrl, period } = given;
-  const said = {
-    ...{ amount_micros: String(terms.amountMicros), warn_percent: [...terms.warnPercent], is_stop: terms.isStop },
-    webhook_url: webhookUrl,
-  };
+/** A budget with the terms that it is to have. */
+export type BudgetWithTerms = BudgetPlace & {
+  readonly id: string;
+  readonly terms: BudgetTerms;
+  readonly webhookUrl: string | null;
+  readonly period: string;
+};
+
+/**
+ * Adds a budget, unless there is one. Returns what was there, locked until the transaction ends; null: it was added. Waits for
+ * whoever adds one just now.
+ */
+export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
+  const { id, projectId, appId, period } = given;
+  for (let attempt = 1; attempt <= addsMax; attempt++) {
+    const added = await tx
+      .insertInto("budgets")
+      .values({ id, project_id: projectId, app_id: appId, period, ...columnsOf(given) })
+      .onConflict((conflict) => conflict.columns(["project_id", "app_id"]).doNothing())
+      .returning("id")
+      .executeTakeFirst();
+    if (added !== undefined) return null;
+    const found = await lockBudget(tx, given);
+    if (found !== null) return found;
+    // Deleted in between.
+  }
+  throw new Fault("conflict", "The budget is being set and deleted over and over just now; try again.");
+}
+
+/** Puts the terms of a budget whose row is locked in place of what was there, stopped no more; returns it. */
+export async function putBudget(tx: Tx, given: Omit<BudgetWithTerms, "period">): Promise<Budget> {
   const row = await tx
-    .insertInto("budgets")
-    .values({ id, project_id: projectId, app_id: appId, period, ...said })
-    .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "app_id"])
-        .doUpdateSet({ ...said, stopped_at: null, updated_at: sql`clock_timestamp()` }),
-    )
+    .updateTable("budgets")
+    .set({ ...columnsOf(given), stopped_at: null, updated_at: sql`clock_timestamp()` })
+    .where("id", "=", given.id)
     .returningAll()
     .executeTakeFirstOrThrow();
   return budgetOf(row);
+}
+
+function columnsOf({ terms, webhookUrl }: Pick<BudgetWithTerms, "terms" | "webhookUrl">) {
+  return {
+    ...{ amount_micros: String(terms.amountMicros), warn_percent: [...terms.warnPercent], is_stop: terms.isStop },
+    webhook_url: webhookUrl,
+  };
 }
 
 /** Writes what has become of a budget whose row is locked. */
