@@ -21,7 +21,7 @@ export function auditSection(result: AuditResult, { rows, projects }: AuditBench
     `| the thousandth page as fast as the first | p99 ${timeOf("thousandth page").toFixed(1)} ms; the first ${timeOf("first page").toFixed(1)} ms |`,
     `| ≤ 0.3 ms added to a change | ${chain.toFixed(2)} ms by the chain; ${total.toFixed(2)} ms with the entry itself |`,
     "",
-    "Pages of 50 entries, each of another project than the one before, read and made into the answer; no other load.",
+    "Pages of 50 entries, each of another project than the one before, read and made into the answer.",
     "",
     "| page | p50 | p99 | most | entries of a page |",
     "|---|---|---|---|---|",
