@@ -6,7 +6,7 @@ import type { RunEnding } from "#proxy/run-call.ts";
 import { outcomeOf, waitMostMs, type Interrupted, type Judged, type Outcome } from "./outcome.ts";
 
 const at = { nowMs: 1_000_000, random: 0.5 };
-const once: Judged = { attempt: 1, retriesMax: 0, acceptedAtMs: 999_000, isCancelled: false };
+const once: Judged = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCancelled: false };
 const retrying: Judged = { ...once, retriesMax: 2 };
 
 function answered(status: number): RunEnding {
@@ -66,17 +66,17 @@ test("with attempts left it is tried again, later each time, where another attem
   }
 });
 
-test("what is the platform's own affair is tried again without counting, up to 12 hours after the acceptance", () => {
+test("what is the platform's own affair is tried again without counting, up to 12 hours", () => {
   const ownAffairs = [failed("line_full", false), failed("line_timeout", false), failed("unavailable", false)];
   for (const ending of [...ownAffairs, failed("replica_failed", false)]) {
     assert.equal(become(ending), "again in 1000, not counted");
-    assert.match(become(ending, { ...once, acceptedAtMs: at.nowMs - waitMostMs }), /^timeout, 50[234], no result, 50/);
+    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMostMs }), /^timeout, 50[234], no result, 50/);
   }
 });
 
 test("a run of an app that a budget has stopped goes back, however long it has waited", () => {
   for (const wasSent of [true, false]) {
-    const old = { ...once, acceptedAtMs: at.nowMs - 100 * waitMostMs };
+    const old = { ...once, waitsSinceMs: at.nowMs - 100 * waitMostMs };
     assert.equal(become(failed("budget_reached", wasSent), old), "again in 1000, not counted");
     assert.match(become(failed("budget_reached", wasSent), { ...old, isCancelled: true }), /^cancelled, /);
   }

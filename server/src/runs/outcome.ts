@@ -41,7 +41,8 @@ export type Judged = {
   /** Attempts that were begun, this one included. */
   readonly attempt: number;
   readonly retriesMax: number;
-  readonly acceptedAtMs: number;
+  /** Since when it can have had a replica. */
+  readonly waitsSinceMs: number;
   readonly isCancelled: boolean;
 };
 
@@ -107,7 +108,7 @@ function ofFailed(
   // However long that takes: it is no fault of the app's, and its owner decides when it goes on.
   if (code === "budget_reached") return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
-    if (nowMs - run.acceptedAtMs < waitMostMs) return givenBack(platformDelayMs, message);
+    if (nowMs - run.waitsSinceMs < waitMostMs) return givenBack(platformDelayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
   }
   if (code === "not_deployed") return ofFault("failure", status, { reason: message });

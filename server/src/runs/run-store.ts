@@ -39,7 +39,8 @@ export type RunWork = HeldRun & {
   /** Attempts that were begun. */
   readonly attempt: number;
   readonly retriesMax: number;
-  readonly acceptedAtMs: number;
+  /** Since when it can have had a replica: as it is read, since it was accepted. */
+  readonly waitsSinceMs: number;
   readonly webhookEndpoint: string | null;
   readonly webhookSecretSealed: string | null;
 };
@@ -242,7 +243,7 @@ export class RunStore {
       body: row.body,
       attempt: row.attempt,
       retriesMax: row.retries_max,
-      acceptedAtMs: row.accepted_at.getTime(),
+      waitsSinceMs: row.accepted_at.getTime(),
       webhookEndpoint: row.webhook_endpoint,
       webhookSecretSealed: row.webhook_secret_sealed,
       replicaId: row.replica_id,

@@ -12,6 +12,7 @@ import { Recovery, type RecoveryParts } from "./recovery.ts";
 import { Room } from "./room.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
+import { Waiting } from "./waiting.ts";
 
 export type RunnerOptions = {
   readonly store: RunStore;
@@ -50,6 +51,7 @@ type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #room: Room;
+  readonly #waiting: Waiting;
   readonly #active = new Map<RunId, Entry>();
   readonly #claiming: Loop;
   readonly #renewing: Loop;
@@ -61,6 +63,7 @@ export class Runner {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
+    this.#waiting = new Waiting(options.clock);
     this.#room = new Room({
       runsMax: options.runsMax,
       bytesMax,
@@ -165,7 +168,10 @@ export class Runner {
         continue;
       }
       this.#backlog.add(appId);
-      if (isStopped(appId)) continue;
+      if (isStopped(appId)) {
+        this.#waiting.isStopped(appId);
+        continue;
+      }
       const free = this.#room.free(appId, placesOf(appId) ?? 0);
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
@@ -187,7 +193,7 @@ export class Runner {
     const held = claimed.map(({ id, epoch }) => ({ runId: id, epoch }));
     for (const work of await store.read(await this.#fitting(appId, held))) {
       this.#room.take(appId, work.body.length);
-      this.take(work);
+      this.take({ ...work, waitsSinceMs: this.#waiting.sinceMs(appId, work.waitsSinceMs) });
       if (work.isCancelRequested) this.cancel(work.runId);
     }
     return claimed.length;

@@ -85,9 +85,9 @@ export class Settlement {
     ending: RunEnding | Interrupted,
     of: { readonly attempt: number; readonly isCancelled: boolean },
   ): Promise<boolean> {
-    const { retriesMax, acceptedAtMs } = work;
+    const { retriesMax, waitsSinceMs } = work;
     const at = { nowMs: this.#options.clock.now(), random: Math.random() };
-    const outcome = outcomeOf(ending, { ...of, retriesMax, acceptedAtMs }, at);
+    const outcome = outcomeOf(ending, { ...of, retriesMax, waitsSinceMs }, at);
     return await this.#insist(work, () => this.#write(work, outcome, of.attempt));
   }
 
