@@ -25,13 +25,37 @@ function countByName(names: readonly string[]): Map<string, number> {
   return counts;
 }
 
+/** How long a child that is about to end has: what it was there for may be known before it is gone. */
+const childEndMs = 3_000;
+
+/** Children that do not end by themselves; waits for the others, in one piece, since nothing else runs at an exit. */
 function childProcesses(): string[] {
+  const endsAt = performance.now() + childEndMs;
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  let alive = livingChildren();
+  while (alive.length > 0 && performance.now() < endsAt) {
+    Atomics.wait(pause, 0, 0, 10);
+    alive = livingChildren();
+  }
+  return alive.map((pid) => `child process ${pid}`);
+}
+
+function livingChildren(): string[] {
   try {
     const pids = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim();
-    return pids === "" ? [] : pids.split(" ").map((pid) => `child process ${pid}`);
+    return pids === "" ? [] : pids.split(" ").filter(isRunning);
   } catch {
     // There is no /proc here; the open ProcessWrap says it too.
     return [];
+  }
+}
+
+/** False for one that has ended and was only not asked for its exit code. */
+function isRunning(pid: string): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
   }
 }
 
