@@ -11,7 +11,6 @@ import { insertMember, lockProject } from "#accounts/project-store.ts";
 import { deleteProject } from "#accounts/projects.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { newTokenId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { InvitationDesk } from "#people/invitations.ts";
 import { MemberDesk } from "#people/members.ts";
@@ -27,13 +26,21 @@ async function ground(t: TestContext): Promise<Ground> {
   const told = (): void => undefined;
   const invitations = new InvitationDesk({ db, clock: systemClock, told });
   const desks = { members: new MemberDesk({ db, told }), invitations };
+  await addSession(accounts, accounts.ownerId);
   return { ...accounts, ...desks };
+}
+
+/** Of the same id as the person. */
+async function addSession({ db }: Pick<Ground, "db">, id: string): Promise<void> {
+  const expires_at = new Date(systemClock.now() + 3_600_000);
+  await db.insertInto("person_sessions").values({ id, person_id: id, token: id, expires_at }).execute();
 }
 
 async function addMember({ db, projectId }: Ground, role: Role): Promise<string> {
   const id = randomUUID();
   await insertPerson(db, { id, email: `${id}@example.org`, name: "Member" });
   await insertMember(db, { project_id: projectId, person_id: id, role });
+  await addSession({ db }, id);
   return id;
 }
 
@@ -42,7 +49,7 @@ function personCaller({ projectId }: Ground, personId: string, role: Role): Call
   return {
     kind: "person",
     personId,
-    sessionId: randomUUID(),
+    sessionId: personId,
     email: "a@example.org",
     name: "A",
     roles,
@@ -137,8 +144,9 @@ test("of two last owners who leave at once one stays", async (t) => {
 test("of two last owners one of whom leaves while the operator makes the other a member one stays", async (t) => {
   const at = await ground(t);
   const [one, other] = [at.ownerId, await addMember(at, "owner")];
+  const { id } = await at.issue({ kind: "operator", expiresAt: null });
   const operator: Caller = {
-    ...{ kind: "operator", tokenId: newTokenId(), accountId: newTokenId(), projectId: null },
+    ...{ kind: "operator", tokenId: id, accountId: id, projectId: null },
     ...{ role: null, permissions: null, name: "operator" },
   };
   const ended = await allAtOnce(at, [

@@ -3,12 +3,30 @@ import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { PeopleTable } from "#store/tables.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Role } from "./permissions.ts";
 
 export type PersonRow = Selectable<PeopleTable>;
 
 /** The person with the address (any case), or undefined. */
 export function personByEmail(db: Db, email: string): Promise<PersonRow | undefined> {
   return db.selectFrom("people").selectAll().where("email", "=", email.toLowerCase()).executeTakeFirst();
+}
+
+/** The role that a person has in the project, as long as their session lasts; undefined: none. No locks. */
+export async function roleIn(
+  db: Db,
+  given: { readonly personId: string; readonly sessionId: string; readonly projectId: ProjectId },
+): Promise<Role | undefined> {
+  const row = await db
+    .selectFrom("members")
+    .innerJoin("person_sessions", "person_sessions.person_id", "members.person_id")
+    .select("members.role")
+    .where("members.project_id", "=", given.projectId)
+    .where("members.person_id", "=", given.personId)
+    .where("person_sessions.id", "=", given.sessionId)
+    .executeTakeFirst();
+  return row?.role as Role | undefined;
 }
 
 /** Adds a person; fails when the address is taken. */

@@ -2,7 +2,7 @@
 // API; a change and its audit row are one transaction, and every platform knows of it within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import type { Clock } from "#lib/clock.ts";
-import { newTokenId, type TokenId } from "#lib/ids.ts";
+import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -10,8 +10,10 @@ import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { accountView, isActive, type AccountView } from "./account-view.ts";
 import type { Caller } from "./caller.ts";
+import { currentCaller } from "./current-caller.ts";
 import type { SigningKeys } from "./keys.ts";
 import { callingRights, requireRights, rightsOf, type Rights } from "./rights.ts";
+import { allows } from "./permissions.ts";
 import { planRotation } from "./rotation.ts";
 import { addToken, checkedEnd, checkedName, issueToken, kindNames, signToken, type TokenWish } from "./tokens.ts";
 import {
@@ -94,9 +96,12 @@ export class TokenDesk {
   ): Promise<IssuedAccount> {
     const { wish, name } = wanted;
     const place = { kind: wish.kind, projectId: wish.kind === "operator" ? null : wish.projectId };
-    if (wish.kind !== "operator") requireRights(caller, rightsOfWish(wish), wish.projectId);
     const nowMs = this.#clock.now();
     return await this.#db.transaction().execute(async (tx) => {
+      await requireOver(tx, caller, {
+        projectId: place.projectId,
+        all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
+      });
       if ((await countActiveAccounts(tx, { ...place, now: new Date(nowMs) })) >= accountsMost) {
         throw new Fault(
           "conflict",
@@ -115,7 +120,9 @@ export class TokenDesk {
       const name = change.name === undefined ? newest.name : checkedName(change.name);
       const old = rightsOf(newest);
       const rights = change.rights ?? old;
-      if (change.rights !== undefined) requireOver(caller, newest, [old, rights]);
+      if (change.rights !== undefined) {
+        await requireOver(tx, caller, { projectId: place.projectId, all: [old, rights] });
+      }
       const { role, permissions } = rights;
       await updateAccount(tx, place.accountId, {
         name,
@@ -146,7 +153,8 @@ export class TokenDesk {
     return await this.#db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, place);
       // Who gets the new token gets its rights.
-      requireOver(caller, newest, [place.kind === "inference" ? callingRights : rightsOf(newest)]);
+      const all = [place.kind === "inference" ? callingRights : rightsOf(newest)];
+      await requireOver(tx, caller, { projectId: place.projectId, all });
       const { overlapSeconds } = rotation;
       const plan = planRotation({ tokens, newest, wantedEnd, overlapMs: overlapSeconds * 1000, nowMs });
       if (plan instanceof Fault) throw plan;
@@ -222,9 +230,19 @@ function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
     : { role: wish.role, permissions: null };
 }
 
-/** Operators' tokens may do everything; whoever got here is an operator. */
-function requireOver(caller: Caller, row: TokenRow, all: readonly Rights[]): void {
-  for (const rights of all) if (row.project_id !== null) requireRights(caller, rights, row.project_id);
+/**
+ * Throws `Fault("forbidden")` unless the caller may do all of it now, and give tokens. Operators' tokens (of no project) may do
+ * everything; whoever got here for one was an operator, and must be one still.
+ */
+async function requireOver(
+  tx: Tx,
+  caller: Caller,
+  { projectId, all }: { readonly projectId: ProjectId | null; readonly all: readonly Rights[] },
+): Promise<void> {
+  const now = await currentCaller(tx, caller, projectId);
+  const needed = projectId === null ? "platform.manage" : "tokens.write";
+  if (!allows(now, needed, projectId)) throw new Fault("forbidden", `You no longer have the permission ${needed}.`);
+  if (projectId !== null) for (const rights of all) requireRights(now, rights, projectId);
 }
 
 function same(one: readonly string[] | null, other: readonly string[] | null): boolean {

@@ -52,11 +52,10 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
     method: route.method,
     url: urlOf(route.path),
     // Before the body is read: whoever has no right to send it is told so, whatever it holds.
-    onRequest: async (request) => {
-      if (route.access === "public") return;
-      const caller = await authenticate(request, parts.tokens);
-      known.set(request, { route, caller });
-      await authorize({ caller, route, request }, parts.projects);
+    onRequest: (request) => admit(request, route, parts),
+    // A body may take minutes to come: who has lost their right meanwhile must not act by what they had when it began.
+    preHandler: async (request) => {
+      if (request.body !== undefined) await admit(request, route, parts);
     },
     handler: async (request, reply) => {
       const caller = known.get(request)?.caller ?? null;
@@ -67,6 +66,14 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
       return reply.code(route.status).send(answer);
     },
   });
+}
+
+/** Throws `Fault` unless the request's token is valid now and gives the right to use the route. */
+async function admit(request: FastifyRequest, route: Route, parts: RouterParts): Promise<void> {
+  if (route.access === "public") return;
+  const caller = await authenticate(request, parts.tokens);
+  known.set(request, { route, caller });
+  await authorize({ caller, route, request }, parts.projects);
 }
 
 /** What a known caller tried and was refused goes into the log of the caller's own project: nobody writes into another's. */

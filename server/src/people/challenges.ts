@@ -2,6 +2,7 @@
 // a few codes. better-auth keeps and counts it; only a hash of it is in the database.
 import { randomBytes } from "node:crypto";
 import { Secret } from "#lib/secret.ts";
+import type { Tx } from "#store/database.ts";
 import { challengeSeconds } from "./auth.ts";
 import type { PeopleParts } from "./people-parts.ts";
 
@@ -22,13 +23,16 @@ export class Challenges {
   }
 
   /** A challenge for the person, under the names that better-auth's check of codes looks for. */
-  async make(personId: string): Promise<Challenge> {
-    const { auth, clock } = this.#parts;
+  async make(tx: Tx, personId: string): Promise<Challenge> {
+    const { auth, clock, scoped } = this.#parts;
     const { internalAdapter } = await auth().$context;
     const identifier = `2fa-${randomBytes(24).toString("base64url")}`;
     const expiresAt = new Date(clock.now() + challengeSeconds * 1000);
-    await internalAdapter.createVerificationValue({ identifier, value: personId, expiresAt });
-    await internalAdapter.createVerificationValue({ identifier: `2fa-attempts-${identifier}`, value: "0", expiresAt });
+    await scoped.within(tx, async () => {
+      await internalAdapter.createVerificationValue({ identifier, value: personId, expiresAt });
+      const attempts = `2fa-attempts-${identifier}`;
+      await internalAdapter.createVerificationValue({ identifier: attempts, value: "0", expiresAt });
+    });
     return { kind: "two_factor", challenge: new Secret(identifier), expiresIn: challengeSeconds };
   }
 }

@@ -11,6 +11,7 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
 import {
+  approverOf,
   countOpenLogins,
   decideLogin,
   insertDeviceLogin,
@@ -20,6 +21,7 @@ import {
   takeApprovedLogin,
   type DeviceLoginRow,
 } from "./device-store.ts";
+import { lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
 
 /** What a new session is used with. */
@@ -136,6 +138,9 @@ export class DeviceLogins {
     if (login.state === "denied") return "access_denied";
     if (login.state === "waiting") return "authorization_pending";
     const tokens = await db.transaction().execute(async (tx) => {
+      // Who ends all sessions of the person takes this lock first, and the approval goes with the session: before or behind.
+      const approver = await approverOf(tx, hash);
+      if (approver !== undefined) await lockPerson(tx, approver.personId);
       const taken = await takeApprovedLogin(tx, hash, new Date(clock.now()));
       return taken === undefined ? null : await openSession(tx, { personId: taken.personId, by });
     });

@@ -67,6 +67,16 @@ export async function decideLogin(
     .executeTakeFirst();
 }
 
+/** Who decided on a login, or undefined. No locks. */
+export async function approverOf(db: Db, hash: Buffer): Promise<{ personId: string } | undefined> {
+  return await db
+    .selectFrom("device_logins")
+    .innerJoin("person_sessions", "person_sessions.id", "device_logins.session_id")
+    .select("person_sessions.person_id as personId")
+    .where("device_code_hash", "=", hash)
+    .executeTakeFirst();
+}
+
 /**
  * Takes an approved login away and returns who approved it; undefined when there is none, or the session it was approved
  * in has ended. Of several that ask at once one gets it.

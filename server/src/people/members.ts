@@ -1,6 +1,7 @@
 // Members of projects: who they are, changing their role, ending memberships. Changes in one project are made one after
 // another, so that two at once do not leave it without an owner. Called by the API.
 import type { Caller } from "#accounts/caller.ts";
+import { currentCaller } from "#accounts/current-caller.ts";
 import { allows, mayGive, type Role } from "#accounts/permissions.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import { noSuchProject } from "#accounts/projects.ts";
@@ -83,15 +84,15 @@ export class MemberDesk {
 }
 
 /**
- * Throws `Fault("forbidden")` when one of the roles allows what the caller may not. The project is locked: a person's own
- * role is read again, since it may have been changed a moment ago.
+ * Throws `Fault("forbidden")` when one of the roles allows what the caller may not. The project is locked: the
+ * caller's own rights are read again, since it may have been changed a moment ago.
  */
 export async function requireRight(
   tx: Tx,
   given: { readonly caller: Caller; readonly projectId: ProjectId; readonly roles: readonly Role[] },
 ): Promise<void> {
   const { projectId, roles } = given;
-  const caller = await current(tx, given.caller, projectId);
+  const caller = await currentCaller(tx, given.caller, projectId);
   const tooMuch = roles.find((role) => !mayGive(caller, role, projectId));
   if (tooMuch === undefined && allows(caller, "members.write", projectId)) return;
   const text =
@@ -99,12 +100,6 @@ export async function requireRight(
       ? "You no longer have the permission members.write."
       : `The role ${tooMuch} allows what you may not do yourself: only those who may do all of it give it or take it away.`;
   throw new Fault("forbidden", text);
-}
-
-async function current(tx: Tx, caller: Caller, projectId: ProjectId): Promise<Caller> {
-  if (caller.kind !== "person") return caller;
-  const row = await memberOf(tx, { projectId, personId: caller.personId });
-  return { ...caller, roles: new Map(row === undefined ? [] : [[projectId, row.role]]) };
 }
 
 async function requireOtherOwner(tx: Tx, projectId: ProjectId): Promise<void> {

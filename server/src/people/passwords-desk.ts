@@ -14,6 +14,7 @@ import {
   confirmAddress,
   credentialOf,
   deleteVerificationsOf,
+  lockPerson,
   passwordHashOf,
   personById,
   type PersonRow,
@@ -112,6 +113,7 @@ export class PasswordDesk {
     const { auth, scoped } = this.#parts;
     const { person, secret } = given;
     const body = { newPassword: given.next.reveal(), token: secret };
+    await lockPerson(tx, person.id);
     try {
       await scoped.within(tx, () => auth().api.resetPassword({ body }));
     } catch (error) {
@@ -171,6 +173,7 @@ export class PasswordDesk {
   async #set(tx: Tx, given: { personId: string; hash: string; except: string }): Promise<PersonRow> {
     const { auth, scoped } = this.#parts;
     const { internalAdapter } = await auth().$context;
+    await lockPerson(tx, given.personId);
     await scoped.within(tx, () => internalAdapter.updatePassword(given.personId, given.hash));
     await deleteVerificationsOf(tx, given.personId);
     await this.#sessions.endOthers(tx, { personId: given.personId, except: given.except });

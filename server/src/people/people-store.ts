@@ -3,7 +3,7 @@ import { sql, type Selectable } from "kysely";
 import type { Role } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import type { PeopleTable, PersonSessionsTable } from "#store/tables.ts";
 
 export type PersonRow = Selectable<PeopleTable>;
@@ -32,6 +32,14 @@ export async function updateSecret(db: Db, sealed: string): Promise<void> {
 /** The person, or undefined. */
 export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
   return db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
+}
+
+/**
+ * The person, or undefined; the row is locked. Whoever opens a session by what they have checked takes this lock and checks
+ * again, and so does whoever ends all sessions of a person: none is opened beside it that it does not see.
+ */
+export function lockPerson(tx: Tx, id: string): Promise<PersonRow | undefined> {
+  return tx.selectFrom("people").selectAll().where("id", "=", id).forNoKeyUpdate().executeTakeFirst();
 }
 
 /** A person with what a sign-in by password looks at. */

@@ -14,7 +14,7 @@ import {
   deleteSessions,
   deleteVerificationsOf,
   isInvited,
-  personById,
+  lockPerson,
   type PersonRow,
 } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
@@ -57,7 +57,7 @@ export class ProviderGate {
 
   async #link(personId: string): Promise<{ error: GateRefusal } | undefined> {
     return this.#options.db.transaction().execute(async (tx) => {
-      const person = await personById(tx, personId);
+      const person = await lockPerson(tx, personId);
       if (person === undefined) return { error: "not_invited" as const };
       if (person.email_verified) return undefined;
       // Whoever turned it on is more than an address; and a provider must not be a way around it.

@@ -4,7 +4,7 @@ import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
-import { deleteSessions } from "./people-store.ts";
+import { deleteSessions, lockPerson } from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
@@ -120,14 +120,18 @@ export class ProviderSignIn {
   /** The session that better-auth has made, which nobody has seen yet, becomes a sign-in or makes way for a challenge. */
   async #enter(id: ProviderId, token: string, by: By): Promise<SignedIn | Challenge> {
     const { db } = this.#parts;
-    const { person } = await this.#sessions.byToken(db, token);
-    if (person.two_factor_enabled) {
-      const { session } = await this.#sessions.byToken(db, token);
-      await deleteSessions(db, { personId: person.id, only: session.id });
-      return this.#challenges.make(person.id);
-    }
-    const session = await db.transaction().execute((tx) => this.#sessions.welcome(tx, person, { token, way: id, by }));
-    return this.#sessions.tokensOf({ person, session });
+    const done = await db.transaction().execute(async (tx) => {
+      const found = await this.#sessions.byToken(tx, token);
+      // Sessions of the person may have been ended a moment ago, and a second factor turned on: this one is looked at again.
+      await lockPerson(tx, found.person.id);
+      const { person, session } = await this.#sessions.byToken(tx, token);
+      if (!person.two_factor_enabled) {
+        return { person, session: await this.#sessions.welcome(tx, person, { token, way: id, by }) };
+      }
+      await deleteSessions(tx, { personId: person.id, only: session.id });
+      return this.#challenges.make(tx, person.id);
+    });
+    return "kind" in done ? done : this.#sessions.tokensOf(done);
   }
 
   async #refuse(id: ProviderId, location: string, by: By): Promise<Pick<VisitEnd, "done" | "returnTo">> {

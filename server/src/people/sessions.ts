@@ -11,6 +11,7 @@ import {
   deleteSessions,
   extendSession,
   listSessions,
+  lockPerson,
   nameSession,
   noteAddress,
   personById,
@@ -54,7 +55,7 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  /** A new session, recorded as a sign-in, whatever sessions the caller had before. */
+  /** A new session, recorded as a sign-in, whatever sessions the caller had before. The person is locked: see `lockPerson`. */
   async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<SessionRow> {
     const { scoped, auth } = this.#parts;
     const { internalAdapter } = await auth().$context;
@@ -147,7 +148,7 @@ export class Sessions {
     });
   }
 
-  /** Ends all sessions of the person but this one (null: all); what they are used for stops within a second. */
+  /** Ends all sessions of the person, who is locked, but this one (null: all); what they are used for stops within a second. */
   async endOthers(tx: Tx, given: { readonly personId: string; readonly except: string | null }): Promise<boolean> {
     return this.#end(tx, given);
   }
@@ -160,6 +161,7 @@ export class Sessions {
   /** As `endOthers`, recorded by itself. */
   async endAllOthers(personId: string, except: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
+      await lockPerson(tx, personId);
       if (await this.#end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
     });
   }

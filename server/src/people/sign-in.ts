@@ -4,12 +4,13 @@ import type { By } from "#audit/actor.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
+import type { Tx } from "#store/database.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
-import { credentialOf, type Credential } from "./people-store.ts";
+import { credentialOf, lockPerson, passwordHashOf, type Credential } from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
-import type { Sessions, SignedIn } from "./sessions.ts";
+import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
 
 export type PasswordSignIn = { readonly email: string; readonly password: Secret; readonly by: By };
 
@@ -39,15 +40,26 @@ export class SignIn {
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? (await this.#nobodysHash);
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
-    if (!isRight || person === undefined || person.passwordHash === null) {
+    const isKnown = isRight && person !== undefined && person.passwordHash !== null;
+    const done = isKnown ? await db.transaction().execute((tx) => this.#enter(tx, person, by)) : null;
+    if (done === null) {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The e-mail address or the password is wrong.");
     }
     await counts.giveBack(limits.signInAddress, addressKey(address));
     await counts.giveBack(limits.signInAccount, account);
-    if (person.two_factor_enabled) return this.#challenges.make(person.id);
-    const session = await db.transaction().execute((tx) => this.#sessions.open(tx, person, { way: "password", by }));
-    return this.#sessions.tokensOf({ person, session });
+    return done.kind === "two_factor" ? done : this.#sessions.tokensOf(done);
+  }
+
+  /**
+   * Null: while the password was compared, which takes a while, it was changed. The sessions of who knew the old one have
+   * ended then, and no other may be opened by it.
+   */
+  async #enter(tx: Tx, checked: Credential, by: By): Promise<(PersonSession & { kind: "session" }) | Challenge | null> {
+    const person = await lockPerson(tx, checked.id);
+    if (person === undefined || (await passwordHashOf(tx, person.id)) !== checked.passwordHash) return null;
+    if (person.two_factor_enabled) return this.#challenges.make(tx, person.id);
+    return { kind: "session", person, session: await this.#sessions.open(tx, person, { way: "password", by }) };
   }
 
   async #recordFailure(given: { email: string; person: Credential | undefined; by: By }): Promise<void> {

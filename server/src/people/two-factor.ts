@@ -15,6 +15,7 @@ import { faultOfAuth } from "./auth-failure.ts";
 import {
   deleteVerificationsOf,
   lastCodeOf,
+  lockPerson,
   noteCode,
   personById,
   removeTwoFactor,
@@ -127,6 +128,7 @@ export class TwoFactor {
       const person = await personByEmail(tx, email);
       if (person === undefined) throw new Fault("not_found", "Nobody has this e-mail address.");
       if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
+      await lockPerson(tx, person.id);
       await removeTwoFactor(tx, person.id);
       await deleteVerificationsOf(tx, person.id);
       await this.#sessions.endOthers(tx, { personId: person.id, except: null });
@@ -139,11 +141,8 @@ export class TwoFactor {
   async #signIn(tx: Tx, { challenge, code: given, by }: CodeSignIn): Promise<PersonSession | Fault> {
     const { auth, scoped, tokens } = this.#parts;
     const context = await auth().$context;
-    const asked = challengeForm.test(challenge)
-      ? await scoped.within(tx, () => context.internalAdapter.findVerificationValue(challenge))
-      : null;
-    const person = asked === null ? undefined : await personById(tx, asked.value);
-    if (asked === null || person === undefined || asked.expiresAt.getTime() <= this.#parts.clock.now()) {
+    const person = await this.#challenged(tx, challenge);
+    if (person === null) {
       return new Fault("unauthorized", "The sign-in has expired, or had too many wrong codes; start it again.");
     }
     const headers = tokens.cookieFor(context.createAuthCookie("two_factor").name, challenge);
@@ -158,6 +157,18 @@ export class TwoFactor {
       await recordOfPerson(tx, event);
       return fault;
     }
+  }
+
+  /** Who the challenge is for, locked; null: it is good no more. A changed password takes back those from before. */
+  async #challenged(tx: Tx, challenge: string): Promise<PersonRow | null> {
+    const { auth, scoped, clock } = this.#parts;
+    if (!challengeForm.test(challenge)) return null;
+    const { internalAdapter } = await auth().$context;
+    const find = () => scoped.within(tx, () => internalAdapter.findVerificationValue(challenge));
+    const asked = await find();
+    if (asked === null || asked.expiresAt.getTime() <= clock.now()) return null;
+    const person = await lockPerson(tx, asked.value);
+    return person === undefined || (await find()) === null ? null : person;
   }
 
   /** Takes a code of the app, once, or a backup code. */
@@ -203,6 +214,7 @@ export class TwoFactor {
     const done = await hashes.run(() =>
       db.transaction().execute((tx) =>
         scoped.within(tx, async () => {
+          await lockPerson(tx, caller.personId);
           const token = must(await change(tx), "better-auth replaces the session");
           const about = aboutOf(caller);
           await recordOfPerson(tx, { action, about, by: byPerson(about, by) });

@@ -1,0 +1,23 @@
+// A caller as they are now: rights are remembered for up to a second after they were changed, and a request takes its time.
+// Whoever gives rights to others looks again within the transaction that gives them.
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { roleIn } from "./account-store.ts";
+import type { Caller } from "./caller.ts";
+import type { Permission } from "./permissions.ts";
+import { tokenById } from "./token-store.ts";
+
+/** The caller with the rights in the project that they have now: none when their session, membership or token has ended. No locks. */
+export async function currentCaller(db: Db, caller: Caller, projectId: ProjectId | null): Promise<Caller> {
+  if (caller.kind === "person") {
+    const role = projectId === null ? undefined : await roleIn(db, { ...caller, projectId });
+    const roles = projectId === null || role === undefined ? [] : ([[projectId, role]] as const);
+    return { ...caller, roles: new Map(roles) };
+  }
+  const row = await tokenById(db, caller.tokenId);
+  if (row === undefined || row.revoked_at !== null) {
+    return { ...caller, kind: "service_account", role: null, permissions: new Set() };
+  }
+  const permissions = row.permissions === null ? null : new Set(row.permissions as Permission[]);
+  return { ...caller, role: row.role, permissions };
+}
