@@ -1,6 +1,7 @@
-// A statement as comma-separated values (RFC 4180): one record a line of usage, discount and correction, and the total.
+// A statement as CSV: one record a line of usage, discount and correction, and the total.
 // Amounts are in the currency's unit, with a point, to the micro-unit.
 import type { StatementContent } from "#billing/statement.ts";
+import { csvText } from "#lib/csv.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
 
 const columns = [
@@ -49,10 +50,9 @@ export function statementCsv(statement: StatementContent): string {
   return [columns.join(","), ...lines, ""].join("\r\n");
 }
 
-/** Texts that people choose must not be taken for formulas by spreadsheets. */
+/** Texts that people choose must not be taken for formulas by spreadsheets; amounts below zero must stay numbers. */
 function cell(value: string | number, column: (typeof columns)[number]): string {
   const text = String(value);
   const isChosen = column === "coupon_name" || column === "coupon_code" || column === "pool";
-  const safe = isChosen && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return isChosen && text !== "" ? csvText(text) : text;
 }

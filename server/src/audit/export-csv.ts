@@ -1,5 +1,5 @@
-// Entries of the audit log as CSV (RFC 4180), for spreadsheets: what they would take for a formula is written so that they
-// take it for text. Pure.
+// Entries of the audit log as CSV, for spreadsheets. Pure.
+import { csvText } from "#lib/csv.ts";
 import type { AuditRow } from "./audit-store.ts";
 import { timeOfMicros } from "./instant.ts";
 
@@ -26,12 +26,6 @@ const columns: readonly (readonly [string, (row: CsvEntry) => string | number | 
   ["reason", (row) => row.reason],
 ];
 
-/**
- * What spreadsheets may take for a formula (also after spaces and characters that are not seen, and in the wide forms of
- * East Asian text), and what begins like the mark that is put before it, so that taking one mark away gives the value back.
- */
-const formula = /^(?:'|[\t\r\n]|[\s\p{Cf}\p{Cc}]*[=+\-@\uff1d\uff0b\uff0d\uff20\u2212])/u;
-
 /** The line of names. */
 export const csvHead = `${columns.map(([name]) => name).join(",")}\r\n`;
 
@@ -41,8 +35,5 @@ export function csvLine(row: CsvEntry): string {
 }
 
 function csvValue(value: string | number | null): string {
-  if (value === null) return "";
-  const text = String(value);
-  const safe = formula.test(text) ? `'${text}` : text;
-  return safe === "" || /[",\r\n']|^\s|\s$/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return value === null ? "" : csvText(String(value));
 }
