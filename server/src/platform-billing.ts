@@ -6,7 +6,8 @@ import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Meter } from "#billing/meter.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
 import type { PlanDesk } from "#billing/plan-desk.ts";
-import { PriceFileRefused, readPrices } from "#billing/price-file.ts";
+import { OperatorFileRefused } from "#billing/operator-file.ts";
+import { readPrices } from "#billing/price-file.ts";
 import { builtInPrices, type Prices } from "#billing/prices.ts";
 import { StatementDesk } from "#billing/statements.ts";
 import { UsageDesk } from "#billing/usage-desk.ts";
@@ -58,7 +59,7 @@ function pricesOf({ pricesFile }: Config): Prices {
   try {
     return readPrices(readFileSync(resolve(pricesFile), "utf8"), computeTypes);
   } catch (error) {
-    const isOurs = error instanceof PriceFileRefused || (error instanceof Error && "code" in error);
+    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
     if (!isOurs) throw error;
     throw new StartRefused(`SLIPWAY_PRICES_FILE (${pricesFile}) cannot be used: ${error.message}`, { cause: error });
   }

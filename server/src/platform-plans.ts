@@ -12,7 +12,8 @@ import { stopReason } from "#billing/budget-word.ts";
 import { PlanBook } from "#billing/plan-book.ts";
 import { setPlanCredits } from "#billing/plan-credit.ts";
 import { PlanDesk } from "#billing/plan-desk.ts";
-import { PlanFileRefused, readPlans } from "#billing/plan-file.ts";
+import { OperatorFileRefused } from "#billing/operator-file.ts";
+import { readPlans } from "#billing/plan-file.ts";
 import { plansOfNoFile, type Plans } from "#billing/plan.ts";
 import { plansInUse } from "#billing/plan-store.ts";
 import { Fault } from "#lib/fault.ts";
@@ -112,7 +113,7 @@ function plansOf({ plansFile }: Config): Plans {
   try {
     return readPlans(readFileSync(resolve(plansFile), "utf8"));
   } catch (error) {
-    const isOurs = error instanceof PlanFileRefused || (error instanceof Error && "code" in error);
+    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
     if (!isOurs) throw error;
     throw new StartRefused(`SLIPWAY_PLANS_FILE (${plansFile}) cannot be used: ${error.message}`, { cause: error });
   }

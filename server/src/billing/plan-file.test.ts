@@ -1,7 +1,8 @@
 // What a file of plans may say, and how everything else is refused.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { PlanFileRefused, readPlans } from "./plan-file.ts";
+import { OperatorFileRefused } from "./operator-file.ts";
+import { readPlans } from "./plan-file.ts";
 import { selfHosted } from "./plan.ts";
 
 const file = `# Plans of example.org
@@ -64,7 +65,7 @@ describe("what is wrong is refused with its line, its field, what stands there a
       assert.throws(
         () => readPlans(text),
         (error: unknown) => {
-          assert.ok(error instanceof PlanFileRefused);
+          assert.ok(error instanceof OperatorFileRefused);
           assert.ok(error.message.startsWith(message), error.message);
           return true;
         },

@@ -1,15 +1,8 @@
 // Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Whatever is wrong is refused with the line and the field, what stands
 // there and what may: a limit that is not understood must not be one that is not kept.
-import { parse, TomlError } from "smol-toml";
-import { nearest } from "#lib/nearest.ts";
+import { parseFile, refused, refuseUnknown, tableOf, type OperatorFileRefused, type Table } from "./operator-file.ts";
 import { couponRules, selfHosted, type Plan, type Plans } from "./plan.ts";
 
-/** The file cannot be used; the message is for the operator. */
-export class PlanFileRefused extends Error {
-  override readonly name = "PlanFileRefused";
-}
-
-type Table = Readonly<Record<string, unknown>>;
 /** Where something stands, from the root. */
 type Place = readonly string[];
 
@@ -29,7 +22,7 @@ const numbers = {
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
-/** The plans that `text` holds, and `self-hosted` unless it holds one of that name. Throws `PlanFileRefused`. */
+/** The plans that `text` holds, and `self-hosted` unless it holds one of that name. Throws `OperatorFileRefused`. */
 export function readPlans(text: string): Plans {
   const reader = new Reader(text);
   return reader.read();
@@ -43,7 +36,7 @@ class Reader {
   }
 
   read(): Plans {
-    const root = this.#parse();
+    const root = parseFile(this.#text);
     this.#refuseUnknown([], root, ["default", "plans"]);
     const tables = this.#table(["plans"], root["plans"] ?? {});
     const names = Object.keys(tables);
@@ -79,35 +72,16 @@ class Reader {
     return rule;
   }
 
-  #parse(): Table {
-    try {
-      return parse(this.#text, { maxDepth: 10 });
-    } catch (error) {
-      if (!(error instanceof TomlError)) throw error;
-      const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
-      throw new PlanFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
-        cause: error,
-      });
-    }
-  }
-
   #table(place: Place, given: unknown): Table {
-    const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
-    if (!isTable) throw this.#refused(place, given, "a table");
-    return given as Table;
+    return tableOf(this.#where(place), given);
   }
 
   #refuseUnknown(place: Place, table: Table, known: readonly string[]): void {
-    for (const key of Object.keys(table)) {
-      if (known.includes(key)) continue;
-      const meant = nearest(key, known);
-      const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
-      throw new PlanFileRefused(`${this.#where([...place, key])} is not known; ${hint}`);
-    }
+    refuseUnknown(table, known, (key) => this.#where([...place, key]));
   }
 
-  #refused(place: Place, given: unknown, allowed: string): PlanFileRefused {
-    return new PlanFileRefused(`${this.#where(place)} is ${shown(given)}, but must be ${allowed}.`);
+  #refused(place: Place, given: unknown, allowed: string): OperatorFileRefused {
+    return refused(this.#where(place), given, allowed);
   }
 
   /** `line 4: plans.hobby.apps`; without a line where it cannot be told, as of an inline table. */
@@ -135,13 +109,4 @@ function lineOf(text: string, place: Place): number | null {
 /** A dotted key without quotes and spaces. */
 function plain(key: string): string {
   return key.replaceAll(/["'\s]/g, "");
-}
-
-const shownLengthMost = 60;
-
-function shown(value: unknown): string {
-  if (value instanceof Date) return "a date";
-  if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
-  const text = JSON.stringify(value) ?? "nothing";
-  return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
 }

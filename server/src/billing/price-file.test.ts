@@ -2,7 +2,8 @@
 // field, what stands there and what may.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { PriceFileRefused, readPrices } from "./price-file.ts";
+import { OperatorFileRefused } from "./operator-file.ts";
+import { readPrices } from "./price-file.ts";
 import { builtInPrices, rateAt, type Resources } from "./prices.ts";
 
 const types = ["CPU", "HOPPER_H100", "TURING_T4"];
@@ -118,7 +119,7 @@ describe("a file that cannot be used", () => {
     test(`says: ${message.slice(0, 70)}`, () => {
       assert.throws(
         () => readPrices(text, types),
-        (error: unknown) => error instanceof PriceFileRefused && error.message.startsWith(message),
+        (error: unknown) => error instanceof OperatorFileRefused && error.message.startsWith(message),
         message,
       );
     });

@@ -1,15 +1,8 @@
 // Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Whatever is wrong is refused with the field, what stands there and
 // what may: a price that is not understood must not be none.
-import { parse, TomlDate, TomlError } from "smol-toml";
-import { nearest } from "#lib/nearest.ts";
+import { TomlDate } from "smol-toml";
+import { parseFile, refused, refuseUnknown, tableOf, type Table } from "./operator-file.ts";
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
-
-/** The file cannot be used; the message is for the operator. */
-export class PriceFileRefused extends Error {
-  override readonly name = "PriceFileRefused";
-}
-
-type Table = Readonly<Record<string, unknown>>;
 
 const versionFields = ["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "compute", "pools"] as const;
 const poolFields = ["provider", "region", "cpu_core", "memory_gb", "compute"] as const;
@@ -26,11 +19,11 @@ const priceAllowed = `a price per second from 0 to 1000 with at most ${priceDeci
 
 /**
  * The prices that `text` holds. What a version leaves out stays as it was before, and is built in before the first.
- * `computeTypes`: what may have a price. Throws `PriceFileRefused`.
+ * `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
  */
 export function readPrices(text: string, computeTypes: readonly string[]): Prices {
-  const root = parsed(text);
-  refuseUnknown("", root, ["prices"]);
+  const root = parseFile(text);
+  refuseUnknown(root, ["prices"], (key) => key);
   const tables = listOf("prices", root["prices"] ?? [], versionsMost);
   const versions: PriceVersion[] = [];
   for (const [index, table] of tables.entries()) {
@@ -44,7 +37,7 @@ export function readPrices(text: string, computeTypes: readonly string[]): Price
 type Before = { readonly before: PriceVersion; readonly isFirst: boolean; readonly computeTypes: readonly string[] };
 
 function readVersion(place: string, table: Table, { before, isFirst, computeTypes }: Before): PriceVersion {
-  refuseUnknown(place, table, versionFields);
+  refuseUnknown(table, versionFields, (key) => `${place}.${key}`);
   const rates = readRates(place, table, computeTypes);
   const multiplier = table["protected_multiplier"];
   const multiplierField = `${place}.protected_multiplier`;
@@ -80,7 +73,7 @@ function readPools(place: string, given: unknown, computeTypes: readonly string[
   const tables = listOf(place, given, poolsMost);
   const pools = tables.map((table, index): PoolRates => {
     const here = `${place}[${index}]`;
-    refuseUnknown(here, table, poolFields);
+    refuseUnknown(table, poolFields, (key) => `${here}.${key}`);
     const provider = nameOf(`${here}.provider`, table["provider"]);
     if (provider === null) throw refused(`${here}.provider`, undefined, "the name of a provider");
     const region = nameOf(`${here}.region`, table["region"]);
@@ -107,7 +100,7 @@ function readRates(place: string, table: Table, computeTypes: readonly string[])
 
 function readCompute(place: string, given: unknown, computeTypes: readonly string[]): Map<string, bigint> {
   const table = tableOf(place, given);
-  refuseUnknown(place, table, computeTypes);
+  refuseUnknown(table, computeTypes, (key) => `${place}.${key}`);
   return new Map(Object.entries(table).map(([type, price]) => [type, readPrice(`${place}.${type}`, price)]));
 }
 
@@ -145,50 +138,9 @@ function nameOf(place: string, given: unknown): string | null {
   throw refused(place, given, "a name of 1 to 100 letters, digits, dots, dashes and underscores");
 }
 
-function parsed(text: string): Table {
-  try {
-    return parse(text, { maxDepth: 10 });
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
-    throw new PriceFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
-      cause: error,
-    });
-  }
-}
-
 function listOf(place: string, given: unknown, most: number): Table[] {
   if (!Array.isArray(given))
     throw refused(place, given, `a list of tables, each headed [[${place.replace(/\[\d+\]/, "")}]]`);
   if (given.length > most) throw refused(place, `${given.length} tables`, `at most ${most} tables`);
   return given.map((one, index) => tableOf(`${place}[${index}]`, one));
-}
-
-function tableOf(place: string, given: unknown): Table {
-  const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
-  if (!isTable) throw refused(place, given, "a table");
-  return given as Table;
-}
-
-function refuseUnknown(place: string, table: Table, known: readonly string[]): void {
-  for (const key of Object.keys(table)) {
-    if (known.includes(key)) continue;
-    const meant = nearest(key, known);
-    const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
-    throw new PriceFileRefused(`${place === "" ? key : `${place}.${key}`} is not known; ${hint}`);
-  }
-}
-
-function refused(place: string, given: unknown, allowed: string): PriceFileRefused {
-  return new PriceFileRefused(`${place} is ${shownValue(given)}, but must be ${allowed}.`);
-}
-
-const shownLengthMost = 60;
-
-function shownValue(value: unknown): string {
-  if (value === undefined) return "missing";
-  if (value instanceof Date) return String(value.toISOString());
-  if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
-  const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? "nothing");
-  return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
 }

@@ -1,0 +1,59 @@
+// What the files that an operator writes for billing (plans, prices; TOML) have in common: how they are parsed, and the
+// sentences by which they are refused. The readers know what may stand where. Pure.
+import { parse, TomlError } from "smol-toml";
+import { nearest } from "#lib/nearest.ts";
+
+/** The file cannot be used; the message is for the operator. */
+export class OperatorFileRefused extends Error {
+  override readonly name = "OperatorFileRefused";
+}
+
+/** A table of the file, whose values nobody has looked at yet. */
+export type Table = Readonly<Record<string, unknown>>;
+
+/** Deeper than any field is; what nests further is refused. */
+const depthMost = 10;
+const shownLengthMost = 60;
+
+/** The table that a whole file is. Throws `OperatorFileRefused`. */
+export function parseFile(text: string): Table {
+  try {
+    return parse(text, { maxDepth: depthMost });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
+    throw new OperatorFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
+      cause: error,
+    });
+  }
+}
+
+/** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
+export function tableOf(where: string, given: unknown): Table {
+  const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
+  if (!isTable) throw refused(where, given, "a table");
+  return given as Table;
+}
+
+/** Throws `OperatorFileRefused` for a key that is not among the known ones. `whereOf`: where a key stands, for the message. */
+export function refuseUnknown(table: Table, known: readonly string[], whereOf: (key: string) => string): void {
+  for (const key of Object.keys(table)) {
+    if (known.includes(key)) continue;
+    const meant = nearest(key, known);
+    const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
+    throw new OperatorFileRefused(`${whereOf(key)} is not known; ${hint}`);
+  }
+}
+
+/** The refusal of a value: where it stands, what it is, what it may be. */
+export function refused(where: string, given: unknown, allowed: string): OperatorFileRefused {
+  return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (value instanceof Date) return String(value.toISOString());
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
+  const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? "nothing");
+  return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
+}
