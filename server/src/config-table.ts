@@ -38,6 +38,12 @@ export const settingTable = {
     about:
       "Addresses and ranges (CIDR, separated by commas) of proxies before the platform, whose X-Forwarded-For is believed; else all that comes through one counts as one address.",
   },
+  SLIPWAY_APP_PAGES_HOST: {
+    kind: "word",
+    default: null,
+    about:
+      "Another name of the host, under which nobody signs in to the dashboard: pages of apps that are called there run as they are. Under any other name browsers run them as strangers' pages (Content-Security-Policy: sandbox), since they would share the dashboard's sign-in.",
+  },
   SLIPWAY_DATA_DIR: {
     kind: "text",
     default: ".slipway",

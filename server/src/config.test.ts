@@ -92,6 +92,14 @@ describe("what is refused", () => {
   test("a word that is neither true nor false is refused", () => {
     assert.match(refusal({ SLIPWAY_SIMULATE_COMPUTE: "yes" }), /is "yes", but must be true or false/);
   });
+  test("a host for pages of apps is a name of its own", () => {
+    const SLIPWAY_PUBLIC_URL = "https://s.example/slipway";
+    const of = (host: string) => ({ SLIPWAY_PUBLIC_URL, SLIPWAY_APP_PAGES_HOST: host });
+    assert.equal(readConfig(of("Apps.S.example")).appPagesHost, "apps.s.example");
+    for (const host of ["S.example", "apps.example:80", "https://apps.example", "-"]) {
+      assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a name of the host/);
+    }
+  });
   test("a host that is no name or address is refused", () => {
     assert.match(refusal({ SLIPWAY_HOST: "http://x" }), /SLIPWAY_HOST is "http:\/\/x", but must be one word/);
   });

@@ -16,6 +16,8 @@ export type Config = {
   readonly publicUrl: string | null;
   /** Addresses and ranges. */
   readonly trustedProxies: readonly string[];
+  /** In lower case. */
+  readonly appPagesHost: string | null;
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: Secret | null;
@@ -97,6 +99,7 @@ export function readConfig(environment: Environment): Config {
     port: integer("SLIPWAY_PORT"),
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     trustedProxies: parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
+    appPagesHost: parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
@@ -196,6 +199,16 @@ function parseRanges(name: SettingName, given: string | null): string[] {
     if (isIP(address) !== 0 && isRange && rest.length === 0) return range;
     throw new ConfigRefused(`${name} has "${range}", but must hold addresses and ranges such as 10.0.0.0/8.`);
   });
+}
+
+/** The one name for pages of apps, without a port; it would be of no use if it were the dashboard's. */
+function parsePagesHost(given: string | null, publicUrl: string | null): string | null {
+  if (given === null) return null;
+  const host = given.toLowerCase();
+  const isName = /^[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/.test(host);
+  if (isName && (publicUrl === null || URL.parse(publicUrl)?.hostname !== host)) return host;
+  const text = "must be a name of the host without a port, and another one than that of SLIPWAY_PUBLIC_URL";
+  throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
 }
 
 function parseUrl(name: SettingName, given: string): string {

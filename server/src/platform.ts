@@ -27,10 +27,12 @@ import type { Log } from "#lib/log.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { Secret } from "#lib/secret.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { retentionLoop } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
+import type { Site } from "#proxy/site.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
 import { insertCallRecords } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
@@ -195,7 +197,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   lifecycle.onClose("records of calls", () => records.flush());
   const view = new ReplicaView();
   const proxy = new Proxy({
-    ...{ routes, tokens, view, log, clock },
+    ...{ routes, tokens, view, log, clock, site: siteOf(config) },
     nudge: (appId) => scheduler.nudge(appId),
     limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
     onFinished: records.onFinished,
@@ -217,6 +219,13 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   const drainMs = config.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
   return { proxy, scheduler, runs, webhooks, guard };
+}
+
+/** How requests reach the proxy. Without trusted proxies nobody's word is looked at. */
+function siteOf({ trustedProxies, appPagesHost }: Config): Site {
+  if (trustedProxies.length === 0) return { appPagesHost };
+  const proxies = new TrustedProxies(trustedProxies);
+  return { appPagesHost, clientAddress: (peer, forwardedFor) => proxies.clientAddress(peer, forwardedFor) };
 }
 
 /** What is known only once the platform listens, and once its start is complete. */

@@ -1,6 +1,7 @@
 // Reads the head of an answer from a replica, strictly: what two readers could understand in two ways is refused, so
 // that no app can make its bytes pass for the answer to somebody else's call (RFC 9112). Pure.
 import { fieldKind, FieldReader, fieldLinesForm, fieldList, valueCharacters, type FieldKind } from "./fields.ts";
+import { ownCookieForm } from "./site.ts";
 
 /** How the body's end is found; `close`: when the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
@@ -77,6 +78,8 @@ export class AnswerHead extends FieldReader {
         if (!lengthForm.test(value)) this.problem = "the answer's Content-Length is not a number";
         this.bodyBytes = Number(value);
         return true;
+      case "set-cookie":
+        return !ownCookieForm.test(value);
       case "connection":
         if (value.toLowerCase() === "close") this.#closes = true;
         else this.takeConnection(value);

@@ -29,6 +29,8 @@ export type CallRequest = {
   readonly fields: RequestFields;
   /** All lines for the replica but framing and the call's id. */
   readonly lines: string;
+  /** Of the answer, see site.ts. */
+  readonly isSandboxed: boolean;
 };
 
 /** What all calls have in common. */
@@ -144,8 +146,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    const { client, runId, fields } = this.about;
-    client.head(head, runId, head.body === "chunked" && fields.takesTrailers);
+    const { client, runId, fields, isSandboxed } = this.about;
+    const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
+    client.head(head, runId, { sendsTrailers, isSandboxed });
   }
 
   onPiece(piece: Piece, isLast: boolean): void {

@@ -14,6 +14,13 @@ export interface ClientUser {
   onClientDrain(): void;
 }
 
+/** What an answer's head says besides. */
+export type HeadGiven = {
+  readonly sendsTrailers: boolean;
+  /** See site.ts. */
+  readonly isSandboxed: boolean;
+};
+
 /** One call's client. After `end`, `refuse`, a last piece or `destroy` nothing is written any more. */
 export interface Client {
   readonly method: string;
@@ -31,7 +38,7 @@ export interface Client {
   /** Gives leave to send the body. */
   giveLeave(): void;
   /** Begins the answer; nothing need leave before the first piece. */
-  head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void;
+  head(head: AnswerHead, runId: RunId, given: HeadGiven): void;
   /** False: wait for `onClientDrain` before writing more. */
   piece(piece: Piece, isLast: boolean): boolean;
   /** Lets the head leave. */

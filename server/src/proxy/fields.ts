@@ -20,6 +20,7 @@ export type FieldKind =
   | "keep-alive"
   | "upgrade"
   | "date"
+  | "set-cookie"
   | "request-id"
   | "forwarded-for"
   | "forwarded-proto"
@@ -39,6 +40,7 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["trailer", "trailer"],
   ["upgrade", "upgrade"],
   ["date", "date"],
+  ["set-cookie", "set-cookie"],
   ["transfer-encoding", "transfer-encoding"],
   ["content-length", "content-length"],
   ["host", "host"],

@@ -5,7 +5,7 @@ import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { Client, ClientUser } from "./client.ts";
+import type { Client, ClientUser, HeadGiven } from "./client.ts";
 import { faultBody, statusOf } from "./refusal.ts";
 
 /** An answer for a webhook. */
@@ -107,9 +107,9 @@ export class ForwardingClient implements Client {
     this.#client.giveLeave();
   }
 
-  head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void {
+  head(head: AnswerHead, runId: RunId, given: HeadGiven): void {
     this.#collector.head(head);
-    this.#client.head(head, runId, sendsTrailers);
+    this.#client.head(head, runId, given);
   }
 
   piece(piece: Piece, isLast: boolean): boolean {

@@ -5,9 +5,10 @@ import type { RunId } from "#lib/ids.ts";
 import { fieldList } from "./fields.ts";
 import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { Client, ClientUser } from "./client.ts";
+import type { Client, ClientUser, HeadGiven } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { sendRefusal } from "./refusal.ts";
+import { pagePolicy } from "./site.ts";
 
 /** One request and its answer. */
 export class NodeClient implements Client {
@@ -51,10 +52,11 @@ export class NodeClient implements Client {
     if (!this.response.destroyed) this.response.writeContinue();
   }
 
-  head(head: AnswerHead, runId: RunId, sendsTrailers: boolean): void {
+  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed }: HeadGiven): void {
     const { response } = this;
     const fields = answerFields(head);
     fields.push("X-Request-Id", runId);
+    if (isSandboxed) fields.push("Content-Security-Policy", pagePolicy);
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);
     response.writeHead(head.status, head.reason, fields);

@@ -6,10 +6,11 @@ import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { Client, ClientUser } from "./client.ts";
+import type { Client, ClientUser, HeadGiven } from "./client.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { PlainReader, type PlainRequest } from "./plain-request.ts";
 import { refusalBytes } from "./refusal.ts";
+import { pagePolicy } from "./site.ts";
 
 /** What all plain connections have in common. */
 export type PlainParts = {
@@ -95,13 +96,14 @@ export class PlainConnection extends Timed implements Client {
     // A plain call has brought its body.
   }
 
-  head(head: AnswerHead, runId: RunId): void {
+  head(head: AnswerHead, runId: RunId, { isSandboxed }: HeadGiven): void {
     const isLengthTold = head.body === "length" || head.body === "none";
     this.#isChunked = !isLengthTold;
     const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
-    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${connection}\r\n`;
+    const policy = isSandboxed ? `Content-Security-Policy: ${pagePolicy}\r\n` : "";
+    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${policy}${connection}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {

@@ -29,6 +29,7 @@ import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { endedAtOnce, RunCall, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
+import { clientOf, isSandboxed, type Site } from "./site.ts";
 import { originForm, readTarget, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
@@ -46,6 +47,7 @@ export type ProxyOptions = {
     refresh?(appId: AppId): Promise<void>;
   };
   readonly tokens: Tokens;
+  readonly site?: Site;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Has the scheduler look at the app now. */
   readonly nudge: (appId: AppId) => void;
@@ -239,12 +241,12 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   #resolve(url: string, fields: RequestFields, address: string): Resolved | Fault | Promise<Resolved | Fault> {
-    const { routes, tokens } = this.#options;
+    const { routes, tokens, site } = this.#options;
     const target = readTarget(url);
     if (target instanceof Fault) return target;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
     const { projectId, appName } = target;
-    const asked = { projectId, appName, address };
+    const asked = { projectId, appName, address: clientOf(site, address, fields.forwardedFor) };
     const route = pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
@@ -284,7 +286,8 @@ export class Proxy implements DemandSource, Occupancy {
     if (live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
-    const about = { client, runId, projectId, path: target.path, fields, lines };
+    const page = { isSandboxed: isSandboxed(this.#options.site, route, fields.host) };
+    const about = { client, runId, projectId, path: target.path, fields, lines, ...page };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
   }
 

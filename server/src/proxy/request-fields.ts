@@ -52,6 +52,7 @@ export class RequestFields extends FieldReader {
     switch (kind) {
       case "trailer":
       case "date":
+      case "set-cookie":
         return true;
       case "host":
         if (this.host !== undefined) this.refused = "The field Host is given twice.";

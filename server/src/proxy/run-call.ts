@@ -92,7 +92,8 @@ export class RunCall extends Call implements RunHandle {
     const { request, watcher, projectId, app, live, arrivedAtMs, parts } = options;
     const { runId, path, lines } = request;
     const client = new RunClient(request, watcher);
-    super({ client, runId, projectId, path, fields: noFields, lines }, app, live, arrivedAtMs, parts);
+    const about = { client, runId, projectId, path, fields: noFields, lines, isSandboxed: false };
+    super(about, app, live, arrivedAtMs, parts);
     this.#options = options;
     this.#client = client;
   }

@@ -1,0 +1,94 @@
+// What pages of an open app can do in the browser of somebody who is signed in to the dashboard of the same platform: no
+// more than a stranger's. And where calls come from that come through a proxy before the platform.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, request, type IncomingMessage, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test, type TestContext } from "node:test";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { clientOf } from "#proxy/site.ts";
+import "#test/support/leftovers.ts";
+import { bedTokens, openProxyBed, projectId, type ProxyBed } from "#test/support/proxy-bed.ts";
+
+const sandbox = /^sandbox(?: allow-(?!same-origin|top-navigation)[a-z-]+)+$/;
+
+async function startReplica(t: TestContext, answer: RequestListener): Promise<number> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function get({ port }: ProxyBed, headers: Record<string, string>): Promise<IncomingMessage> {
+  const sent = request({ host: "127.0.0.1", port, path: `/v4/${projectId}/hello/page`, headers });
+  sent.end();
+  const [answer] = await once(sent, "response");
+  answer.resume();
+  await once(answer, "end");
+  return answer;
+}
+
+const attack: RequestListener = (_request, response) => {
+  response.writeHead(200, [
+    ...["Content-Type", "text/html", "Content-Length", "2"],
+    ...["Content-Security-Policy", "script-src 'self'"],
+    ...["Set-Cookie", "slipway_session=mine; Path=/v2/auth", "Set-Cookie", "of_the_app=1"],
+    ...["set-cookie", "__Secure-slipway_session=mine; Path=/v2/auth; Secure", "SET-COOKIE", "=slipway.state=mine"],
+  ]);
+  response.end("ok");
+};
+
+for (const takesPlain of [true, false]) {
+  const how = takesPlain ? "plainly" : "by node's server";
+  test(`pages of an open app run as a stranger's, and set none of the platform's cookies, read ${how}`, async (t) => {
+    const bed = await openProxyBed(t, {
+      ...{ takesPlain, route: { disableAuth: true } },
+      options: { site: { appPagesHost: "apps.example" } },
+    });
+    bed.setReplicas(await startReplica(t, attack));
+    for (const host of ["slipway.example", "127.0.0.1:7070", "apps.example.evil", "xapps.example"]) {
+      const { statusCode, headersDistinct: all } = await get(bed, { host });
+      assert.equal(statusCode, 200);
+      const [own, policy, ...more] = all["content-security-policy"] ?? [];
+      assert.deepEqual([own, more], ["script-src 'self'", []], "the app's own holds as well");
+      assert.match(policy ?? "none", sandbox, `for ${host}`);
+      assert.deepEqual(all["set-cookie"], ["of_the_app=1"]);
+    }
+    for (const host of ["apps.example", "APPS.example:8443"]) {
+      const { headersDistinct: all } = await get(bed, { host });
+      assert.deepEqual(all["content-security-policy"], ["script-src 'self'"], "nobody signs in to the dashboard there");
+      assert.deepEqual(all["set-cookie"], ["of_the_app=1"]);
+    }
+  });
+}
+
+test("answers of an app that takes tokens are as the app gives them: no browser opens them as a page", async (t) => {
+  const bed = await openProxyBed(t);
+  bed.setReplicas(await startReplica(t, attack));
+  const { headersDistinct: all } = await get(bed, { authorization: `Bearer ${bedTokens.project}` });
+  assert.deepEqual(all["content-security-policy"], ["script-src 'self'"]);
+});
+
+test("calls that come through a trusted proxy are counted by their client, all others by who is there", async (t) => {
+  const asked: string[] = [];
+  const tokens = {
+    cached: (_token: string, address: string) => {
+      asked.push(address);
+      return null;
+    },
+    check: () => Promise.resolve(null),
+  };
+  const forwarded = { authorization: "Bearer bad", "x-forwarded-for": "203.0.113.9, 198.51.100.1" };
+  for (const trusted of [["127.0.0.0/8"], ["10.0.0.0/8"], []]) {
+    const proxies = new TrustedProxies(trusted);
+    const clientAddress = (peer: string, said: string | undefined) => proxies.clientAddress(peer, said);
+    const bed = await openProxyBed(t, { options: { tokens, site: { clientAddress, appPagesHost: null } } });
+    assert.equal((await get(bed, forwarded)).statusCode, 401);
+    assert.equal((await get(bed, { authorization: "Bearer bad" })).statusCode, 401);
+  }
+  assert.deepEqual(asked, ["198.51.100.1", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"]);
+  assert.equal(clientOf(undefined, "127.0.0.1", "198.51.100.1"), "127.0.0.1");
+});
