@@ -1,0 +1,41 @@
+// Guides as tests read them: blocks of commands that are marked `<!-- run -->`, each with what the guide shows below it.
+// The commands are run by bash, one after the other, and must print that.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+/** Commands and what they print; `shown` is null where the guide shows nothing. */
+export type GuideBlock = { readonly commands: string; readonly shown: string | null };
+
+const scriptMs = 60_000;
+const mark = "=====";
+
+/** All blocks of commands of a guide, in their order. Fails where one of them is not marked, and so would not be run. */
+export function guideBlocks(text: string): GuideBlock[] {
+  const form = /<!-- run -->\n```bash\n([\s\S]*?)```(?:\n\n```(?:json|text)\n([\s\S]*?)\n```)?/g;
+  const blocks = [...text.matchAll(form)].map(([, commands = "", shown = null]) => ({ commands, shown }));
+  assert.equal(blocks.length, text.match(/```bash/g)?.length, "every block of commands is run");
+  return blocks;
+}
+
+/** Matches what a guide shows; "…" stands for anything within a line. */
+export function shownForm(shown: string): RegExp {
+  const parts = shown.split("…").map((part) => RegExp.escape(part));
+  return new RegExp(`^${parts.join(".*?")}$`);
+}
+
+/** Runs all blocks in one shell and holds what they print to what is shown; returns all that was printed. */
+export async function runGuide(
+  blocks: readonly GuideBlock[],
+  { dataDir, cwd, env }: { readonly dataDir: string; readonly cwd?: string; readonly env?: NodeJS.ProcessEnv },
+): Promise<string> {
+  const script = blocks.map(({ commands }) => `${commands.replaceAll(".slipway/", `${dataDir}/`)}\necho '${mark}'`);
+  // Whatever the script starts ends with it.
+  const whole = ["trap 'kill $(jobs -p) 2>/dev/null || true' EXIT", ...script].join("\n");
+  const { stdout } = await promisify(execFile)("bash", ["-eu", "-c", whole], { timeout: scriptMs, cwd, env });
+  const answers = stdout.replaceAll("\r\n", "\n").split(`${mark}\n`);
+  for (const [index, { commands, shown }] of blocks.entries()) {
+    if (shown !== null) assert.match((answers[index] ?? "").trim(), shownForm(shown), commands);
+  }
+  return stdout;
+}
