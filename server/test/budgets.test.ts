@@ -149,6 +149,7 @@ test("two that set a budget for the first time at once: what the first one stopp
   await spend(db, ground, { cents: 100 });
   const book = await ground.book();
   const held = Promise.withResolvers<void>();
+  t.after(() => held.resolve());
   // Another process that has set it, and has not committed: it stops at what is spent.
   const inserted = Promise.withResolvers<void>();
   const first = db.transaction().execute(async (tx) => {

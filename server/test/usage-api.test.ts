@@ -2,10 +2,20 @@
 // the ledger and applied coupons; and what of it is refused.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
-import { appCost, appliedCoupons, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
+import { sql } from "kysely";
+import {
+  appCost,
+  appliedCoupons,
+  ledgerPage,
+  projectCost,
+  statementList,
+  usageAnswer,
+} from "@slipway/contract/usage-routes.ts";
 import { must } from "#lib/assert.ts";
 import type { ApiAnswer, ApiUnderTest, Json } from "./support/management-api.ts";
 import { startManagementApi } from "./support/management-api.ts";
+import { until } from "./support/until.ts";
+import { spend } from "./budgets-stage.ts";
 import { plainMicrosPerSecond, SetClock, UsageStage } from "./usage-stage.ts";
 
 const noon = Date.UTC(2026, 10, 14, 12);
@@ -90,6 +100,26 @@ describe("the cost of a month", () => {
     assert.equal(earlier.coupons[0]?.amount_cents_remaining, 50);
     const before = projectCost.parse((await get("/cost?month=2026-09")).body);
     assert.deepEqual([before.summary.combined_cost_before_discounts_micros, before.coupons], [0, []]);
+  });
+
+  test("adds up in cents too: what is used, what is taken off, what is left", async (t) => {
+    const { api, usage, get } = await open(t);
+    const { projectId } = api;
+    const place = await usage.addApp(projectId, "one");
+    usage.clock.atMs = noon - hour;
+    await usage.apply(projectId, { coupon_type: "percentage", percentage_rate: 50 });
+    usage.clock.atMs = noon;
+    // 1.4 cents, half of which is taken off: all three would be a cent.
+    const id = await usage.addReplica(projectId, place, noon - hour / 2);
+    await usage.stop(id, noon - hour / 2 + Math.round((14_000 / plainMicrosPerSecond) * 1000));
+    await usage.meter().turn();
+    const { summary } = projectCost.parse((await get("/cost")).body);
+    assert.deepEqual([summary.combined_cost_before_discounts_micros, summary.discounts_micros], [14_000, 7_000]);
+    const { discounts_cents: off, combined_cost_after_discounts_cents: left } = summary;
+    assert.equal(summary.combined_cost_before_discounts_cents - off, left);
+    const listed = statementList.parse((await get("/billing/statements")).body);
+    const sums = must(listed.items[0], "the month's statement");
+    assert.equal(sums.usage_cents - sums.discounts_cents + sums.corrections_cents, sums.total_cents);
   });
 
   test("of an app is its own, by id or name, and another project's app is not there", async (t) => {
@@ -193,6 +223,36 @@ describe("usage", () => {
     assert.deepEqual([thisMonth.from, thisMonth.to], ["2026-11-01", "2026-11-15"]);
     assert.equal(thisMonth.total.cost_micros, total - plain(2 * hour));
     assert.deepEqual((await of("from=2026-11-13&to=2026-11-13")).items, []);
+  });
+
+  test("and its total are of one moment, though it is counted meanwhile", async (t) => {
+    const { api, usage, get } = await open(t);
+    const { db, projectId } = api;
+    await usage.addApp(projectId, "example");
+    await spend(db, api, { cents: 100, month: "2026-11" });
+    const held = Promise.withResolvers<void>();
+    t.after(() => held.resolve());
+    const locked = Promise.withResolvers<void>();
+    const metering = db.transaction().execute(async (tx) => {
+      await sql`lock table usage_project_days in access exclusive mode`.execute(tx);
+      locked.resolve();
+      await held.promise;
+      for (const table of ["usage_days", "usage_months", "usage_project_days"]) {
+        await sql`update ${sql.table(table)} set amount_micros = amount_micros * 2`.execute(tx);
+      }
+    });
+    await locked.promise;
+    const answer = get("/usage?group_by=app");
+    await until("the total is waited for", async () => {
+      const { rows } = await sql`
+        select pid from pg_locks where not granted
+           and database = (select oid from pg_database where datname = current_database())`.execute(db);
+      return rows.length > 0;
+    });
+    held.resolve();
+    await metering;
+    const { items, total } = usageAnswer.parse((await answer).body);
+    assert.equal(items[0]?.cost_micros, total.cost_micros);
   });
 });
 

@@ -174,6 +174,17 @@ describe("a build", () => {
   });
 });
 
+test("a build that takes more than one step of metering is one build", async (t) => {
+  const stage = await usageStage(t);
+  const projectId = await stage.addProject();
+  const place = await stage.addApp(projectId);
+  const began = noon - 120 * 3_600_000;
+  await stage.addBuild(projectId, place, { number: 2, startedMs: began, environment: [began, noon] });
+  await stage.meter().turn();
+  const rows = await stage.db.selectFrom("usage_months").select(["builds", "ms"]).execute();
+  assert.deepEqual(rows, [{ builds: 1, ms: 120 * 3_600_000 }]);
+});
+
 describe("usage that becomes known late", () => {
   test("moves a credit to where it belongs, and gives back before it draws", async (t) => {
     const stage = await usageStage(t, Date.UTC(2026, 0, 31));

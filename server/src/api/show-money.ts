@@ -18,6 +18,29 @@ export function centsOf(micros: bigint): number {
   return microsOf(cents);
 }
 
+/** Hundredths of usage, of what coupons take off it, of corrections and of what is owed then. */
+export type SumInCents = {
+  readonly usage: number;
+  readonly discounts: number;
+  readonly corrections: number;
+  readonly total: number;
+};
+
+/**
+ * In cents that add up: what is used and what is left after coupons and after corrections are rounded, discounts and
+ * corrections are the differences. So a discount is never below zero or above what it is taken off.
+ */
+export function sumInCents(sum: {
+  readonly usage: bigint;
+  readonly discounts: bigint;
+  readonly corrections: bigint;
+}): SumInCents {
+  const usage = centsOf(sum.usage);
+  const discounted = centsOf(sum.usage - sum.discounts);
+  const total = centsOf(sum.usage - sum.discounts + sum.corrections);
+  return { usage, discounts: usage - discounted, corrections: total - discounted, total };
+}
+
 /** To the millisecond. */
 export function secondsOf(ms: number): number {
   return Math.round(ms) / 1000;

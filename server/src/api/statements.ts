@@ -7,7 +7,7 @@ import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pathPart, projectOf, type Handler } from "./call.ts";
-import { centsOf, microsOf, secondsOf } from "./show-money.ts";
+import { microsOf, secondsOf, sumInCents } from "./show-money.ts";
 import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
 
@@ -44,18 +44,19 @@ export function statementHandlers(desk: StatementDesk): Record<"listStatements" 
 
 function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>["items"][number] {
   const { usageMicros, discountMicros, correctionMicros, totalMicros } = content;
-  const of = (micros: string) => ({ cents: centsOf(BigInt(micros)), micros: microsOf(BigInt(micros)) });
-  const usage = of(usageMicros);
-  const discounts = of(discountMicros);
-  const corrections = of(correctionMicros);
-  const total = of(totalMicros);
+  const of = (micros: string): number => microsOf(BigInt(micros));
+  const cents = sumInCents({
+    usage: BigInt(usageMicros),
+    discounts: BigInt(discountMicros),
+    corrections: BigInt(correctionMicros),
+  });
   return {
     ...{ month: content.period, currency: content.currency, status: closedAt === null ? "open" : "closed" },
     closed_at: closedAt?.toISOString() ?? null,
-    ...{ usage_cents: usage.cents, usage_micros: usage.micros },
-    ...{ discounts_cents: discounts.cents, discounts_micros: discounts.micros },
-    ...{ corrections_cents: corrections.cents, corrections_micros: corrections.micros },
-    ...{ total_cents: total.cents, total_micros: total.micros },
+    ...{ usage_cents: cents.usage, usage_micros: of(usageMicros) },
+    ...{ discounts_cents: cents.discounts, discounts_micros: of(discountMicros) },
+    ...{ corrections_cents: cents.corrections, corrections_micros: of(correctionMicros) },
+    ...{ total_cents: cents.total, total_micros: of(totalMicros) },
   };
 }
 

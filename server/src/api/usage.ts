@@ -9,7 +9,7 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { appOf, projectOf, type Call, type Handler } from "./call.ts";
-import { centsOf, microsOf, secondsOf, showSums } from "./show-money.ts";
+import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money.ts";
 
 type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
 
@@ -109,13 +109,15 @@ function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
 
 function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
   const { discountMicros, coupons, sums } = cost;
-  const after = sums.runMicros + sums.buildMicros - discountMicros;
+  const before = sums.runMicros + sums.buildMicros;
+  const after = before - discountMicros;
+  const inCents = sumInCents({ usage: before, discounts: discountMicros, corrections: 0n });
   return {
     summary: {
       ...summaryOf(cost),
-      discounts_cents: centsOf(discountMicros),
+      discounts_cents: inCents.discounts,
       discounts_micros: microsOf(discountMicros),
-      combined_cost_after_discounts_cents: centsOf(after),
+      combined_cost_after_discounts_cents: inCents.total,
       combined_cost_after_discounts_micros: microsOf(after),
     },
     coupons: coupons.map(showCredit),

@@ -112,7 +112,8 @@ async function meterStep(
 
   const sources = await readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
-  const builds = sources.filter(({ kind }) => kind === "build");
+  // Once, however many steps one takes.
+  const builds = metered.flatMap(({ source, isDone }) => (source.kind === "build" && isDone ? [source] : []));
   const changes = changesOf(metered, builds, borders);
   await writeSlices(tx, metered);
   onStep?.("slices written");

@@ -3,7 +3,7 @@
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import type { AppliedRow } from "./applied-store.ts";
 import { creditAtBegin, creditNow } from "./coupon-credit.ts";
 import { readAccountCurrency } from "./coupon-store.ts";
@@ -55,9 +55,7 @@ export class UsageDesk {
   /** `month` null: this one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#clock.now());
-    // All of one moment: usage goes on being counted meanwhile.
-    const reading = this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only");
-    const { sums, currency, applied, settlement } = await reading.execute(async (tx) => ({
+    const { sums, currency, applied, settlement } = await this.#read(async (tx) => ({
       sums: await readUsage(tx, { projectId, ...daysOf(period) }),
       ...(await settledUsage(tx, projectId)),
     }));
@@ -88,12 +86,11 @@ export class UsageDesk {
     window: UsageWindow,
     grouping: Grouping,
   ): Promise<{ readonly currency: Currency; readonly groups: readonly UsageGroup[]; readonly total: UsageSums }> {
-    const [currency, groups, total] = await Promise.all([
-      readAccountCurrency(this.#db, window.projectId),
-      readUsageBy(this.#db, window, grouping),
-      readUsage(this.#db, window),
-    ]);
-    return { currency, groups, total };
+    return await this.#read(async (tx) => ({
+      currency: await readAccountCurrency(tx, window.projectId),
+      groups: await readUsageBy(tx, window, grouping),
+      total: await readUsage(tx, window),
+    }));
   }
 
   /** A page of the ledger, newest first. `nextNumber` null: it is the last one. */
@@ -111,8 +108,13 @@ export class UsageDesk {
   /** All coupons that the project has applied, oldest first. */
   async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
     const period = periodOf(this.#clock.now());
-    const { applied, settlement } = await settledUsage(this.#db, projectId);
+    const { applied, settlement } = await this.#read((tx) => settledUsage(tx, projectId));
     return applied.map((coupon) => this.#credit(coupon, period, settlement));
+  }
+
+  /** All of one moment: usage goes on being counted meanwhile. */
+  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
 
   #credit(coupon: AppliedRow, period: Period, settlement: Settlement): CouponCredit {

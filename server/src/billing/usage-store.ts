@@ -80,7 +80,7 @@ export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<Usage
 }
 
 /** Sums of a window by group, in the order of its columns. */
-export async function readUsageBy(db: Db, window: UsageWindow, grouping: Grouping): Promise<UsageGroup[]> {
+export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Grouping): Promise<UsageGroup[]> {
   const columns = sql.join(groupColumns[grouping].map((column) => sql.ref(column)));
   const from = grouping === "app" ? monthsAndDaysOf(window) : rowsOf(window);
   const { rows } = await sql<SumsRow & Partial<Record<string, string>>>`
