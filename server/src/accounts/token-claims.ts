@@ -3,7 +3,7 @@
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader } from "jose";
 import type { Clock } from "#lib/clock.ts";
-import type { TokenId } from "#lib/ids.ts";
+import { uuidForm, type TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
@@ -27,8 +27,6 @@ export type Claims = TokenClaims | PersonClaims;
 
 /** A token may be signed by a key that another platform has just made; looking for it must not become a way to load the database. */
 const keyLookMs = 1_000;
-
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Verifies tokens against the platform's signing keys. */
 export class SignedClaims {

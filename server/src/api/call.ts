@@ -5,7 +5,7 @@ import type { Caller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { appIdOf, appNameForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { appIdOf, appNameForm, uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
 
 export type Call = {
   readonly request: FastifyRequest;
@@ -22,9 +22,6 @@ export type Call = {
 
 /** Answers one route: what it returns is sent as JSON; undefined: it has taken the connection over. */
 export type Handler = (call: Call) => Promise<object | undefined>;
-
-/** What most ids look like. */
-export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Who calls a route that needs a token. */
 export function callerOf(call: Call): Caller {

@@ -5,6 +5,7 @@ import { signInFields, signOutFields, tokenFields } from "@slipway/contract/peop
 import type { PersonCaller } from "#accounts/caller.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
+import { uuidForm } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { People } from "#people/people.ts";
@@ -82,8 +83,6 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
     },
   };
 }
-
-const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The person who calls; the route takes nobody else. */
 export function callerOf(call: Call): PersonCaller {

@@ -4,14 +4,12 @@ import { rotationFields, type serviceAccount } from "@slipway/contract/token-fie
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
 import type { Asking, Rotation } from "#accounts/token-desk.ts";
 import { Fault } from "#lib/fault.ts";
-import type { TokenId } from "#lib/ids.ts";
+import { uuidForm, type TokenId } from "#lib/ids.ts";
 import { callerOf, pathPart, type Call } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 /** What all kinds have in common. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
-
-const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The account's id in the path. Throws `Fault("not_found")` for what cannot be one. */
 export function accountOf(call: Call, part: string): TokenId {

@@ -25,6 +25,8 @@ export type EndpointId = Branded<"EndpointId">;
 
 /** What a project id looks like. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
+/** What a UUID looks like, as the platform writes it. */
+export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** What an app may be called. */
 export const appNameForm = /^[a-z0-9-]{3,30}$/;
 
