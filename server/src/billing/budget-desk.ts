@@ -8,7 +8,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
-import { periodOf } from "./budget-period.ts";
+import { periodOf } from "./period.ts";
 import {
   addBudget,
   findBudget,

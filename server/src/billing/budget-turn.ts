@@ -9,7 +9,7 @@ import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { judge, type BudgetState } from "./budget.ts";
-import { periodOf } from "./budget-period.ts";
+import { periodOf } from "./period.ts";
 import { addNotices, ownerAddresses, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
 import { centsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-word.ts";
 

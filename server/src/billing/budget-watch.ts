@@ -6,7 +6,7 @@ import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import { judge } from "./budget.ts";
-import { periodOf } from "./budget-period.ts";
+import { periodOf } from "./period.ts";
 import { listBudgets, lockBudget, spentOf, type Budget } from "./budget-store.ts";
 import { takeStep, type BudgetTurnParts } from "./budget-turn.ts";
 

@@ -1,7 +1,7 @@
 // What is said of a budget to people and to programs: pure. No secrets: a budget's own URL is in none of it.
 import { never } from "#lib/assert.ts";
 import type { Budget, BudgetPlace } from "./budget-store.ts";
-import { endOfPeriod } from "./budget-period.ts";
+import { boundsOf } from "./period.ts";
 
 /** What has happened to a budget; `percent` is there only of a warning. */
 export type BudgetEvent = {
@@ -31,7 +31,7 @@ export function subjectOf({ projectId, appId }: BudgetPlace): string {
 
 /** When a stop of the month ends by itself: `2026-12-01 00:00 UTC`. */
 export function endText(period: string): string {
-  return `${new Date(endOfPeriod(period)).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  return `${new Date(boundsOf(period).toMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
 /** Why calls are refused, for whoever calls: says what to do, and no amounts. */

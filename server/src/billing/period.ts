@@ -1,4 +1,4 @@
-// Months and days (UTC), which usage is summed up and stated by. Pure.
+// Months and days (UTC), by which usage is summed up and stated, and budgets go. Pure.
 
 /** A month, of the form 2026-01. */
 export type Period = string;

@@ -7,7 +7,7 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { endOfPeriod, periodOf } from "./budget-period.ts";
+import { boundsOf, periodOf } from "./period.ts";
 import type { Plan, Plans } from "./plan.ts";
 import { readStandings, type StandingRow } from "./plan-store.ts";
 
@@ -140,7 +140,7 @@ export class PlanBook {
     const plan = name === null ? plans.standard : plans.byName.get(name);
     if (plan === undefined)
       log.error({ projectId: id, plan: name }, "a project has a plan that SLIPWAY_PLANS_FILE lacks");
-    const untilMs = endOfPeriod(period);
+    const untilMs = boundsOf(period).toMs;
     const stops = rows.flatMap(({ isStopped, appId }) => (isStopped ? [{ appId, period, untilMs }] : []));
     return { plan: plan ?? plans.standard, stops };
   }

@@ -3,6 +3,7 @@
 import { assert, must } from "#lib/assert.ts";
 import { least, minus, nothing, plus, shareOf, type Currency, type Money } from "#lib/money.ts";
 import { isCredit, type Discount, type Frequency } from "./coupon.ts";
+import { periodOf } from "./period.ts";
 
 /** A coupon that a project has applied. */
 export type AppliedCoupon = {
@@ -56,7 +57,7 @@ function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usag
   const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [appliedAtMs, expiresAtMs ?? Infinity]);
   const found = new Map<string, Stretch>();
   for (const { atMs, amount } of distinct(usage)) {
-    const period = new Date(atMs).toISOString().slice(0, 7);
+    const period = periodOf(atMs);
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
     const stretch = found.get(key) ?? { period, atMs, base: nothing(currency) };
     stretch.base = plus(stretch.base, amount);
