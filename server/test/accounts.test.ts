@@ -7,11 +7,13 @@ import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
+import { KeyDesk } from "#accounts/key-desk.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import { createProject } from "#accounts/projects.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { issueToken, revokeToken } from "#accounts/tokens.ts";
+import { toJson } from "#store/json.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
@@ -282,4 +284,31 @@ test("passwords are kept as hashes that only they match", async () => {
   assert.equal(await isPassword("correct horsf", hash), false);
   assert.equal(await isPassword("correct horse", "plain"), false);
   assert.notEqual(await hashPassword("correct horse"), hash, "salted");
+});
+
+test("public keys are the halves of what is sealed, whatever else the database says", async (t) => {
+  const [oldKey, newKey] = ["11".repeat(32), "22".repeat(32)];
+  const { db } = await testAccounts(t);
+  const keys = new SigningKeys({ sealer: new Sealer([oldKey]), clock: systemClock });
+  await keys.load(db);
+  const [published, first] = [keys.jwks(), keys.current()];
+  const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey.export({ format: "jwk" });
+  await db
+    .updateTable("signing_keys")
+    .set({ public_jwk: toJson(stranger) })
+    .execute();
+  await keys.load(db);
+  assert.deepEqual(keys.jwks(), published);
+
+  await db.transaction().execute((tx) => keys.rotate(tx, byPlatform));
+  await keys.load(db);
+  await new KeyDesk({ db, keys, clock: systemClock }).withdraw(first.id, true, byPlatform);
+  const later = new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock });
+  await later.load(db);
+  await new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock }).load(db);
+  for (const one of [keys, later]) {
+    assert.equal(one.verifier(first.id), undefined);
+    assert.equal(one.jwks().keys.length, 1);
+    assert.ok(one.withdrawn(first.id)?.equals(createPublicKey(first.privateKey)), "what it signed can still be told");
+  }
 });

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { removeOldEntries } from "#audit/audit-retention.ts";
-import { keyIdOf } from "#audit/chain-signature.ts";
+import { keyIdOf, signText } from "#audit/chain-signature.ts";
+import { checkpointLine, signedText } from "#audit/export-format.ts";
 import { readLinks } from "#audit/export-store.ts";
 import { verifyExport } from "#audit/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -194,7 +195,32 @@ test("what a key has signed that was withdrawn is signed anew in an export; a ke
   assert.deepEqual(keysOf(retired), ["next-key", "test-key", "test-key", "next-key"]);
   const both = new Map([...signer.publicKeys, ...next.publicKeys]);
   assert.equal((await verifyExport(partsOf(retired), both)).result, "intact");
-  const withdrawn = await exportChain(db, next, first);
+  const withdrawn = await exportChain(db, { ...next, withdrawn: signer.verifier }, first);
   assert.deepEqual([...new Set(keysOf(withdrawn))], ["next-key"]);
   assert.equal((await verifyExport(partsOf(withdrawn), next.publicKeys)).result, "intact");
+});
+
+test("what none of the platform's keys has signed is not signed for it: a chain and signatures written anew are found out", async (t) => {
+  const { db } = await withProjects(t);
+  await add(db, first);
+  await chainOn(db, signer).checkpoint(first);
+  const stranger = testSigner("strangers-key");
+  await db.transaction().execute(async (tx) => {
+    // As whoever owns the database may.
+    await sql`set local role none`.execute(tx);
+    await sql`alter table audit_checkpoints disable trigger all`.execute(tx);
+    const [kept] = await tx.selectFrom("audit_checkpoints").selectAll().execute();
+    assert.ok(kept);
+    const line = checkpointLine({ ...kept, hash: kept.hash.toString("hex"), at: kept.at.toISOString(), jws: "" });
+    const { jws: _, ...unsigned } = line;
+    const { jws, keyId } = await signText(stranger, signedText(unsigned, first));
+    await tx.updateTable("audit_checkpoints").set({ jws, key_id: keyId }).execute();
+    await sql`alter table audit_checkpoints enable trigger all`.execute(tx);
+  });
+  for (const withdrawn of [() => undefined, () => testSigner().verifier("test-key")]) {
+    const text = await exportChain(db, { ...signer, withdrawn }, first);
+    const verdict = await verifyExport(partsOf(text), signer.publicKeys);
+    assert.equal(verdict.result, "broken");
+    assert.match(JSON.stringify(verdict), /signed with the key .*strangers-key.* which is not among the keys given/);
+  }
 });

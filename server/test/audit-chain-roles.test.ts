@@ -116,6 +116,70 @@ test("as the tables' owner the triggers still refuse", async (t) => {
   }
 });
 
+test("a checkpoint of a place where the chain is not, or behind another one, does not come in", async (t) => {
+  const { db } = await testDatabase(t);
+  await useAsPlatform(db);
+  const add = (row: { number: number; previous: number; hash?: Buffer }) =>
+    db
+      .insertInto("audit_checkpoints")
+      .columns(["chain", "number", "previous", "hash", "at", "key_id", "jws"])
+      .expression((from) =>
+        from
+          .selectFrom("audit_links")
+          .select(({ val }) => [
+            "chain",
+            sql<number>`${row.number}::bigint`.as("number"),
+            sql<number>`${row.previous}::bigint`.as("previous"),
+            row.hash === undefined ? "hash" : sql<Buffer>`${row.hash}::bytea`.as("hash"),
+            sql<Date>`now()`.as("at"),
+            val("key").as("key_id"),
+            val("jws").as("jws"),
+          ])
+          .where("number", "=", 2),
+      )
+      .execute();
+  const count = async () => (await db.selectFrom("audit_checkpoints").select("number").execute()).length;
+  await record(db, { projectId, action: "app.create", by: byPlatform });
+  const before = await count();
+  await assert.rejects(add({ number: 1_000_000, previous: 2 }), /has no such entry/);
+  await assert.rejects(add({ number: 3, previous: 2 }), /has no such entry/, "the hash is another entry's");
+  await add({ number: 3, previous: 1 });
+  assert.equal(await count(), before, "one that was overtaken is left out");
+  assert.match(await exportChain(db, signer, projectId), /"kind":"checkpoint","number":4/);
+});
+
+test("where the schema is everybody's, what runs as its maker does not find functions of a session", async (t) => {
+  const { db, url } = await testDatabase(t);
+  await db.transaction().execute(async (tx) => {
+    await sql`set local role none`.execute(tx);
+    await sql`grant create on schema public to public`.execute(tx);
+  });
+  const make = sql`
+    create or replace function public.hashtextextended(text, integer) returns bigint language sql as 'select 1::bigint'`;
+  await make.execute(db);
+  await migrate({ url, log: silentLog });
+  await assert.rejects(make.execute(db), /permission denied for schema/);
+});
+
+test("where a server is set to another isolation, numbers are given one after the other all the same", async (t) => {
+  const { db: first, url } = await testDatabase(t);
+  const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(first);
+  await administer(url.reveal(), `alter database ${rows[0]?.name} set default_transaction_isolation = 'serializable'`);
+  const db = await openDatabase({ url, connections: 10, log: silentLog });
+  cleanLast(t, () => db.destroy());
+  await db.insertInto("projects").values({ id: projectId, name: "one" }).execute();
+  await Promise.all(
+    Array.from({ length: 100 }, () =>
+      db.transaction().execute(async (tx) => {
+        await tx.selectFrom("audit_log").selectAll().limit(1).execute();
+        await record(tx, { projectId, action: "app.create", by: byPlatform });
+      }),
+    ),
+  );
+  const { length } = await db.selectFrom("audit_links").select("number").execute();
+  assert.equal(length, 100);
+});
+
 type Given = { readonly url: Secret; readonly user: string; readonly server: string };
 
 /** An empty database of a user who is no superuser, as an operator gives one. */
@@ -172,6 +236,14 @@ test("where the user may not make roles triggers refuse, the log says what to do
     "audit_checkpoints",
   ]);
   await assert.rejects(sql`delete from audit_log`.execute(before), /by retention only/);
+  const covered = before.transaction().execute(async (tx) => {
+    await sql`create temporary table audit_stubs on commit drop as select 'p-00000001' as chain, 1000 as number`.execute(
+      tx,
+    );
+    await sql`set local search_path = pg_temp, public`.execute(tx);
+    await sql`delete from public.audit_log`.execute(tx);
+  });
+  await assert.rejects(covered, /by retention only/, "what a session makes stands for nothing");
   const advice = texts.find((text) => text.includes("CREATE ROLE")) ?? assert.fail("it is warned of");
   const statements = /run (CREATE ROLE .*?;) (GRANT .*?;)/.exec(advice) ?? assert.fail(advice);
   for (const statement of statements.slice(1)) await administer(given.server, statement);

@@ -152,6 +152,24 @@ for (const isCut of [false, true]) {
       );
     });
 
+    test("shows any member that was left out, also one that is null", async () => {
+      const without = function* (value: unknown): Generator<unknown> {
+        if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+        for (const [name, item] of Object.entries(value)) {
+          const rest = Object.entries(value).filter(([other]) => other !== name);
+          yield Object.fromEntries(rest);
+          for (const less of without(item)) yield { ...value, [name]: less };
+        }
+      };
+      for (const [index, line] of lines.entries()) {
+        for (const less of without(JSON.parse(line))) {
+          const altered = textOf(lines.toSpliced(index, 1, JSON.stringify(less)));
+          if (index === 0 && (await isNoExport(altered))) continue;
+          assert.equal((await breaks(altered)).line, index + 1, JSON.stringify(less));
+        }
+      }
+    });
+
     test("shows any value of a line that was altered, also where the line stays well-formed", async () => {
       const values = fc.constantFrom<unknown>(
         null,

@@ -114,6 +114,20 @@ test("secrets and credentials are sealed at rest, and the audit log knows who re
   ]);
 });
 
+test("a change of any secret stands in the audit log, whatever it is named", async (t) => {
+  const api = await startManagementApi(t);
+  const { ofProject } = await withApp(api);
+  const names = ["__proto__", "constructor", "7", "toString"];
+  const body = `{${names.map((name) => `"${name}": "x"`).join(",")}}`;
+  assert.equal((await api.call("PATCH", ofProject, { body: JSON.parse(body) })).status, 200);
+  assert.equal((await api.call("PATCH", ofProject, { body: {} })).status, 200);
+  const rows = await api.db.selectFrom("audit_log").select("changes").where("action", "=", "secrets.update").execute();
+  assert.deepEqual(
+    rows.map(({ changes }) => Object.keys(changes as object).toSorted()),
+    [names.toSorted(), names.toSorted()],
+  );
+});
+
 test("who may not read secrets is refused, and that is recorded", async (t) => {
   const api = await startManagementApi(t);
   const { ofProject, ofApp } = await withApp(api);

@@ -46,7 +46,8 @@ export class KeyDesk {
       throw new Fault("conflict", message);
     }
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await markWithdrawn(tx, id, new Date(this.#clock.now())))) throw notThere(id);
+      const [at, publicSealed] = [new Date(this.#clock.now()), this.#keys.sealedForWithdrawal(id)];
+      if (!(await markWithdrawn(tx, { keyId: id, at, publicSealed }))) throw notThere(id);
       await record(tx, {
         projectId: null,
         action: "signing_key.withdraw",

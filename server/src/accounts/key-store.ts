@@ -19,6 +19,16 @@ export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
     .execute();
 }
 
+/** What is kept of keys that were withdrawn: their public halves, sealed. */
+export async function listWithdrawnKeys(db: Db): Promise<{ id: string; sealed: string }[]> {
+  const rows = await db
+    .selectFrom("signing_keys")
+    .select(["id", "withdrawn_public_sealed as sealed"])
+    .where("withdrawn_at", "is not", null)
+    .execute();
+  return rows.flatMap(({ id, sealed }) => (sealed === null ? [] : [{ id, sealed }]));
+}
+
 /** All signing keys, withdrawn ones too, newest first. */
 export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
   const { rows } = await sql<CountedKey>`
@@ -49,11 +59,17 @@ export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<
   return rows.map((row) => row.id);
 }
 
-/** Marks a retired key withdrawn and empties its private half; false when there is no such key that could be. */
-export async function markWithdrawn(tx: Db, keyId: string, at: Date): Promise<boolean> {
+/**
+ * Marks a retired key withdrawn, empties its private half and keeps the public one, sealed; false when there is no such key
+ * that could be.
+ */
+export async function markWithdrawn(
+  tx: Db,
+  { keyId, at, publicSealed }: { readonly keyId: string; readonly at: Date; readonly publicSealed: string | null },
+): Promise<boolean> {
   const result = await tx
     .updateTable("signing_keys")
-    .set({ withdrawn_at: at, private_key_sealed: "" })
+    .set({ withdrawn_at: at, private_key_sealed: "", withdrawn_public_sealed: publicSealed })
     .where("id", "=", keyId)
     .where("retired_at", "is not", null)
     .where("withdrawn_at", "is", null)
@@ -64,4 +80,9 @@ export async function markWithdrawn(tx: Db, keyId: string, at: Date): Promise<bo
 /** Replaces the sealed private half of a key. */
 export async function resealSigningKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
   await tx.updateTable("signing_keys").set({ private_key_sealed: key.sealed }).where("id", "=", key.id).execute();
+}
+
+/** Replaces what is kept of a key that was withdrawn. */
+export async function resealWithdrawnKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
+  await tx.updateTable("signing_keys").set({ withdrawn_public_sealed: key.sealed }).where("id", "=", key.id).execute();
 }

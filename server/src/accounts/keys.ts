@@ -1,5 +1,6 @@
 // The keys that sign tokens: RSA pairs whose private half is sealed in the database. One signs; older ones, retired,
-// still verify what they signed. The public halves are published as a JWKS.
+// still verify what they signed. The public halves are published as a JWKS; they are made from what is sealed, so that
+// whoever can write to the database only cannot put in one of their own.
 import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import type { JSONWebKeySet, JWK } from "jose";
@@ -15,7 +16,9 @@ import { StartRefused } from "#store/start-refused.ts";
 import {
   insertSigningKey,
   listSigningKeys,
+  listWithdrawnKeys,
   resealSigningKey,
+  resealWithdrawnKey,
   retireOtherKeys,
   type SigningKeyRow,
 } from "./key-store.ts";
@@ -39,6 +42,8 @@ export class SigningKeys {
   #loadsBegun = 0;
   #loadInUse = 0;
   #public = new Map<string, { key: KeyObject; jwk: JWK }>();
+  /** Of those that were withdrawn: what proves that a signature was once ours. */
+  #withdrawn = new Map<string, KeyObject>();
 
   constructor(options: { sealer: Sealer; clock: Clock }) {
     this.#sealer = options.sealer;
@@ -48,16 +53,23 @@ export class SigningKeys {
   /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `StartRefused` when they cannot be opened. */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
-    const rows = await listSigningKeys(db);
+    const [rows, withdrawn] = [await listSigningKeys(db), await listWithdrawnKeys(db)];
     if (load < this.#loadInUse) return;
     this.#loadInUse = load;
     this.#rows = new Map(rows.map((one) => [one.id, one]));
-    this.#public = new Map(rows.map((row) => [row.id, publicHalf(row)]));
+    this.#public = new Map(rows.map((row) => [row.id, publicHalf(row.id, this.#openPrivate(row))]));
+    this.#withdrawn = new Map(
+      withdrawn.map(({ id, sealed }) => [id, createPublicKey(this.#openWithdrawn(id, sealed))]),
+    );
     const row = rows.find((candidate) => candidate.retired_at === null);
     this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
     for (const old of rows.filter((candidate) => this.#sealer.isOld(candidate.private_key_sealed))) {
       const plain = this.#open(old);
       await resealSigningKey(db, { id: old.id, sealed: this.#sealer.seal(plain, contextOf(old.id)) });
+    }
+    for (const { id, sealed } of withdrawn.filter((candidate) => this.#sealer.isOld(candidate.sealed))) {
+      const plain = this.#openWithdrawn(id, sealed);
+      await resealWithdrawnKey(db, { id, sealed: this.#sealer.seal(plain, withdrawnContextOf(id)) });
     }
   }
 
@@ -78,6 +90,19 @@ export class SigningKeys {
     return this.#public.get(keyId)?.key;
   }
 
+  /** The public half of a key that was withdrawn, or undefined: what it signed is not valid any more, but was ours. */
+  withdrawn(keyId: string): KeyObject | undefined {
+    return this.#withdrawn.get(keyId);
+  }
+
+  /** What is kept of a key that is withdrawn: its public half, sealed; null when there is no such key. */
+  sealedForWithdrawal(keyId: string): string | null {
+    const key = this.verifier(keyId);
+    if (key === undefined) return null;
+    const text = key.export({ type: "spki", format: "pem" }).toString();
+    return this.#sealer.seal(text, withdrawnContextOf(keyId));
+  }
+
   /** All public keys, retired ones included; without those that were withdrawn. */
   jwks(): JSONWebKeySet {
     return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
@@ -87,7 +112,7 @@ export class SigningKeys {
   async rotate(tx: Db, by: By): Promise<SigningKey> {
     const id = randomBytes(8).toString("hex");
     const { privateKey, publicKey } = await generatePair("rsa", { modulusLength: modulusBits });
-    const jwk: JWK = { ...publicKey.export({ format: "jwk" }), kid: id, alg: signatureAlgorithm, use: "sig" };
+    const jwk = jwkOf(id, publicKey);
     const text = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
     await insertSigningKey(tx, {
       id,
@@ -112,8 +137,16 @@ export class SigningKeys {
   }
 
   #open(row: SigningKeyRow): string {
+    return this.#openSealed(row.private_key_sealed, contextOf(row.id));
+  }
+
+  #openWithdrawn(id: string, sealed: string): string {
+    return this.#openSealed(sealed, withdrawnContextOf(id));
+  }
+
+  #openSealed(sealed: string, context: string): string {
     try {
-      return this.#sealer.open(row.private_key_sealed, contextOf(row.id)).reveal();
+      return this.#sealer.open(sealed, context).reveal();
     } catch (error) {
       throw new StartRefused(
         "The database was used with another secret key: set SLIPWAY_SECRET_KEY to the key that it was used with (old keys may follow the new one, separated by commas), or put its secret.key back into the data folder.",
@@ -127,7 +160,15 @@ function contextOf(keyId: string): string {
   return `signing_key:${keyId}`;
 }
 
-function publicHalf(row: SigningKeyRow): { key: KeyObject; jwk: JWK } {
-  const jwk = row.public_jwk as JWK;
-  return { key: createPublicKey({ key: jwk, format: "jwk" }), jwk };
+function withdrawnContextOf(keyId: string): string {
+  return `withdrawn_signing_key:${keyId}`;
+}
+
+function publicHalf(id: string, privateKey: KeyObject): { key: KeyObject; jwk: JWK } {
+  const key = createPublicKey(privateKey);
+  return { key, jwk: jwkOf(id, key) };
+}
+
+function jwkOf(id: string, key: KeyObject): JWK {
+  return { ...key.export({ format: "jwk" }), kid: id, alg: signatureAlgorithm, use: "sig" };
 }

@@ -85,9 +85,10 @@ export class Secrets {
       await requireApp(tx, place);
       await lockProject(tx, place.projectId);
       const before = this.#open(place, await readSealed(tx, place));
-      const changes: Record<string, { old?: Secret; new?: Secret }> = {};
+      // A secret may be named as a property that every object has.
+      const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
-      for (const [name, old] of dropped) changes[name] = { old };
+      for (const [name, old] of dropped) changed.set(name, { old });
       await dropSecrets(
         tx,
         place,
@@ -100,10 +101,11 @@ export class Secrets {
           name,
           value_sealed: this.#sealer.seal(value.reveal(), secretContext(place, name)),
         });
-        changes[name] = old === undefined ? { new: value } : { old, new: value };
+        changed.set(name, old === undefined ? { new: value } : { old, new: value });
       }
       const apps = restarts ? await restartApps(tx, place) : [];
       for (const appId of apps) await notify(tx, "apps", appId);
+      const changes = Object.fromEntries(changed);
       await record(tx, {
         projectId: place.projectId,
         action: "secrets.update",
@@ -112,7 +114,7 @@ export class Secrets {
         // No secret can have this name.
         changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
-      return { changed: Object.keys(changes).length, restarted: apps.length };
+      return { changed: changed.size, restarted: apps.length };
     });
   }
 

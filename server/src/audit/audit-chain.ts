@@ -5,7 +5,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
-import { keyIdOf, signText, type ChainSigner } from "./chain-signature.ts";
+import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
 import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
 import {
   chainBegin,
@@ -105,12 +105,18 @@ export class AuditChain {
     );
   }
 
-  /** The signature of a line; a new one where the key has been withdrawn since, which nobody can have any more. */
+  /**
+   * The signature of a line; a new one where its key has been withdrawn since, which nobody can have any more. One that
+   * none of our keys made stays as it is: whoever verifies the export must find it.
+   */
   async #validJws(line: CheckpointLine | StubLine, project: ProjectId | null): Promise<{ readonly jws: string }> {
     const { signer } = this.#options;
     const { jws, ...unsigned } = line;
-    if (signer.verifier(keyIdOf(jws) ?? "") !== undefined) return { jws };
-    return await signText(signer, signedText(unsigned, project));
+    const keyId = keyIdOf(jws) ?? "";
+    const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
+    const text = signedText(unsigned, project);
+    if (withdrawn === undefined || signatureFault(jws, text, new Map([[keyId, withdrawn]])) !== null) return { jws };
+    return await signText(signer, text);
   }
 
   /** One turn: signs ends whose last checkpoint is old or many entries back. */

@@ -8,6 +8,8 @@ export type ChainSigner = {
   current(): { readonly id: string; readonly privateKey: KeyObject };
   /** The public half of a key; undefined when it was withdrawn: what it signed proves nothing any more. */
   verifier(keyId: string): KeyObject | undefined;
+  /** The public half of a key that was withdrawn: what it signed was once ours. */
+  withdrawn(keyId: string): KeyObject | undefined;
 };
 
 /** A signature and the key that made it. */

@@ -105,7 +105,8 @@ export function parseObject(text: string): Loose | null {
 function rebuild(value: Loose): ExportLine | null {
   switch (value["kind"]) {
     case "slipway-audit-export":
-      return isPlace(value["after"]) &&
+      return "project" in value &&
+        isPlace(value["after"]) &&
         isPlace(value["through"]) &&
         (value["filter"] === null || isObject(value["filter"])) &&
         typeof value["jws"] === "string"
@@ -118,10 +119,21 @@ function rebuild(value: Loose): ExportLine | null {
         ? checkpointLine(value as unknown as CheckpointLine)
         : null;
     case "entry":
-      return isPlace(value) && isObject(value["entry"]) ? rebuildEntry(value as unknown as EntryLine) : null;
+      return isPlace(value) && isWhole(value["entry"]) ? rebuildEntry(value as unknown as EntryLine) : null;
     default:
       return null;
   }
+}
+
+/** Members that may be null. One that is left out is hashed as null is, but no export leaves it out. */
+const nullable = ["requestId", "address", "userAgent", "changes", "reason"];
+const ofThing = ["id", "name"];
+
+/** With every member that may be null; without another one the hash differs. */
+function isWhole(entry: unknown): boolean {
+  if (!isObject(entry) || !nullable.every((name) => name in entry)) return false;
+  const { actor, resource } = entry;
+  return [actor, resource].every((thing) => !isObject(thing) || ofThing.every((name) => name in thing));
 }
 
 function rebuildEntry({ number, hash, entry }: EntryLine): EntryLine {

@@ -9,6 +9,8 @@ export type Changes = Readonly<Record<string, Change>>;
 export type Kept = string | number | boolean | null | readonly Kept[] | { readonly [name: string]: Kept };
 
 const hidden = "[secret]";
+const tooLarge = "[too large]";
+const tooMany = "[too many]";
 const textLengthMost = 1_000;
 const entriesMost = 100;
 const depthMost = 6;
@@ -25,17 +27,35 @@ const secretFields = new Set(
 /** Ends of names that give a secret away: `github_token`, `DB_PASSWORD`. */
 const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sealed)$/i;
 
-/** The changes with secrets replaced and everything cut to size; a set of changes that is too large keeps its field names only. */
+/**
+ * The changes with secrets replaced and everything cut to size. Of fields there is no room for only the names are kept, and
+ * of names how many more there are: nothing goes without a trace.
+ */
 export function maskChanges(changes: Changes): Record<string, Kept> {
-  const masked: Record<string, Kept> = {};
-  for (const [field, change] of Object.entries(changes).slice(0, entriesMost)) {
-    const sides: Record<string, Kept> = {};
-    if (change.old !== undefined) sides["old"] = maskField(field, change.old, 0);
-    if (change.new !== undefined) sides["new"] = maskField(field, change.new, 0);
-    masked[cutText(field, 200)] = sides;
-  }
-  if (JSON.stringify(masked).length <= totalLengthMost) return masked;
-  return Object.fromEntries(Object.keys(masked).map((field) => [field, "[too large]"]));
+  const fields = Object.entries(changes);
+  // Not set one by one: a field may have the name of a property that every object has.
+  const masked = Object.fromEntries(fields.slice(0, entriesMost).map(([field, change]) => maskChange(field, change)));
+  const names = fields.slice(entriesMost).map(([field]) => cutText(field, 200));
+  const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
+  if (JSON.stringify(all).length <= totalLengthMost) return all;
+  return namesOnly(fields.map(([field]) => cutText(field, 200)));
+}
+
+function maskChange(field: string, change: Change): [string, Kept] {
+  const sides: Record<string, Kept> = {};
+  if (change.old !== undefined) sides["old"] = maskField(field, change.old, 0);
+  if (change.new !== undefined) sides["new"] = maskField(field, change.new, 0);
+  return [cutText(field, 200), sides];
+}
+
+function namesOnly(names: readonly string[]): Record<string, Kept> {
+  let length = 0;
+  const kept = names.filter(
+    (name) => (length += JSON.stringify(name).length + tooLarge.length + 4) < totalLengthMost - 100,
+  );
+  const rest = names.length - kept.length;
+  const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
+  return { ...Object.fromEntries(kept.map((name) => [name, tooLarge])), ...more };
 }
 
 /** Text of at most `most` characters that PostgreSQL can hold, with a mark where it was cut. */
@@ -59,9 +79,14 @@ function maskValue(value: unknown, depth: number): Kept {
   if (typeof value === "bigint") return value.toString();
   if (typeof value !== "object") return null;
   if (depth >= depthMost) return "[too deep]";
-  if (Array.isArray(value)) return value.slice(0, entriesMost).map((item: unknown) => maskValue(item, depth + 1));
-  const entries = Object.entries(value).slice(0, entriesMost);
-  return Object.fromEntries(
-    entries.map(([name, item]) => [cutText(name, 200), maskField(name, item, depth + 1)] as const),
-  );
+  if (Array.isArray(value)) {
+    const items = value.slice(0, entriesMost).map((item: unknown) => maskValue(item, depth + 1));
+    return value.length > entriesMost ? [...items, `[${value.length - entriesMost} more]`] : items;
+  }
+  const entries = Object.entries(value);
+  const kept = entries
+    .slice(0, entriesMost)
+    .map(([name, item]) => [cutText(name, 200), maskField(name, item, depth + 1)] as const);
+  const rest = entries.length - kept.length;
+  return Object.fromEntries(rest > 0 ? [...kept, ["(more)", rest]] : kept);
 }

@@ -55,6 +55,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
   const onCreateConnection = async (connection: DatabaseConnection): Promise<void> => {
+    // A server may be set to another one: numbers of the audit log's chains need what was committed a moment ago.
+    await connection.executeQuery(CompiledQuery.raw("set default_transaction_isolation = 'read committed'"));
     await connection.executeQuery(CompiledQuery.raw(takeRuntimeRole));
   };
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool, onCreateConnection }) });

@@ -109,6 +109,10 @@ async function missingGrants(client: Client, role: string): Promise<string[]> {
      select format('grant usage on schema %I to %I', current_schema(), $1::text) as statement
       where not has_schema_privilege($1, current_schema(), 'usage')
      union all
+     -- Everybody may in databases that were made by PostgreSQL 14 or older; functions that run as their maker look here.
+     select format('revoke create on schema %I from public, %I', current_schema(), $1::text)
+      where has_schema_privilege($1, current_schema(), 'create')
+     union all
      select format('grant %s on %s to %I', right_name, name, $1::text) from wanted
       where is_wanted and not has_table_privilege($1, oid, right_name)
      union all

@@ -689,6 +689,7 @@ create table signing_keys (
   created_at timestamp with time zone not null default now(),
   retired_at timestamp with time zone,
   withdrawn_at timestamp with time zone,
+  withdrawn_public_sealed text,
   constraint signing_keys_pkey PRIMARY KEY (id)
 );
 
@@ -980,9 +981,25 @@ AS $function$
     )
   )::text
 $function$;
+CREATE OR REPLACE FUNCTION public.check_audit_checkpoint()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  if new.number <= (select number from audit_stubs where chain = new.chain)
+     or new.previous is distinct from coalesce((select max(number) from audit_checkpoints where chain = new.chain), 0) then
+    return null;
+  end if;
+  if not exists (select from audit_links where chain = new.chain and number = new.number and hash = new.hash) then
+    raise exception 'the chain % has no such entry %', new.chain, new.number using errcode = 'integrity_constraint_violation';
+  end if;
+  return new;
+end $function$;
 CREATE OR REPLACE FUNCTION public.enter_in_ledger()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 begin
   if not exists (select from ledger_transactions
@@ -998,6 +1015,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.keep_audit_chain()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 begin
   if exists (select from gone where not exists (
@@ -1009,6 +1027,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.keep_audit_entries()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 begin
   if exists (select from gone where not exists (
@@ -1101,6 +1120,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.require_balance()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 declare
   entries bigint;
@@ -1116,6 +1136,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.require_live_project()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 begin
   perform from projects where id = new.project_id and deleted_at is null for key share;
@@ -1126,6 +1147,7 @@ begin
   return new;
 end $function$;
 CREATE TRIGGER audit_chains_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_chains FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_checkpoints_check BEFORE INSERT ON public.audit_checkpoints FOR EACH ROW EXECUTE FUNCTION check_audit_checkpoint();
 CREATE TRIGGER audit_checkpoints_keep AFTER DELETE ON public.audit_checkpoints REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_chain();
 CREATE TRIGGER audit_checkpoints_stay BEFORE UPDATE OR TRUNCATE ON public.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_links_keep AFTER DELETE ON public.audit_links REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION keep_audit_chain();
@@ -1144,9 +1166,9 @@ CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR E
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
 CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
-CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -7,6 +7,7 @@ export async function sealingKeyIds(db: Db): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select distinct split_part(sealed, '.', 2) as id
       from (select private_key_sealed as sealed from signing_keys
+            union all select withdrawn_public_sealed from signing_keys where withdrawn_public_sealed is not null
             union all select secret_sealed from git_credentials
             union all select value_sealed from secrets
             union all select docker_auth_sealed from apps where docker_auth_sealed is not null

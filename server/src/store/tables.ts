@@ -480,6 +480,7 @@ export type SigningKeysTable = {
   created_at: Generated<Date>;
   retired_at: Date | null;
   withdrawn_at: Date | null;
+  withdrawn_public_sealed: string | null;
 };
 
 export type StatementsTable = {

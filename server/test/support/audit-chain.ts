@@ -21,7 +21,8 @@ export function testSigner(id: string = "test-key"): TestSigner {
   const jwk = { ...publicKey.export({ format: "jwk" }), kid: id, alg: "RS256", use: "sig" };
   const publicKeys = new Map([[id, publicKey]]);
   const current = () => ({ id, privateKey });
-  return { current, verifier: (keyId) => publicKeys.get(keyId), publicKeys, jwks: { keys: [jwk] } };
+  const verifier = (keyId: string) => publicKeys.get(keyId);
+  return { current, verifier, withdrawn: () => undefined, publicKeys, jwks: { keys: [jwk] } };
 }
 
 /** The chain's signatures; not started. */
