@@ -346,8 +346,6 @@ export type FieldName = keyof typeof appFields;
 
 /** What a field holds once it was checked. */
 export type FieldValue<Name extends FieldName> = ValueOf<(typeof appFields)[Name]>;
-/** Checked values of the fields that were given. */
-export type GivenFields = { readonly [Name in FieldName]?: FieldValue<Name> };
 
 /** Names of all fields, in the order of the table. */
 export const fieldNames = Object.keys(appFields) as FieldName[];

@@ -4,7 +4,6 @@ import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
-import type { Secret } from "#lib/secret.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
@@ -167,11 +166,6 @@ function view(row: AppState): AppView {
 /** What the sealed registry credentials of an app are bound to. */
 export function dockerAuthContext(appId: AppId): string {
   return `docker-auth:${appId}`;
-}
-
-/** Opens the registry credentials of an app, for drivers that pull images. */
-export function openDockerAuth(sealer: Sealer, app: { readonly appId: AppId; readonly sealed: string }): Secret {
-  return sealer.open(app.sealed, dockerAuthContext(app.appId));
 }
 
 function statusOf(row: AppState): AppStatus {
