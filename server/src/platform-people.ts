@@ -51,7 +51,7 @@ export async function openPeople(
   const personChanged = (personId: string): void => check.personChanged(personId);
   const membership: MemberParts = {
     members: new MemberDesk({ db, told: personChanged }),
-    invitations: new InvitationDesk({ db, clock, told: personChanged }),
+    invitations: new InvitationDesk({ db, clock, hashes: people.hashes, told: personChanged }),
     postMail: mailer === null ? null : (mail) => mailer.post(mail),
   };
   return { keys, tokens, ...desks, people, membership, personChanged };

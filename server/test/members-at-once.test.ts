@@ -12,6 +12,7 @@ import { deleteProject } from "#accounts/projects.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
+import { HashGate } from "#people/hash-gate.ts";
 import { InvitationDesk } from "#people/invitations.ts";
 import { MemberDesk } from "#people/members.ts";
 import { byPlatform, testAccounts, type Accounts } from "./support/accounts.ts";
@@ -24,7 +25,7 @@ async function ground(t: TestContext): Promise<Ground> {
   const accounts = await testAccounts(t);
   const { db } = accounts;
   const told = (): void => undefined;
-  const invitations = new InvitationDesk({ db, clock: systemClock, told });
+  const invitations = new InvitationDesk({ db, clock: systemClock, hashes: new HashGate(), told });
   const desks = { members: new MemberDesk({ db, told }), invitations };
   await addSession(accounts, accounts.ownerId);
   return { ...accounts, ...desks };

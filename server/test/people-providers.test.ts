@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
+import { createPerson } from "#accounts/projects.ts";
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
 import "#test/support/leftovers.ts";
@@ -98,6 +99,27 @@ test("a person who is known here signs in with the provider, and comes back to w
   const [account] = accounts;
   assert.deepEqual([account?.account_id, account?.access_token], [`${ground.oidc.issuer} ada-there`, null]);
   assert.equal(browser.cookiesOf(ground.api.baseUrl).has("slipway.state"), false, "the visit's cookie is gone");
+});
+
+test("an address that only looks like somebody's, or becomes theirs in small letters, lets nobody into their account", async (t) => {
+  const ground = await startGround(t);
+  const password = new Secret("correct horse battery");
+  const id = await createPerson(ground.api.db, { email: "kim@example.test", name: "Kim", password });
+  await ground.api.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
+  await invite(ground, "ek@example.test");
+  // The Kelvin sign, which becomes a k; a Cyrillic letter that looks like an i; letters of full width.
+  for (const email of [
+    "\u212Aim@example.test",
+    "e\u212A@example.test",
+    "k\u0456m@example.test",
+    "\uFF4Bim@example.test",
+  ]) {
+    const browser = new SmallBrowser();
+    const location = await visit(ground, { sub: `evil ${email}`, email, emailVerified: true }, browser);
+    assert.equal(location, "/dashboard#sign-in-problem=address_not_proven");
+    assert.equal(await tokenOf(ground, browser), null);
+  }
+  await ground.signIn({ email: "KIM@example.test", password: password.reveal() });
 });
 
 test("an address that the provider has not proven lets nobody in: not into an account, not by an invitation", async (t) => {

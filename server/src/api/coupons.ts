@@ -6,6 +6,7 @@ import { termsOf, type Coupon, type CouponWish } from "#billing/coupon.ts";
 import type { AppliedAnswer, CouponDesk } from "#billing/coupon-desk.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
+import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
@@ -33,7 +34,7 @@ export function couponHandlers({
     async applyCoupon(call) {
       const projectId = projectOf(call);
       // Before the body is looked at: every try counts.
-      ofAddress.take(call.request.ip);
+      ofAddress.take(networkOf(call.request.ip));
       ofProject.take(projectId);
       const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
       return showApplied(await desk.apply(projectId, String(body["coupon_code"]), call.by));

@@ -1,5 +1,6 @@
 // Device login: the two routes that existing command lines use, and those by which a person decides. What a device is
 // answered while it waits has an `error` besides the message, as RFC 8628 asks for.
+import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
 import { deviceDecisionFields, deviceTokenFields } from "@slipway/contract/device-routes.ts";
@@ -20,7 +21,7 @@ export type DeviceLoginParts = {
   readonly clock: Clock;
 };
 
-/** A minute's worth, by address. Several people may share one. */
+/** A minute's worth, by address (of IPv6: by network). Several people may share one. */
 const beginsMost = 120;
 /** Existing clients ask twice a second. */
 const asksMost = 600;
@@ -42,7 +43,7 @@ export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): 
   const codes = new RateLimit({ most: codesMost, clock, refusal: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
-      begins.take(request.ip);
+      begins.take(networkOf(request.ip));
       const client = request.headers["user-agent"] ?? "";
       const begun = await logins.begin({ client, address: request.ip });
       const page = `${urls().dashboardUrl}/device`;
@@ -57,7 +58,7 @@ export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): 
       return { deviceAuthResponsePayload: payload } satisfies z.infer<typeof deviceAuthorization>;
     },
     async endDeviceLogin({ request, reply, body, by }) {
-      asks.take(request.ip);
+      asks.take(networkOf(request.ip));
       const given = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
       const tokens = await logins.redeem(String(given["device_code"]), by);
       if (typeof tokens !== "string") {

@@ -5,14 +5,16 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { RateLimit } from "./rate-limit.ts";
 
+const still: Clock = {
+  now: () => 0,
+  monotonicMs: () => 0,
+  sleep: () => Promise.reject(new Error("nobody waits here")),
+  after: () => () => undefined,
+};
+
 test("within any minute no more than the limit pass, by key, and the refusal says how long to wait", () => {
   let now = 1_000_000;
-  const clock: Clock = {
-    now: () => now,
-    monotonicMs: () => now,
-    sleep: () => Promise.reject(new Error("nobody waits here")),
-    after: () => () => undefined,
-  };
+  const clock: Clock = { ...still, now: () => now, monotonicMs: () => now };
   const limit = new RateLimit({ most: 3, clock });
   const refusal = (): Fault => {
     try {
@@ -34,4 +36,11 @@ test("within any minute no more than the limit pass, by key, and the refusal say
   now += 1;
   limit.take("p");
   assert.equal(refusal().retryAfterSeconds, 10, "the next one leaves the window ten seconds later");
+});
+
+test("however many keys come within a minute, few are remembered", () => {
+  const limit = new RateLimit({ most: 1, clock: still });
+  for (let key = 0; key < 30_000; key++) limit.take(`2001:db8::${key}`);
+  assert.equal(limit.size, 10_000);
+  assert.equal(limit.tryTake("2001:db8::29999"), false, "the last ones are");
 });

@@ -1,9 +1,10 @@
 // How many times something may be done within a minute, by key (a project), in memory of this platform.
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import { LruMap } from "#lib/lru-map.ts";
 
 const windowMs = 60_000;
-/** Keys that are looked through when they have become so many; those without a recent use are forgotten. */
+/** Whoever has more keys than this to use gets more uses; the memory does not grow, and no use takes longer for it. */
 const keysMost = 10_000;
 
 /** The sentence for whoever has used up what there is. */
@@ -18,7 +19,7 @@ export class RateLimit {
   readonly #most: number;
   readonly #clock: Clock;
   readonly #refusal: Refusal;
-  readonly #uses = new Map<string, number[]>();
+  readonly #uses = new LruMap<string, number[]>(keysMost);
 
   constructor(options: { readonly most: number; readonly clock: Clock; readonly refusal?: Refusal }) {
     this.#most = options.most;
@@ -37,12 +38,21 @@ export class RateLimit {
     }
     recent.push(now);
     this.#uses.set(key, recent);
-    if (this.#uses.size > keysMost) this.#forgetOld(now);
   }
 
-  #forgetOld(now: number): void {
-    for (const [key, uses] of this.#uses) {
-      if ((uses.at(-1) ?? 0) <= now - windowMs) this.#uses.delete(key);
+  /** As `take`, for what is only left undone: false when there is no room. */
+  tryTake(key: string): boolean {
+    try {
+      this.take(key);
+      return true;
+    } catch (error) {
+      if (error instanceof Fault) return false;
+      throw error;
     }
+  }
+
+  /** How many keys are remembered. */
+  get size(): number {
+    return this.#uses.size;
   }
 }

@@ -8,12 +8,14 @@ import type { Attempts } from "#apps/attempts.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import type { AuditAction } from "#audit/actions.ts";
 import { anonymousActor, type By } from "#audit/actor.ts";
+import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { authenticate, authorize, type Tokens } from "./access.ts";
 import { pathPart, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
+import { RateLimit } from "./rate-limit.ts";
 import { readQuery } from "./parameters.ts";
 
 export type RouterParts = {
@@ -21,7 +23,14 @@ export type RouterParts = {
   readonly projects: ProjectList;
   readonly attempts: Attempts;
   readonly log: Log;
+  readonly clock: Clock;
 };
+
+/**
+ * Refused attempts of one caller that are recorded within a minute: a token that may do nothing, as one for calling apps that
+ * is in everybody's hands, must not fill the log. Nobody learns more from the next ones.
+ */
+const refusalsMost = 300;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 
@@ -34,6 +43,7 @@ export function addRoutes(
   handlers: Readonly<Record<RouteId, Handler>>,
   parts: RouterParts,
 ): void {
+  const recorded = new RateLimit({ most: refusalsMost, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   const paths = new Set<string>(routeIds.map((id) => routes[id].path));
   for (const path of paths) addOtherMethods(api, path);
@@ -42,7 +52,7 @@ export function addRoutes(
   });
   api.setErrorHandler(async (error: FastifyError, request, reply) => {
     const fault = faultOf(error, request.id);
-    await recordRefusal(fault, request, parts);
+    await recordRefusal(fault, request, { ...parts, recorded });
     return sendFault(fault, reply, parts.log);
   });
 }
@@ -77,12 +87,20 @@ async function admit(request: FastifyRequest, route: Route, parts: RouterParts):
 }
 
 /** What a known caller tried and was refused goes into the log of the caller's own project: nobody writes into another's. */
-async function recordRefusal(fault: Fault, request: FastifyRequest, { attempts, log }: RouterParts): Promise<void> {
+async function recordRefusal(
+  fault: Fault,
+  request: FastifyRequest,
+  { attempts, log, recorded }: RouterParts & { readonly recorded: RateLimit },
+): Promise<void> {
   const found = known.get(request);
   // The assignment also checks that the contract names only actions that there are; `access.ts` does so for permissions.
   const action: AuditAction | null = found?.route.audit ?? null;
   if (found === undefined || action === null) return;
   const { caller } = found;
+  if (!recorded.tryTake(actorOf(caller).id ?? "")) {
+    log.warn({ actor: actorOf(caller).id, action }, "a caller is refused so often that it is not recorded each time");
+    return;
+  }
   const projects =
     caller.kind === "person"
       ? ownProjects(request, caller, action)

@@ -164,7 +164,13 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),
   };
-  addRoutes(api, handlers, { tokens: parts.tokens, projects: useCases.projects, attempts: useCases.attempts, log });
+  addRoutes(api, handlers, {
+    tokens: parts.tokens,
+    projects: useCases.projects,
+    attempts: useCases.attempts,
+    log,
+    clock,
+  });
   addPages(api);
   return api;
 }

@@ -15,7 +15,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { HashGate } from "./hash-gate.ts";
+import type { HashGate } from "./hash-gate.ts";
 import {
   addPerson,
   countAfterPurge,
@@ -79,13 +79,19 @@ export class InvitationDesk {
   readonly #db: Db;
   readonly #clock: Clock;
   readonly #told: (personId: string) => void;
-  readonly #hashes = new HashGate();
+  readonly #hashes: HashGate;
 
-  /** `told` hears of each new member after the commit, as in `MemberDesk`. */
-  constructor(parts: { readonly db: Db; readonly clock: Clock; readonly told: (personId: string) => void }) {
+  /** `told` hears of each new member after the commit, as in `MemberDesk`; `hashes` is the gate of all who sign in. */
+  constructor(parts: {
+    readonly db: Db;
+    readonly clock: Clock;
+    readonly hashes: HashGate;
+    readonly told: (personId: string) => void;
+  }) {
     this.#db = parts.db;
     this.#clock = parts.clock;
     this.#told = parts.told;
+    this.#hashes = parts.hashes;
   }
 
   /** Those that can be accepted still, newest first. */

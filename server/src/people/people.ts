@@ -57,6 +57,8 @@ export class People {
   readonly settings: PeopleSettings;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
+  /** Whoever hashes passwords waits here for their turn. */
+  readonly hashes: HashGate;
   /** For the check of tokens: who an access token belongs to. */
   readonly lookup: Lookup<PersonClaims>;
   readonly #parts: PeopleParts;
@@ -65,6 +67,7 @@ export class People {
     this.#parts = parts;
     this.settings = settings;
     this.mailer = parts.mailer;
+    this.hashes = parts.hashes;
     this.lookup = personLookup(parts.db);
     this.sessions = new Sessions(parts);
     const openSession: DeviceLoginsOptions["openSession"] = (tx, { personId, by }) =>

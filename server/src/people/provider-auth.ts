@@ -67,7 +67,7 @@ function oidcConfig({ url, clientId, clientSecret, name }: ProviderSettings): Ge
     scopes: ["openid", "email", "profile"],
     // With the issuer: another provider, set up later, may use the same subjects for other people.
     accountSubject: ({ profile }) => `${url} ${String(profile.sub)}`,
-    mapProfileToUser: ({ name: called, email }) => ({ name: nameOf(called, email), image: undefined }),
+    mapProfileToUser: userOf,
   };
 }
 
@@ -82,8 +82,20 @@ function githubConfig({ url, clientId, clientSecret, name }: ProviderSettings): 
     scopes: ["read:user", "user:email"],
     accountSubject: ({ profile }) => `${url} ${String(profile.id)}`,
     getUserInfo: ({ accessToken }) => githubProfile(url, new Secret(accessToken ?? "")),
-    mapProfileToUser: ({ name: called, email }) => ({ name: nameOf(called, email), image: undefined }),
+    mapProfileToUser: userOf,
   };
+}
+
+/** ASCII only, as of all who are invited. */
+const plainForm = /^[\x21-\x7e]+$/;
+
+/**
+ * What is taken over of a profile. An address that nobody could be invited by is proven for nobody: some of its letters may
+ * become plain ones as small letters (the Kelvin sign becomes a k), and so it would become somebody else's.
+ */
+function userOf({ name: called, email }: { readonly name?: unknown; readonly email?: unknown }) {
+  const user = { name: nameOf(called, email), image: undefined };
+  return plainForm.test(String(email)) ? user : { ...user, emailVerified: false };
 }
 
 const nameLengthMost = 100;

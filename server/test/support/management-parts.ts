@@ -105,7 +105,7 @@ function desksOf(ground: Ground, { tokens, people, door }: Door, options: Manage
     keyDesk: new KeyDesk({ db, keys, clock }),
     membership: {
       members: new MemberDesk({ db, told }),
-      invitations: new InvitationDesk({ db, clock, told }),
+      invitations: new InvitationDesk({ db, clock, hashes: people.hashes, told }),
       postMail: options.postMail ?? null,
     },
     buildLogs: new BuildLogs({ ...ground }),
