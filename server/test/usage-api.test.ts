@@ -14,6 +14,7 @@ import {
 import { must } from "#lib/assert.ts";
 import type { ApiAnswer, ApiUnderTest, Json } from "./support/management-api.ts";
 import { startManagementApi } from "./support/management-api.ts";
+import { byPlatform } from "./support/accounts.ts";
 import { until } from "./support/until.ts";
 import { spend } from "./budgets-stage.ts";
 import { plainMicrosPerSecond, SetClock, UsageStage } from "./usage-stage.ts";
@@ -120,6 +121,32 @@ describe("the cost of a month", () => {
     const listed = statementList.parse((await get("/billing/statements")).body);
     const sums = must(listed.items[0], "the month's statement");
     assert.equal(sums.usage_cents - sums.discounts_cents + sums.corrections_cents, sums.total_cents);
+  });
+
+  test("has the amount of a coupon that was applied twice only once: the second waits for its turn", async (t) => {
+    const stage = await open(t);
+    const { api, usage, get } = stage;
+    usage.clock.atMs = noon - 48 * hour;
+    await usage.apply(api.projectId, { amount_cents: 500, frequency: "forever", reusable: true });
+    const { code } = await api.db.selectFrom("coupons").select("code").executeTakeFirstOrThrow();
+    await usage.coupons.apply(api.projectId, code, byPlatform);
+    usage.clock.atMs = noon;
+    const creditOf = async (): Promise<number[][]> =>
+      projectCost
+        .parse((await get("/cost")).body)
+        .coupons.map((one) => [one.amount_cents_remaining, one.amount_cents_balance]);
+    assert.deepEqual(await creditOf(), [
+      [500, 500],
+      [0, 0],
+    ]);
+    await fill(stage);
+    const { summary } = projectCost.parse((await get("/cost")).body);
+    const drawn = summary.discounts_micros;
+    assert.equal(drawn, summary.combined_cost_before_discounts_micros);
+    assert.deepEqual(await creditOf(), [
+      [500, Math.floor((5_000_000 - drawn) / 10_000)],
+      [0, 0],
+    ]);
   });
 
   test("of an app is its own, by id or name, and another project's app is not there", async (t) => {

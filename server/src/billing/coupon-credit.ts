@@ -2,11 +2,35 @@
 // takes a month's cost off what was there at its beginning has what is left.
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
-import { boundsOf, type Period } from "./period.ts";
+import { boundsOf, periodOf, type Period } from "./period.ts";
 import { periodsMax, type AppliedCoupon, type Settlement } from "./settle.ts";
 
+/** All that decides: what a project has applied, what that has taken off, and the time. */
+export type CreditOf = {
+  readonly applied: readonly AppliedCoupon[];
+  readonly settlement: Settlement;
+  readonly nowMs: number;
+};
+
 /** What a coupon over an amount could take off in a month before any usage of it; nothing of a percentage. */
-export function creditAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: Settlement): Money {
+export function creditAtBegin(coupon: AppliedCoupon, period: Period, of: CreditOf): Money {
+  const offer = offerAtBegin(coupon, period, of.settlement);
+  return isCredit(coupon) || hasTurn(coupon, period, of) ? offer : nothing(offer.currency);
+}
+
+/** What it can take off now; nothing of a percentage and of one that has expired. */
+export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
+  const { settlement, nowMs } = of;
+  if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage") return nothing(settlement.base.currency);
+  const period = periodOf(nowMs);
+  const begin = creditAtBegin(coupon, period, of);
+  return settlement.drawn
+    .filter((one) => one.applicationId === coupon.id && one.period === period)
+    .reduce((left, { amount }) => minus(left, amount), begin);
+}
+
+/** As if the project had applied the coupon only once. */
+function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: Settlement): Money {
   const none = nothing(base.currency);
   const { discount, appliedAtMs, expiresAtMs } = coupon;
   const { fromMs, toMs } = boundsOf(period);
@@ -17,13 +41,24 @@ export function creditAtBegin(coupon: AppliedCoupon, period: Period, { base, dra
   return before.reduce((left, { amount }) => minus(left, amount), discount.amount);
 }
 
-/** What it can take off now; nothing of a percentage and of one that has expired. */
-export function creditNow(coupon: AppliedCoupon, period: Period, nowMs: number, settlement: Settlement): Money {
-  const none = nothing(settlement.base.currency);
-  const hasExpired = coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs;
-  if (hasExpired || coupon.discount.kind === "percentage") return none;
-  const begin = creditAtBegin(coupon, period, settlement);
-  return settlement.drawn
-    .filter((one) => one.applicationId === coupon.id && one.period === period)
-    .reduce((left, { amount }) => minus(left, amount), begin);
+/**
+ * One coupon takes off once in a month, however often it was applied: of its applications the one that has drawn has the turn,
+ * else the first that may.
+ */
+function hasTurn(coupon: AppliedCoupon, period: Period, { applied, settlement, nowMs }: CreditOf): boolean {
+  const same = applied.filter(({ couponId }) => couponId === coupon.couponId);
+  const drawers = new Set(
+    settlement.drawn.filter((one) => one.period === period).map(({ applicationId }) => applicationId),
+  );
+  const able = same
+    .filter((one) => offerAtBegin(one, period, settlement).micros > 0n)
+    .toSorted(
+      (one, other) => Number(hasEnded(one, nowMs)) - Number(hasEnded(other, nowMs)) || one.number - other.number,
+    );
+  const holder = same.find(({ id }) => drawers.has(id)) ?? able[0];
+  return holder?.id === coupon.id;
+}
+
+function hasEnded({ expiresAtMs }: AppliedCoupon, nowMs: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= nowMs;
 }

@@ -5,12 +5,11 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { AppliedRow } from "./applied-store.ts";
-import { creditAtBegin, creditNow } from "./coupon-credit.ts";
+import { creditAtBegin, creditNow, type CreditOf } from "./coupon-credit.ts";
 import { readAccountCurrency } from "./coupon-store.ts";
 import { readLedger, type LedgerTransaction } from "./ledger-list-store.ts";
 import { boundsOf, daysOf, periodOf, type Period } from "./period.ts";
 import { settledUsage } from "./posting.ts";
-import type { Settlement } from "./settle.ts";
 import {
   readUsage,
   readUsageBy,
@@ -66,7 +65,8 @@ export class UsageDesk {
     const inForce = applied.filter(
       ({ appliedAtMs, expiresAtMs }) => appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
     );
-    const coupons = inForce.map((coupon) => this.#credit(coupon, period, settlement));
+    const of = { applied, settlement, nowMs: this.#clock.now() };
+    const coupons = inForce.map((coupon) => creditOf(coupon, period, of));
     return { month: period, currency, sums, discountMicros, coupons };
   }
 
@@ -107,28 +107,27 @@ export class UsageDesk {
 
   /** All coupons that the project has applied, oldest first. */
   async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
-    const period = periodOf(this.#clock.now());
+    const nowMs = this.#clock.now();
     const { applied, settlement } = await this.#read((tx) => settledUsage(tx, projectId));
-    return applied.map((coupon) => this.#credit(coupon, period, settlement));
+    return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
   }
 
   /** All of one moment: usage goes on being counted meanwhile. */
   async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
     return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
+}
 
-  #credit(coupon: AppliedRow, period: Period, settlement: Settlement): CouponCredit {
-    const nowMs = this.#clock.now();
-    const { currency } = settlement.base;
-    const drawn = settlement.drawn
-      .filter(({ applicationId }) => applicationId === coupon.id)
-      .reduce((all, { amount }) => all + amount.micros, 0n);
-    return {
-      coupon,
-      atBegin: creditAtBegin(coupon, period, settlement),
-      now: creditNow(coupon, periodOf(nowMs), nowMs, settlement),
-      drawn: { currency, micros: drawn },
-      isEnded: coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs,
-    };
-  }
+function creditOf(coupon: AppliedRow, period: Period, of: CreditOf): CouponCredit {
+  const { settlement, nowMs } = of;
+  const drawn = settlement.drawn
+    .filter(({ applicationId }) => applicationId === coupon.id)
+    .reduce((all, { amount }) => all + amount.micros, 0n);
+  return {
+    coupon,
+    atBegin: creditAtBegin(coupon, period, of),
+    now: creditNow(coupon, of),
+    drawn: { currency: settlement.base.currency, micros: drawn },
+    isEnded: coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs,
+  };
 }
