@@ -99,7 +99,7 @@ async function readOthers(client: Client): Promise<string[]> {
      union all
      select pg_get_triggerdef(t.oid), 3, t.tgname from pg_trigger t join pg_class c on c.oid = t.tgrelid
       where c.relnamespace = 'public'::regnamespace and not t.tgisinternal
-     order by place, name`,
+     order by place, name, definition`,
   );
   return rows.map((row) => row.definition);
 }

@@ -1166,9 +1166,9 @@ CREATE TRIGGER ledger_entries_enter BEFORE INSERT ON public.ledger_entries FOR E
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE CONSTRAINT TRIGGER ledger_transactions_balance AFTER INSERT ON public.ledger_transactions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance();
 CREATE TRIGGER ledger_transactions_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
-CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
