@@ -4,7 +4,7 @@ import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } fr
 import { test } from "node:test";
 import { sql } from "kysely";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import { systemClock } from "#lib/clock.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { KeyDesk } from "#accounts/key-desk.ts";
@@ -18,6 +18,7 @@ import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
+import { movableClock } from "./support/movable-clock.ts";
 
 const neverExpires = { expiresAt: null };
 
@@ -36,12 +37,6 @@ function revoke(accounts: Accounts, token: string): Promise<void> {
   const { db, projectId } = accounts;
   const id = decodeJwt(token).jti as Parameters<typeof revokeToken>[1]["id"];
   return db.transaction().execute((tx) => revokeToken(tx, { id, projectId, nowMs: systemClock.now(), by: byPlatform }));
-}
-
-/** A clock that a test can move. */
-function movableClock(): Clock & { moveMs: number } {
-  const clock = { ...systemClock, moveMs: 0, now: () => systemClock.now() + clock.moveMs };
-  return clock;
 }
 
 /** The token with another header or payload; signed by `sign`, or with the old signature. */

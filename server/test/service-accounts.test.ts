@@ -5,10 +5,11 @@ import { test } from "node:test";
 import { decodeJwt } from "jose";
 import { choosablePermissions } from "@slipway/contract/token-fields.ts";
 import { choosable } from "#accounts/rights.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import { systemClock } from "#lib/clock.ts";
 import "#test/support/leftovers.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
 import { until } from "#test/support/until.ts";
+import { movableClock } from "./support/movable-clock.ts";
 
 const dayMs = 86_400_000;
 
@@ -20,12 +21,6 @@ async function entryOf(api: ApiUnderTest, action: string): Promise<Json> {
 
 function accountsPath(api: ApiUnderTest): string {
   return `/v2/projects/${api.projectId}/service-accounts`;
-}
-
-/** A clock that a test can move. */
-function movableClock(): Clock & { moveMs: number } {
-  const clock = { ...systemClock, moveMs: 0, now: () => systemClock.now() + clock.moveMs };
-  return clock;
 }
 
 test("a service account is made with a role, works with its token, and is listed without it", async (t) => {

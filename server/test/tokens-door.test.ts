@@ -15,12 +15,7 @@ import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.
 import "#test/support/leftovers.ts";
 import { startManagementApi } from "#test/support/management-api.ts";
 import { until } from "#test/support/until.ts";
-
-/** A clock whose durations a test can move. */
-function movableClock(): Clock & { moveMs: number } {
-  const clock = { ...systemClock, moveMs: 0, monotonicMs: () => systemClock.monotonicMs() + clock.moveMs };
-  return clock;
-}
+import { movableClock } from "./support/movable-clock.ts";
 
 function doorOf(accounts: Accounts, failedPerMinute: number, clock: Clock = systemClock): TokenDoor {
   return new TokenDoor({ check: accounts.check, uses: unkeptUses, failedPerMinute, clock });

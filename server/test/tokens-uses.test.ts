@@ -9,14 +9,9 @@ import { TokenUses } from "#accounts/token-uses.ts";
 import { testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 import { startManagementApi, type Json } from "#test/support/management-api.ts";
+import { movableClock } from "./support/movable-clock.ts";
 
 const dayMs = 86_400_000;
-
-/** A clock that a test can move. */
-function movableClock(): Clock & { moveMs: number } {
-  const clock = { ...systemClock, moveMs: 0, now: () => systemClock.now() + clock.moveMs };
-  return clock;
-}
 
 async function newCaller(accounts: Accounts): Promise<TokenCaller> {
   const issued = await accounts.issue({ kind: "inference", projectId: accounts.projectId }, "app");
