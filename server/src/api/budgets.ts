@@ -5,7 +5,8 @@ import type { budget } from "@slipway/contract/plan-routes.ts";
 import type { Apps } from "#apps/app.ts";
 import type { BudgetDesk, BudgetView, BudgetWish } from "#billing/budget-desk.ts";
 import type { BudgetPlace } from "#billing/budget-store.ts";
-import { centsOf } from "#billing/budget-word.ts";
+import { wholeCentsOf } from "#billing/budget-word.ts";
+import { microsOfCent } from "#lib/money.ts";
 import { appOf, projectOf, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
@@ -16,8 +17,6 @@ type Ids =
   | "getAppBudget"
   | "setAppBudget"
   | "deleteAppBudget";
-
-const microsOfCent = 10_000n;
 
 /** Answers for budgets. */
 export function budgetHandlers({
@@ -60,9 +59,9 @@ function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof b
   // What became of it in an earlier month says nothing any more.
   const isNow = state.period === period;
   return {
-    ...{ project_id: of.projectId, app_id: of.appId, amount_cents: centsOf(terms.amountMicros), currency: "USD" },
+    ...{ project_id: of.projectId, app_id: of.appId, amount_cents: wholeCentsOf(terms.amountMicros), currency: "USD" },
     ...{ warn_percent: [...terms.warnPercent], stop: terms.isStop, webhook_url: of.webhookUrl, month: period },
-    spent_cents: centsOf(spentMicros),
+    spent_cents: wholeCentsOf(spentMicros),
     warned_percent: isNow && state.warnedPercent > 0 ? state.warnedPercent : null,
     stopped_at: isNow ? (of.stoppedAt?.toISOString() ?? null) : null,
     ...{ created_at: of.createdAt.toISOString(), updated_at: of.updatedAt.toISOString() },

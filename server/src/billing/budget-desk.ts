@@ -20,7 +20,7 @@ import {
   type BudgetPlace,
 } from "./budget-store.ts";
 import { resourceOf, takeStep, type BudgetTurnParts } from "./budget-turn.ts";
-import { centsOf } from "./budget-word.ts";
+import { wholeCentsOf } from "./budget-word.ts";
 
 /** What somebody wants of a budget. */
 export type BudgetWish = BudgetTerms & { readonly webhookUrl: string | null };
@@ -82,7 +82,7 @@ export class BudgetDesk {
       await takeStep(tx, open, budget.state, this.#parts);
       await removeBudget(tx, budget.id);
       const resource = resourceOf(budget);
-      const changes = { amountCents: { old: centsOf(budget.terms.amountMicros) } };
+      const changes = { amountCents: { old: wholeCentsOf(budget.terms.amountMicros) } };
       await record(tx, { projectId: place.projectId, action: "budget.delete", by, resource, changes });
       await notify(tx, "plans", place.projectId);
       return view;
@@ -117,7 +117,7 @@ function changesOf(before: Budget | null, wish: BudgetWish): Record<string, { ol
 /** A URL may hold a secret behind its host. */
 function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish): Record<string, unknown> {
   const webhookHost = webhookUrl === null ? null : (URL.parse(webhookUrl)?.host ?? null);
-  return { amountCents: centsOf(amountMicros), warnPercent, stop: isStop, webhookHost };
+  return { amountCents: wholeCentsOf(amountMicros), warnPercent, stop: isStop, webhookHost };
 }
 
 function noBudget({ appId }: BudgetPlace): Fault {

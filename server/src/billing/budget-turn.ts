@@ -11,7 +11,7 @@ import { notify } from "#store/notify.ts";
 import { judge, type BudgetState } from "./budget.ts";
 import { periodOf } from "./period.ts";
 import { addNotices, ownerAddresses, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
-import { centsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-word.ts";
+import { wholeCentsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-word.ts";
 
 export type BudgetTurnParts = {
   readonly clock: Clock;
@@ -49,8 +49,8 @@ async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetTur
   const { projectId, appId, terms, state } = budget;
   const changes = {
     ...(event.percent === null ? {} : { percent: { new: event.percent } }),
-    ...{ month: { new: state.period }, amountCents: { new: centsOf(terms.amountMicros) } },
-    spentCents: { new: centsOf(event.spentMicros) },
+    ...{ month: { new: state.period }, amountCents: { new: wholeCentsOf(terms.amountMicros) } },
+    spentCents: { new: wholeCentsOf(event.spentMicros) },
   };
   const action = `budget.${event.kind}` as const;
   await record(tx, { projectId, action, by: { actor: platformActor }, resource: resourceOf(budget), changes });

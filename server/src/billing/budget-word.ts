@@ -1,5 +1,6 @@
 // What is said of a budget to people and to programs: pure. No secrets: a budget's own URL is in none of it.
 import { never } from "#lib/assert.ts";
+import { microsOfCent } from "#lib/money.ts";
 import type { Budget, BudgetPlace } from "./budget-store.ts";
 import { boundsOf } from "./period.ts";
 
@@ -10,10 +11,8 @@ export type BudgetEvent = {
   readonly spentMicros: bigint;
 };
 
-const microsOfCent = 10_000n;
-
 /** Whole cents of an amount that is not below zero; the rest is left out. */
-export function centsOf(micros: bigint): number {
+export function wholeCentsOf(micros: bigint): number {
   return Number(micros / microsOfCent);
 }
 
@@ -78,8 +77,8 @@ export function contentOf(budget: Budget, event: BudgetEvent, atMs: number) {
     project_id: budget.projectId,
     app_id: budget.appId,
     month: budget.state.period,
-    amount_cents: centsOf(budget.terms.amountMicros),
-    spent_cents: centsOf(event.spentMicros),
+    amount_cents: wholeCentsOf(budget.terms.amountMicros),
+    spent_cents: wholeCentsOf(event.spentMicros),
     percent: event.percent,
     message: messageOf(budget, event),
   };

@@ -3,12 +3,12 @@
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
+import { microsOfCent } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { openAccount } from "./coupon-store.ts";
 import type { Plan, Plans } from "./plan.ts";
 import { lockProject } from "./plan-store.ts";
 
-const microsOfCent = 10_000n;
 /** Projects that are seen to in one turn; the next turn finds the others. */
 const projectsMax = 500;
 

@@ -12,7 +12,8 @@ export type Money = { readonly currency: Currency; readonly micros: bigint };
 /** A part of an amount, in hundred-thousandths of a percent: 10,000,000 is all of it. */
 export type Rate = number & { readonly [brand]: "Rate" };
 
-const microsOfCent = 10_000n;
+/** Micro-units of a hundredth of a unit. */
+export const microsOfCent = 10_000n;
 const wholeRate = 10_000_000;
 const rateOfPercent = 100_000;
 
