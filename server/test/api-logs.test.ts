@@ -102,6 +102,21 @@ describe("the log of a build", () => {
     }
   });
 
+  test("is followed no longer by a token that was revoked", async (t) => {
+    const api = await startManagementApi(t);
+    const { buildId, path } = await withBuild(api);
+    const accounts = `/v2/projects/${api.projectId}/service-accounts`;
+    const { token, id } = (await api.call("POST", accounts, { body: { name: "reader", role: "member" } })).body;
+    await append(api, buildId, ["before"]);
+    const live = await follow(api, `${path}?follow=true`, { authorization: `Bearer ${token}` });
+    await until("the first line came", () => live.events().length === 1);
+    await api.call("DELETE", `${accounts}/${id}`);
+    await until("the token has ended", async () => (await api.call("GET", path, { token })).status === 401);
+    await append(api, buildId, ["a secret of later"]);
+    await until("the stream ended", () => live.hasEnded());
+    assert.ok(!live.text().includes("a secret of later"));
+  });
+
   for (const [how, query, headers] of [
     ["follow=true", "?follow=true", {}],
     ["the header Accept", "", { accept: "text/event-stream" }],

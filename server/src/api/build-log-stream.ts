@@ -5,6 +5,7 @@ import type { ServerResponse } from "node:http";
 import type { Builds } from "#apps/builds.ts";
 import type { BuildPlace } from "#apps/build-desk.ts";
 import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import { showLine } from "./show-line.ts";
@@ -30,10 +31,12 @@ export async function streamBuildLog(
     readonly place: BuildPlace;
     readonly after: number;
     readonly requestId: string;
+    /** Throws `Fault` when the caller may not read on: then the stream ends. */
+    readonly admit: () => Promise<void>;
   },
   parts: StreamParts,
 ): Promise<void> {
-  const { response, place, after, requestId } = given;
+  const { response, place, after, requestId, admit } = given;
   const gone = new AbortController();
   response.once("close", () => gone.abort(new Error("the client is gone")));
   const signal = AbortSignal.any([gone.signal, parts.stopping]);
@@ -42,6 +45,7 @@ export async function streamBuildLog(
     // The first bytes tell the client that it is connected, also when there is no line yet.
     await write(response, ": connected\n\n", signal);
     for await (const lines of parts.buildLogs.follow(place.buildId, { after, signal })) {
+      await admit();
       const events = lines.map(
         (line) => `id: ${line.number}\ndata: ${JSON.stringify(showLine(place.buildId, line))}\n\n`,
       );
@@ -52,7 +56,9 @@ export async function streamBuildLog(
       await write(response, `event: end\ndata: ${JSON.stringify({ status, reason })}\n\n`, signal);
     }
   } catch (error) {
-    if (!signal.aborted) parts.log.error({ err: error, requestId }, "the live log of a build broke");
+    // Whoever has lost the right is told so when they come again.
+    if (!signal.aborted && !(error instanceof Fault))
+      parts.log.error({ err: error, requestId }, "the live log of a build broke");
   } finally {
     heartbeat.stop();
     response.end();

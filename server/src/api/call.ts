@@ -16,6 +16,8 @@ export type Call = {
   readonly by: By;
   /** Checked by the route's table; what was left out has its default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
+  /** Throws `Fault` when the caller has no right to this any more: for answers that go on for long. From memory. */
+  readonly admit: () => Promise<void>;
   /** Parsed JSON of any form; undefined when none was sent. */
   readonly body: unknown;
 };

@@ -66,7 +66,7 @@ async function followBuild(call: Call, parts: Parts): Promise<undefined> {
     "cache-control": "no-cache, no-store",
     "x-accel-buffering": "no",
   });
-  await streamBuildLog({ response, place, after, requestId: request.id }, parts);
+  await streamBuildLog({ response, place, after, requestId: request.id, admit: call.admit }, parts);
   return undefined;
 }
 

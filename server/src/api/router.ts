@@ -70,7 +70,17 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
     handler: async (request, reply) => {
       const caller = known.get(request)?.caller ?? null;
       const query = route.query === undefined ? {} : readQuery(route.query, request.query as Record<string, unknown>);
-      const call = { request, reply, route, caller, by: byOf(request, caller), query, body: request.body };
+      const by = byOf(request, caller);
+      const call = {
+        request,
+        reply,
+        route,
+        caller,
+        by,
+        query,
+        body: request.body,
+        admit: () => admit(request, route, parts),
+      };
       const answer = await handle(call);
       if (answer === undefined) return reply;
       return reply.code(route.status).send(answer);
