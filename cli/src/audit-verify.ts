@@ -10,7 +10,7 @@ import { jsonOption } from "./table.ts";
 
 const about = `
 Checks an audit log that was exported as NDJSON: that no entry was altered, is missing, was moved or put in, and, with
---keys, that the platform signed it. It needs no platform and no sign-in. Names the first place that is not as it was.
+--keys, that the platform signed it; with --earlier, that nothing of an earlier export was written anew. It needs no platform and no sign-in. Names the first place that is not as it was.
 
 Exit code 0: all is as it was written. 1: it is not. 2: the file cannot be verified.`;
 
@@ -21,14 +21,17 @@ export const verifyAudit = command({
   operands: [{ name: "file", about: 'The exported file; "-" is standard input.' }],
   options: {
     keys: { value: "<jwks>", about: "The platform's public keys: a file, or the URL of its /.well-known/jwks.json." },
+    earlier: { value: "<file>", about: "An earlier export of the same log, which this one must go on from." },
     ...jsonOption,
   },
   async run(given, machine) {
     const place = given.text("keys");
     const keys = place === undefined ? null : await readKeys(place);
-    const verdict = await verify(given.operand("file"), keys);
+    const earlierFile = given.text("earlier");
+    const earlier = earlierFile === undefined ? null : await verifyEarlier(earlierFile, keys);
+    const verdict = await verify(given.operand("file"), keys, earlier);
     if (given.has("json")) machine.print(JSON.stringify(verdict));
-    else if (verdict.result === "intact") machine.print(intactText(verdict));
+    else if (verdict.result === "intact") machine.print(intactText(verdict) + earlierText(earlier));
     else machine.tell(plain(verdict.message));
     if (verdict.result === "intact" && keys === null) {
       machine.tell("The signatures were NOT checked: name the platform's public keys with --keys.");
@@ -37,14 +40,28 @@ export const verifyAudit = command({
   },
 });
 
-async function verify(file: string, keys: Parameters<typeof verifyExport>[1]): Promise<Verdict> {
+type Keys = Parameters<typeof verifyExport>[1];
+
+/** The earlier export must be intact itself. */
+async function verifyEarlier(file: string, keys: Keys): Promise<Intact> {
+  const verdict = await verify(file, keys, null);
+  if (verdict.result === "intact") return verdict;
+  throw new Refused(`The earlier export ${file} is of no use: ${plain(verdict.message)}`, { exitCode: 2 });
+}
+
+async function verify(file: string, keys: Keys, earlier: Intact | null): Promise<Verdict> {
   const bytes = file === "-" ? process.stdin : createReadStream(file, { highWaterMark: 1 << 20 });
   try {
-    return await verifyExport(bytes, keys);
+    return await verifyExport(bytes, keys, earlier);
   } catch (error) {
     if (!(error instanceof Error) || !("syscall" in error)) throw error;
     throw new Refused(`${file} cannot be read: ${error.message}.`, { exitCode: 2, cause: error });
   }
+}
+
+function earlierText(earlier: Intact | null): string {
+  if (earlier === null) return "";
+  return `\nIt goes on from the earlier export, of ${plain(earlier.exportedAt)}, which ended with ${earlier.through.number}.`;
 }
 
 function intactText({ project, exportedAt, after, through, stub, checkpoints, areSigned }: Intact): string {

@@ -11,6 +11,7 @@ import { AuditExport } from "#audit/export.ts";
 import { record } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { emptyAuditLog } from "./support/as-owner.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { chainOn, exportChain, testSigner } from "./support/audit-chain.ts";
 import { testDatabase } from "./support/database.ts";
@@ -88,6 +89,35 @@ test("one that was altered does not, and its first wrong place is named, without
   const coloured = await verify(folder, ["coloured.ndjson"]);
   assert.equal(coloured.code, 1);
   assert.ok(!coloured.told.includes("\u001b"));
+});
+
+test("one that goes on from an earlier export says so; one whose end was written anew, or is the older, is found out", async (t) => {
+  const { db, signer, folder, write } = await stage(t);
+  await record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id: "d" } });
+  write("later.ndjson", await exportChain(db, signer, projectId));
+  const keys = ["--keys", "keys.json"];
+  const goesOn = await verify(folder, ["later.ndjson", ...keys, "--earlier", "audit.ndjson"]);
+  assert.deepEqual([goesOn.code, goesOn.told], [0, ""]);
+  assert.match(goesOn.out, /\nIt goes on from the earlier export, of 20.*, which ended with 4\.\n$/);
+  const older = await verify(folder, ["audit.ndjson", ...keys, "--earlier", "later.ndjson"]);
+  assert.deepEqual([older.code, older.out], [1, ""]);
+  assert.match(older.told, /^This export ends with entry 4, but the earlier one with 6: the log was cut off/);
+  assert.equal((await verify(folder, ["audit.ndjson", ...keys, "--earlier", "audit.ndjson"])).code, 0);
+
+  // As whoever owns the database can: all is taken out, and what is written instead is signed by the platform.
+  await emptyAuditLog(db);
+  for (let index = 0; index < 7; index++) {
+    await record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id: "x" } });
+  }
+  write("anew.ndjson", await exportChain(db, signer, projectId));
+  assert.equal((await verify(folder, ["anew.ndjson", ...keys])).code, 0, "by itself it looks whole");
+  const anew = await verify(folder, ["anew.ndjson", ...keys, "--earlier", "later.ndjson"]);
+  assert.equal(anew.code, 1);
+  assert.match(anew.told, /^Not all entries up to 6 are those of the earlier export/);
+
+  const other = await verify(folder, ["later.ndjson", ...keys, "--earlier", "keys.json"]);
+  assert.equal(other.code, 2);
+  assert.match(other.told, /^The earlier export keys\.json is of no use: /);
 });
 
 test("what cannot be verified is told apart from what was altered", async (t) => {

@@ -52,6 +52,11 @@ export class ChainCheck {
     this.#last = header.after;
   }
 
+  /** How far it has come. */
+  get place(): ChainPlace {
+    return this.#last;
+  }
+
   /** Takes one more line; null: it is as it should be. */
   take({ line, text, isEnded }: TextLine): Doubt | Broken | null {
     if (!isEnded) return broken("truncated", line, this.#next, `The file ends within line ${line}.`);

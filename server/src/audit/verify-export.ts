@@ -4,18 +4,32 @@ import { ChainCheck, faultOf } from "./chain-check.ts";
 import type { PublicKeys } from "./chain-signature.ts";
 import { exportVersion } from "./export-format.ts";
 import { LineReader, parseLine, parseObject, type TextLine } from "./export-reader.ts";
-import { broken, type Unverifiable, type Verdict } from "./verdict.ts";
+import { broken, type Intact, type Unverifiable, type Verdict } from "./verdict.ts";
+import { headerFault, placeFault } from "./verify-earlier.ts";
 import { surveyRest } from "./verify-survey.ts";
 
-/** `keys`: null leaves signatures unchecked, and then whoever could write the whole chain anew is not found out. */
-export async function verifyExport(bytes: AsyncIterable<Uint8Array>, keys: PublicKeys | null): Promise<Verdict> {
+/**
+ * `keys`: null leaves signatures unchecked, and then whoever could write the whole chain anew is not found out. `earlier`: an
+ * export that was verified, which this one must go on from.
+ */
+export async function verifyExport(
+  bytes: AsyncIterable<Uint8Array>,
+  keys: PublicKeys | null,
+  earlier: Intact | null = null,
+): Promise<Verdict> {
   const reader = new LineReader(bytes);
   const header = readHeader(await reader.next(), keys);
   if ("result" in header) return header;
+  const fault = earlier === null ? null : headerFault(header, earlier);
+  if (fault !== null) return fault;
   const check = new ChainCheck(header, keys);
   for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
     const doubt = check.take(line);
-    if (doubt === null) continue;
+    if (doubt === null) {
+      const differs = earlier === null ? null : placeFault(check.place, line.line, earlier);
+      if (differs !== null) return differs;
+      continue;
+    }
     if ("result" in doubt) return doubt;
     return doubt.judge(await surveyRest(reader, doubt.sought));
   }
