@@ -14,6 +14,7 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 
@@ -377,13 +378,4 @@ from setuptools import setup
 assert not os.path.exists(${JSON.stringify(`${folder}/secret.key`)}), "the key can be seen"
 setup(name="part", version="1", py_modules=["part"])
 `;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }

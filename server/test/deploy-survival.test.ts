@@ -12,6 +12,7 @@ import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueu
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
 
 const leaseMs = 1500;
@@ -188,12 +189,3 @@ test("two platforms at once work on each build once, and on each app one build a
   const epochs = await db.selectFrom("builds").select("lease_epoch").distinct().execute();
   assert.deepEqual(epochs, [{ lease_epoch: 1 }]);
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -18,6 +18,7 @@ import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueu
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
+import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
 
 const good = { ok: true } as const;
@@ -322,12 +323,3 @@ test("artifacts of the live and the last releases stay, older ones and failed on
   await until("three are left", async () => (await leftovers(folder)).length === 3);
   assert.deepEqual((await leftovers(folder)).sort(), ids.slice(2, 5).sort());
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

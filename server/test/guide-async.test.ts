@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { readFile, symlink, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { settingTable } from "#config-table.ts";
 import { serveExamples } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
+import { freePorts } from "./support/guide.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
@@ -55,14 +55,6 @@ function formOf(shown: string): RegExp {
     .split("…")
     .map((part) => RegExp.escape(part));
   return new RegExp(`^${parts.join("[\\s\\S]*?")}$`);
-}
-
-async function freePorts(count: number): Promise<string[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => String((server.address() as AddressInfo).port));
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }
 
 /** A process of the reader, with all that it printed so far. Its whole group ends with the test. */

@@ -1,31 +1,20 @@
 // The guide "The audit log", taken from the guide itself: its commands are run by bash against a real platform process,
 // one after the other, and must answer what the guide shows.
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { actionTable } from "#audit/actions.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { guideBlocks, runGuide } from "./support/guide.ts";
+import { freePorts, guideBlocks, runGuide } from "./support/guide.ts";
 import { startPlatform } from "./support/platform-process.ts";
 
 const projectDir = join(import.meta.dirname, "../..");
 const guide = join(projectDir, "docs/guides/audit-log.md");
 const guidePort = "9001";
 
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return String(port);
-}
-
 test("every command of the guide answers what the guide shows", async (t) => {
-  const port = await freePort();
+  const [port = ""] = await freePorts(1);
   const text = (await readFile(guide, "utf8")).replaceAll(guidePort, port);
   const platform = await startPlatform(t, { SLIPWAY_WEBHOOK_ALLOW: "127.0.0.1/32" });
   const programs = [join(projectDir, "cli/bin"), join(projectDir, "node_modules/.bin"), process.env["PATH"]];

@@ -2,6 +2,8 @@
 // The commands are run by bash, one after the other, and must print that.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { promisify } from "node:util";
 
 /** Commands and what they print; `shown` is null where the guide shows nothing. */
@@ -38,4 +40,13 @@ export async function runGuide(
     if (shown !== null) assert.match((answers[index] ?? "").trim(), shownForm(shown), commands);
   }
   return stdout;
+}
+
+/** So many ports that nobody listens on, for receivers of a guide in place of those that it names. */
+export async function freePorts(count: number): Promise<string[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const ports = servers.map((server) => String((server.address() as AddressInfo).port));
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
 }
