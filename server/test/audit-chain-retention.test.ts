@@ -168,6 +168,13 @@ test("ends are signed when their last checkpoint is an hour old or a thousand en
     [1002, 2],
     [1003, 1002],
   ]);
+  // A clock that was far ahead when the last one was made.
+  now -= 30 * dayMs;
+  await add(db, first);
+  assert.deepEqual((await signed()).at(-1), [1004, 1003]);
+  await add(db, first);
+  now += 3_000_000;
+  assert.deepEqual((await signed()).at(-1), [1004, 1003]);
   const all = await db.selectFrom("audit_checkpoints").select("chain").where("chain", "=", "platform").execute();
   assert.equal(all.length, 1);
   await assertIntact(await exportChain(db, signer, first));

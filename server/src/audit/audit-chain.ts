@@ -36,6 +36,8 @@ const lookEveryMs = 300_000;
 /** Of one turn, and of stopping: what is left is signed later. A signature takes a millisecond. */
 const checkpointsMax = 2_000;
 const batchMax = 100;
+/** More than there are platforms on a database that sign the same chain at the same moment. */
+const signTriesMax = 100;
 
 /** The lines with which an export begins. */
 export type ExportBegin = { readonly header: ExportHeader; readonly stub: StubLine | undefined };
@@ -66,12 +68,23 @@ export class AuditChain {
     }
   }
 
-  /** Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, or the beginning. */
+  /**
+   * Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, which is all that there was
+   * when it was called, or the beginning.
+   */
   async checkpoint(projectId: ProjectId | null): Promise<ChainPlace> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
-    for (const end of await listOpenEnds(db, { chain, limit: 1 })) await this.#sign(end);
-    return (await readSigned(db, chain)) ?? chainBegin;
+    let least: number | undefined;
+    for (let tries = 0; tries < signTriesMax; tries++) {
+      const [end] = await listOpenEnds(db, { chain, limit: 1 });
+      if (end !== undefined) await this.#sign(end);
+      least ??= end?.number ?? 0;
+      const signed = (await readSigned(db, chain)) ?? chainBegin;
+      // Else another one was faster, who had seen less of it: whoever begins after that has seen more.
+      if (signed.number >= least) return signed;
+    }
+    throw new Error(`the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`);
   }
 
   /** Header and stub of an export up to `through`: a checkpoint's place, where nothing narrows it. */
@@ -121,8 +134,9 @@ export class AuditChain {
 
   /** One turn: signs ends whose last checkpoint is old or many entries back. */
   async signDue(signal: AbortSignal): Promise<void> {
-    const before = new Date(this.#options.clock.now() - checkpointEveryMs);
-    await this.#signAll({ due: { before, entriesLeast: checkpointEntries } }, signal);
+    const nowMs = this.#options.clock.now();
+    const [before, beyond] = [new Date(nowMs - checkpointEveryMs), new Date(nowMs + checkpointEveryMs)];
+    await this.#signAll({ due: { before, beyond, entriesLeast: checkpointEntries } }, signal);
   }
 
   async #signAll(which: Pick<Parameters<typeof listOpenEnds>[1], "due">, signal?: AbortSignal): Promise<void> {

@@ -11,8 +11,8 @@ export type OpenEnd = ChainPlace & { readonly chain: Chain; readonly previous: n
 export type OpenEndQuery = {
   /** Of this chain only. */
   readonly chain?: Chain;
-  /** Only those whose last checkpoint is older or so many entries back. */
-  readonly due?: { readonly before: Date; readonly entriesLeast: number };
+  /** Only those whose last checkpoint is older, of a time that no clock can have come to, or so many entries back. */
+  readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesLeast: number };
   readonly limit: number;
 };
 
@@ -22,7 +22,7 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
   const isDue =
     due === undefined
       ? sql`true`
-      : sql`(checked.at is null or checked.at <= ${due.before} or last.number - checked.number >= ${due.entriesLeast})`;
+      : sql`(checked.at is null or checked.at <= ${due.before} or checked.at > ${due.beyond} or last.number - checked.number >= ${due.entriesLeast})`;
   const { rows } = await sql<OpenEnd>`
     select known.chain, last.number, encode(last.hash, 'hex') as hash, coalesce(checked.number, 0) as previous
       from audit_chains as known
