@@ -1,5 +1,5 @@
 // Rows of tokens. Those that follow each other by rotation share an account, whose id is that of the first of them.
-import { sql, type Insertable, type Selectable } from "kysely";
+import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { TokensTable } from "#store/tables.ts";
@@ -42,7 +42,7 @@ export async function listAccounts(
       from (select account_id, min(created_at) as first_at,
                    bool_or(revoked_at is null and (expires_at is null or expires_at > ${now})) as is_active
               from tokens
-             where project_id is not distinct from ${projectId} and kind = ${kind} and ${ofAccount}
+             where ${ofProject(projectId)} and kind = ${kind} and ${ofAccount}
              group by account_id
              order by is_active desc, first_at desc, account_id
              limit ${limit}) as account
@@ -69,7 +69,7 @@ export async function countActiveAccounts(
     .selectFrom("tokens")
     .select(({ fn }) => fn.count<number>("account_id").distinct().as("count"))
     .where("kind", "=", kind)
-    .where("project_id", "is not distinct from", projectId)
+    .where(ofProject(projectId))
     .where("revoked_at", "is", null)
     .where(({ eb }) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
     .$if(except !== undefined, (query_) => query_.where("account_id", "<>", except as TokenId))
@@ -152,4 +152,9 @@ export function markRevoked(
     .where("revoked_at", "is", null)
     .returningAll()
     .executeTakeFirst();
+}
+
+/** Of the project, or of none. Not `is not distinct from`, which uses no index: there may be very many tokens of others. */
+function ofProject(projectId: ProjectId | null): RawBuilder<boolean> {
+  return projectId === null ? sql<boolean>`project_id is null` : sql<boolean>`project_id = ${projectId}`;
 }

@@ -371,6 +371,7 @@ create table invitations (
   constraint invitations_secret_hash_check CHECK ((length(secret_hash) = 32)),
   constraint invitations_secret_hash_key UNIQUE (secret_hash)
 );
+CREATE INDEX invitations_by_email ON public.invitations USING btree (email);
 
 create table ledger_entries (
   transaction_id uuid not null,
