@@ -12,7 +12,19 @@ export function shown(value: unknown): string {
   if (Array.isArray(value)) return shownList(value);
   if (typeof value === "object" && value !== null) return "an object";
   if (typeof value !== "string") return typeof value === "boolean" ? String(value) : "null";
-  return value.length > shownMost ? `${JSON.stringify(value.slice(0, shownMost))}…` : JSON.stringify(value);
+  const text = withoutKeys(value);
+  return text.length > shownMost ? `${JSON.stringify(text.slice(0, shownMost))}…` : JSON.stringify(text);
+}
+
+/**
+ * A URL without what is often a key in it, its user and its query: refusals stand in logs and in the audit log, from which
+ * nothing can be taken out.
+ */
+function withoutKeys(text: string): string {
+  const withoutUser = text.replace(/\/\/[^/?#]*@/g, "//[…]@");
+  const scheme = withoutUser.indexOf("://");
+  const query = scheme === -1 ? -1 : withoutUser.indexOf("?", scheme);
+  return query === -1 ? withoutUser : `${withoutUser.slice(0, query)}?[…]`;
 }
 
 function shownList(values: readonly unknown[]): string {
