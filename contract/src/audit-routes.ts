@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { bytes, messageAnswer } from "./answers.ts";
 import type { Field } from "./field.ts";
+import { nextToken } from "./page-fields.ts";
 import { paths, type Route } from "./route.ts";
 
 const time = (about: string) =>
@@ -49,14 +50,7 @@ export const auditLogQuery = {
     about: "Only what ended so.",
   },
   limit: { kind: "integer", toml: null, least: 1, most: 200, default: 50, about: "The most entries of an answer." },
-  nextToken: {
-    kind: "text",
-    toml: null,
-    form: /^[\w-]{1,60}$/,
-    allowed: "the nextPageToken of an earlier answer",
-    default: null,
-    about: "Goes on after an earlier answer: its nextPageToken.",
-  },
+  nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
 } as const satisfies Record<string, Field>;
 
 const { limit: _limit, nextToken: _nextToken, ...filters } = auditLogQuery;

@@ -1,6 +1,7 @@
 // Parameters of queries and bodies of the routes of billing, as rows like those of `parameters.ts`. The names are those
 // of the published interface, hence the underscores.
 import type { Field } from "./field.ts";
+import { nextToken, pageSize } from "./page-fields.ts";
 
 /** The body of `…/billing/coupons/apply`. */
 export const applyCouponFields = {
@@ -117,20 +118,6 @@ export const couponFields = {
 
 /** `GET /v2/operator/coupons`. */
 export const couponQuery = {
-  pageSize: {
-    kind: "integer",
-    toml: null,
-    least: 1,
-    most: 200,
-    default: 50,
-    about: "The most coupons of an answer.",
-  },
-  nextToken: {
-    kind: "text",
-    toml: null,
-    form: /^[1-9]\d{0,14}$/,
-    allowed: "the nextToken of an earlier answer",
-    default: null,
-    about: "Goes on after an earlier answer: its nextToken.",
-  },
+  pageSize: pageSize(200, 50, "coupons"),
+  nextToken: nextToken("nextToken", /^[1-9]\d{0,14}$/),
 } as const satisfies Record<string, Field>;

@@ -1,24 +1,6 @@
 // Parameters of queries and bodies of the management API other than those of create-app, as rows like its table of fields.
 import type { Field } from "./field.ts";
-
-const pageSize = (most: number, byDefault: number, things = "lines") =>
-  ({
-    kind: "integer",
-    toml: null,
-    least: 1,
-    most,
-    default: byDefault,
-    about: `The most ${things} of an answer.`,
-  }) as const satisfies Field;
-
-const nextToken = {
-  kind: "text",
-  toml: null,
-  form: /^[\w-]{1,60}$/,
-  allowed: "the nextPageToken of an earlier answer",
-  default: null,
-  about: "Goes on after an earlier answer: its nextPageToken.",
-} as const satisfies Field;
+import { nextToken, pageSize } from "./page-fields.ts";
 
 const time = (about: string) =>
   ({
@@ -52,8 +34,8 @@ const uuid = (allowed: string, about: string) =>
 
 /** `…/builds/{b}/logs`. */
 export const buildLogQuery = {
-  pageSize: pageSize(1000, 1000),
-  nextToken,
+  pageSize: pageSize(1000, 1000, "lines"),
+  nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
   follow: { kind: "boolean", toml: null, default: false, about: "True: follow live, as server-sent events." },
 } as const satisfies Record<string, Field>;
 
@@ -86,16 +68,11 @@ export const appLogQuery = {
     default: "forward",
     about: "forward: oldest line first; backward: newest line first.",
   },
-  pageSize: pageSize(1000, 100),
-  nextToken: { ...nextToken, form: /^[A-Za-z0-9_-]{1,64}$/ },
+  pageSize: pageSize(1000, 100, "lines"),
+  nextToken: nextToken("nextPageToken", /^[A-Za-z0-9_-]{1,64}$/),
 } as const satisfies Record<string, Field>;
 
-const runToken = {
-  ...nextToken,
-  form: /^[a-z0-9-]{1,50}[\w-]{0,30}$/,
-  allowed: "the nextToken of an earlier answer",
-  about: "Goes on after an earlier answer: its nextToken.",
-} as const satisfies Field;
+const runToken = nextToken("nextToken", /^[a-z0-9-]{1,50}[\w-]{0,30}$/);
 
 const deadStatus = {
   kind: "choice",
@@ -142,7 +119,7 @@ export const deadRunChoice = {
   },
 } as const satisfies Record<string, Field>;
 
-const webhookToken = { ...runToken, form: /^[\w-]{1,200}$/ } as const satisfies Field;
+const webhookToken = nextToken("nextToken", /^[\w-]{1,200}$/);
 const endpointId = uuid("an endpoint's id, which is a UUID", "Only deliveries to this endpoint.");
 
 /** `GET …/webhook-deliveries`. */

@@ -1,5 +1,6 @@
 // Parameters of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
+import { nextToken, pageSize } from "./page-fields.ts";
 
 /** The body of `PATCH /v2/operator/projects/{project_id}`. */
 export const operatorProjectFields = {
@@ -15,22 +16,8 @@ export const operatorProjectFields = {
 
 /** `GET /v2/operator/projects`. */
 export const operatorProjectQuery = {
-  pageSize: {
-    kind: "integer",
-    toml: null,
-    least: 1,
-    most: 200,
-    default: 50,
-    about: "The most projects of an answer.",
-  },
-  nextToken: {
-    kind: "text",
-    toml: null,
-    form: /^(dev-)?p-[0-9a-f]{8}$/,
-    allowed: "the nextToken of an earlier answer",
-    default: null,
-    about: "Goes on after an earlier answer: its nextToken.",
-  },
+  pageSize: pageSize(200, 50, "projects"),
+  nextToken: nextToken("nextToken", /^(dev-)?p-[0-9a-f]{8}$/),
 } as const satisfies Record<string, Field>;
 
 /** The body of `PUT …/budget`. */

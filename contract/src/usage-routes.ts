@@ -2,6 +2,7 @@
 // names are those of the published interface or follow them, hence the underscores.
 import { z } from "zod";
 import type { Field } from "./field.ts";
+import { nextToken, pageSize } from "./page-fields.ts";
 import { paths, type Route } from "./route.ts";
 
 const { project, app } = paths;
@@ -45,22 +46,8 @@ export const usageQuery = {
 
 /** `…/billing/ledger`. */
 export const ledgerQuery = {
-  pageSize: {
-    kind: "integer",
-    toml: null,
-    least: 1,
-    most: 200,
-    default: 50,
-    about: "The most transactions of an answer.",
-  },
-  nextToken: {
-    kind: "text",
-    toml: null,
-    form: /^[1-9]\d{0,14}$/,
-    allowed: "the nextToken of an earlier answer",
-    default: null,
-    about: "Goes on after an earlier answer: its nextToken.",
-  },
+  pageSize: pageSize(200, 50, "transactions"),
+  nextToken: nextToken("nextToken", /^[1-9]\d{0,14}$/),
 } as const satisfies Record<string, Field>;
 
 /** `…/billing/statements/{month}`. */
