@@ -1,24 +1,10 @@
 // The settings of how people sign in, read for config.ts: mail, OpenID Connect, GitHub, who may become a person.
 import { Secret } from "#lib/secret.ts";
+import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
 import type { SettingName } from "./config-table.ts";
 
-/** A provider that people sign in with, where the platform is a client. */
-export type ProviderConfig = {
-  /** Without a slash at the end. */
-  readonly url: string;
-  readonly clientId: string;
-  readonly clientSecret: Secret;
-  /** What its button says. */
-  readonly name: string;
-};
-
-/** How people sign in. Null: not set up. */
-export type PeopleConfig = {
-  readonly signUp: "invited" | "open";
-  readonly mail: { readonly url: Secret; readonly from: string } | null;
-  readonly oidc: ProviderConfig | null;
-  readonly github: ProviderConfig | null;
-};
+/** How people sign in, and the mail server. Null: not set up. */
+export type PeopleConfig = PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
 
 type Reader = {
   readonly text: (name: SettingName) => string | null;
@@ -48,7 +34,7 @@ function readMail({ text, refuse }: Reader): PeopleConfig["mail"] {
   return { url: new Secret(url), from };
 }
 
-function readOidc(reader: Reader): ProviderConfig | null {
+function readOidc(reader: Reader): ProviderSettings | null {
   const { text, url } = reader;
   const names = ["SLIPWAY_OIDC_ISSUER", "SLIPWAY_OIDC_CLIENT_ID", "SLIPWAY_OIDC_CLIENT_SECRET"] as const;
   const [issuer, clientId, clientSecret] = allOrNone(reader, names);
@@ -57,7 +43,7 @@ function readOidc(reader: Reader): ProviderConfig | null {
   return { url: url("SLIPWAY_OIDC_ISSUER") ?? "", clientId, clientSecret: new Secret(clientSecret), name };
 }
 
-function readGithub(reader: Reader): ProviderConfig | null {
+function readGithub(reader: Reader): ProviderSettings | null {
   const names = ["SLIPWAY_GITHUB_CLIENT_ID", "SLIPWAY_GITHUB_CLIENT_SECRET"] as const;
   const [clientId, clientSecret] = allOrNone(reader, names);
   if (clientId === undefined || clientSecret === undefined) return null;

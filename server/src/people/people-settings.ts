@@ -11,7 +11,7 @@ export type ProviderSettings = {
   readonly name: string;
 };
 
-/** Null: not set up. */
+/** How people sign in. Null: not set up. */
 export type PeopleSettings = {
   /** Who becomes a person here. */
   readonly signUp: "invited" | "open";
