@@ -102,27 +102,7 @@ const pathPartLengthMost = 300;
 export function createApi(parts: ApiParts): FastifyInstance {
   const { useCases, log, clock = systemClock } = parts;
   const stopping = new AbortController();
-  const api = fastify({
-    logger: false,
-    trustProxy:
-      parts.trustedProxies === undefined || parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
-    genReqId: () => randomUUID(),
-    requestIdHeader: false,
-    bodyLimit: bodyBytesMost,
-    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMost },
-    frameworkErrors: (error: FastifyError, request, reply) => {
-      void reply.header("x-request-id", request.id);
-      setSecurityHeaders(reply);
-      void sendFault(faultOf(error, request.id), reply, log);
-    },
-  });
-  readJsonBodies(api);
-  takeForms(api);
-  api.addHook("onRequest", (request, reply, done) => {
-    void reply.header("x-request-id", request.id);
-    setSecurityHeaders(reply);
-    done();
-  });
+  const api = openInstance(parts);
   api.addHook("preClose", (done) => {
     stopping.abort(new Error("the platform is stopping"));
     done();
@@ -172,6 +152,31 @@ export function createApi(parts: ApiParts): FastifyInstance {
     clock,
   });
   addPages(api);
+  return api;
+}
+
+/** How it reads requests, and what every answer carries. */
+function openInstance({ trustedProxies = [], log }: ApiParts): FastifyInstance {
+  const api = fastify({
+    logger: false,
+    trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    bodyLimit: bodyBytesMost,
+    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMost },
+    frameworkErrors: (error: FastifyError, request, reply) => {
+      void reply.header("x-request-id", request.id);
+      setSecurityHeaders(reply);
+      void sendFault(faultOf(error, request.id), reply, log);
+    },
+  });
+  readJsonBodies(api);
+  takeForms(api);
+  api.addHook("onRequest", (request, reply, done) => {
+    void reply.header("x-request-id", request.id);
+    setSecurityHeaders(reply);
+    done();
+  });
   return api;
 }
 
