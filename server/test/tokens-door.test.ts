@@ -5,7 +5,6 @@ import { decodeJwt } from "jose";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { TokenDoor } from "#accounts/token-door.ts";
-import { unkeptUses } from "#accounts/token-uses.ts";
 import { revokeToken } from "#accounts/tokens.ts";
 import { pass } from "#proxy/gate.ts";
 import type { Caller, TokenCaller } from "#accounts/caller.ts";
@@ -18,7 +17,7 @@ import { until } from "#test/support/until.ts";
 import { movableClock } from "./support/movable-clock.ts";
 
 function doorOf(accounts: Accounts, failedPerMinute: number, clock: Clock = systemClock): TokenDoor {
-  return new TokenDoor({ check: accounts.check, uses: unkeptUses, failedPerMinute, clock });
+  return new TokenDoor({ check: accounts.check, uses: { note: () => undefined }, failedPerMinute, clock });
 }
 
 function codeOf(judged: unknown): string {

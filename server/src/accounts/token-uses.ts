@@ -127,6 +127,3 @@ export class TokenUses {
     this.#log.debug({ accountId, count: addresses.length }, "a token was used from new addresses");
   }
 }
-
-/** Of a token's uses, where nobody keeps them. */
-export const unkeptUses: Pick<TokenUses, "note"> = { note: () => undefined };
