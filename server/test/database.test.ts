@@ -10,6 +10,8 @@ import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase, type Db } from "#store/database.ts";
 import { migrate, planMigrations } from "#store/migrate.ts";
+import { cleanLast } from "#test/support/clean-last.ts";
+import { openDatabaseGate } from "#test/support/database-gate.ts";
 import { emptyDatabase, testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
@@ -101,6 +103,18 @@ test("connections name themselves and have deadlines", async (t) => {
     db,
   );
   assert.deepEqual(rows[0], { name: "slipway", statement: "30s", lock: "10s", idle: "1min" });
+});
+
+test("a connection that breaks while it is being set up takes no place of another one", async (t) => {
+  const { url } = await testDatabase(t);
+  let cuts = 0;
+  const isSettingUp = (sent: Buffer): boolean => sent.includes("default_transaction_isolation") && ++cuts <= 3;
+  const gate = await openDatabaseGate(t, url, isSettingUp);
+  const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
+  cleanLast(t, () => db.destroy());
+  for (let count = 0; count < 3; count++) await assert.rejects(sql`select 1`.execute(db), /terminated/);
+  await Promise.all([sql`select 1`.execute(db), sql`select 1`.execute(db)]);
+  assert.equal(cuts, 5, "three were cut, and two are there");
 });
 
 test("a database that cannot be used is refused with the place and the reason, never with the password", async (t) => {

@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the
 // queries. Every statement and every wait for a connection or a lock has a deadline; none may change what is only added to.
-import { CompiledQuery, Kysely, PostgresDialect, type DatabaseConnection, type Transaction } from "kysely";
-import { Client, Pool, types, type ClientConfig } from "pg";
+import { Kysely, PostgresDialect, type Transaction } from "kysely";
+import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert } from "#lib/assert.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -46,6 +46,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     statement_timeout: statementWaitMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
+    // Of the pool, not of the query builder, which does not give a connection back that breaks meanwhile.
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
+    onConnect: prepareConnection,
   });
   // Idle connections break when the server restarts; the pool has replaced them by then.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
@@ -54,12 +57,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
-  const onCreateConnection = async (connection: DatabaseConnection): Promise<void> => {
-    // A server may be set to another one: numbers of the audit log's chains need what was committed a moment ago.
-    await connection.executeQuery(CompiledQuery.raw("set default_transaction_isolation = 'read committed'"));
-    await connection.executeQuery(CompiledQuery.raw(takeRuntimeRole));
-  };
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+}
+
+async function prepareConnection(client: ClientBase): Promise<void> {
+  // A server may be set to another one: numbers of the audit log's chains need what was committed a moment ago.
+  await client.query("set default_transaction_isolation = 'read committed'");
+  await client.query(takeRuntimeRole);
 }
 
 /** Settings that every connection of the platform has in common. Throws `StartRefused` when the URL cannot be read. */

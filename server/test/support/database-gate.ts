@@ -13,8 +13,12 @@ export type DatabaseGate = {
   open(): void;
 };
 
-/** Opens a gate before the database; gone after the test. */
-export async function openDatabaseGate(t: WithAfter, database: Secret): Promise<DatabaseGate> {
+/** Opens a gate before the database; gone after the test. A connection is cut instead of sending on what `cutAt` says. */
+export async function openDatabaseGate(
+  t: WithAfter,
+  database: Secret,
+  cutAt: (sent: Buffer) => boolean = () => false,
+): Promise<DatabaseGate> {
   const target = new URL(database.reveal());
   const folder = target.searchParams.get("host") ?? "";
   const port = target.searchParams.get("port") ?? (target.port === "" ? "5432" : target.port);
@@ -35,6 +39,9 @@ export async function openDatabaseGate(t: WithAfter, database: Secret): Promise<
         to.destroy();
       });
     }
+    client.on("data", (sent: Buffer) => {
+      if (cutAt(sent)) client.destroy();
+    });
     client.pipe(behind).pipe(client);
   });
   server.listen(0, "127.0.0.1");
