@@ -156,14 +156,17 @@ test("a server that outlived its platform is stopped in order before a new one s
   assert.deepEqual(await query(second.url.reveal(), "select n from kept"), [{ n: 3 }]);
 });
 
-test("a left-over postmaster.pid does not stop a start, even when its process id is in use again", async (t) => {
+test("left-over lock files of server and socket do not stop a start, even when its process id is in use again", async (t) => {
   const { start, folder } = place(t);
   const first = await start();
   const pidFile = join(folder, "postgres/data/postmaster.pid");
   const lines = readFileSync(pidFile, "utf8").split("\n");
   await first.stop();
   for (const pid of [process.pid, 999_999_999, 1]) {
-    writeFileSync(pidFile, [pid, ...lines.slice(1)].join("\n"));
+    const left = [pid, ...lines.slice(1)].join("\n");
+    writeFileSync(pidFile, left);
+    mkdirSync(lines[4] ?? "", { recursive: true, mode: 0o700 });
+    writeFileSync(join(lines[4] ?? "", `.s.PGSQL.${lines[3]}.lock`), left);
     const server = await start();
     assert.deepEqual(await query(server.url.reveal(), "select 1 as one"), [{ one: 1 }], `with pid ${pid}`);
     await server.stop();

@@ -33,6 +33,7 @@ export async function clearOrphan(dataFolder: string, tools: { log: Log; clock: 
     await stopOrphan(pid, { dataFolder, clock: tools.clock });
   } else {
     writeFileSync(pidFile, [impossiblePid, ...lines.slice(1)].join("\n"));
+    removeSocketLock(lines);
   }
   removeShortSocketFolder(lines[4]);
 }
@@ -84,6 +85,12 @@ export function isServerOf(pid: number, dataFolder: string): boolean {
 function isServerByCommand(pid: number, dataFolder: string): boolean {
   const { stdout } = spawnSync("ps", ["-o", "command=", "-p", String(pid)], { encoding: "utf8", timeout: 5_000 });
   return typeof stdout === "string" && stdout.includes("postgres") && stdout.includes(dataFolder);
+}
+
+/** The socket's lock names the same process. It has no shared memory to tell by: what has the id now, or is not reaped yet, counts as running. */
+function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
+  if (!socketFolder || !/^\d+$/.test(port ?? "")) return;
+  rmSync(join(socketFolder, `.s.PGSQL.${port}.lock`), { force: true });
 }
 
 function removeShortSocketFolder(named: string | undefined): void {
