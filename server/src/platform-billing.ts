@@ -1,20 +1,17 @@
 // Connects what money is about: prices, metering, usage, statements, coupons.
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { computeTypes } from "@slipway/contract/app-settings.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Meter } from "#billing/meter.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
 import type { PlanDesk } from "#billing/plan-desk.ts";
-import { OperatorFileRefused } from "#billing/operator-file.ts";
 import { readPrices } from "#billing/price-file.ts";
 import { builtInPrices, type Prices } from "#billing/prices.ts";
 import { StatementDesk } from "#billing/statements.ts";
 import { UsageDesk } from "#billing/usage-desk.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { StartRefused } from "#store/start-refused.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
+import { readOperatorFile } from "./platform-operator-file.ts";
 
 /** What the API does with money. */
 export type BillingParts = {
@@ -56,11 +53,5 @@ export function openBilling(
 
 function pricesOf({ pricesFile }: Config): Prices {
   if (pricesFile === null) return builtInPrices;
-  try {
-    return readPrices(readFileSync(resolve(pricesFile), "utf8"), computeTypes);
-  } catch (error) {
-    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
-    if (!isOurs) throw error;
-    throw new StartRefused(`SLIPWAY_PRICES_FILE (${pricesFile}) cannot be used: ${error.message}`, { cause: error });
-  }
+  return readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes));
 }

@@ -1,7 +1,5 @@
 // Connects plans and budgets: the file of plans, what of it and of budgets is held in memory, and what holds the rest of the
 // platform to it. Parts below billing declare what they ask; here it is answered.
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import type { PlanParts } from "#api/plans.ts";
 import type { BuildDesk } from "#apps/build-desk.ts";
 import type { Route } from "#apps/routes.ts";
@@ -12,7 +10,6 @@ import { stopReason } from "#billing/budget-word.ts";
 import { PlanBook } from "#billing/plan-book.ts";
 import { setPlanCredits } from "#billing/plan-credit.ts";
 import { PlanDesk } from "#billing/plan-desk.ts";
-import { OperatorFileRefused } from "#billing/operator-file.ts";
 import { readPlans } from "#billing/plan-file.ts";
 import { plansOfNoFile, type Plans } from "#billing/plan.ts";
 import { plansInUse } from "#billing/plan-store.ts";
@@ -26,6 +23,7 @@ import type { Db } from "#store/database.ts";
 import { StartRefused } from "#store/start-refused.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
+import { readOperatorFile } from "./platform-operator-file.ts";
 
 /** What the rest of the platform asks of plans and budgets. */
 export type OpenedPlans = {
@@ -109,14 +107,7 @@ export function openBudgets(
 }
 
 function plansOf({ plansFile }: Config): Plans {
-  if (plansFile === null) return plansOfNoFile;
-  try {
-    return readPlans(readFileSync(resolve(plansFile), "utf8"));
-  } catch (error) {
-    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
-    if (!isOurs) throw error;
-    throw new StartRefused(`SLIPWAY_PLANS_FILE (${plansFile}) cannot be used: ${error.message}`, { cause: error });
-  }
+  return plansFile === null ? plansOfNoFile : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
 }
 
 /** A limit must not end because a plan was taken out of the file while projects have it. */

@@ -6,27 +6,18 @@ import { AuditExport } from "#audit/export.ts";
 import { verifyExport } from "#audit/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import { add, first, partsOf, signer, withProjects } from "./audit-chain-stage.ts";
-import { chainOn } from "./support/audit-chain.ts";
+import { chainOn, wholeLog } from "./support/audit-chain.ts";
 import "./support/leftovers.ts";
 
 const rounds = 25;
 
 test("exports at once, by two platforms, hold each what was there before", async (t) => {
   const { db } = await withProjects(t);
-  const wish = {
-    projectId: first,
-    format: "ndjson",
-    from: null,
-    to: null,
-    action: null,
-    actorId: null,
-    outcome: null,
-  } as const;
   const exportBy = async (name: string): Promise<string> => {
     const exporter = new AuditExport({ db, clock: systemClock, chain: chainOn(db, signer), retentionOf: () => 365 });
     const by = { actor: { type: "person", id: name, name } } as const;
     let text = "";
-    for await (const part of await exporter.begin(wish, by)) text += part;
+    for await (const part of await exporter.begin(wholeLog(first), by)) text += part;
     return text;
   };
   for (let round = 0; round < rounds; round++) {

@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { AuditChain } from "#audit/audit-chain.ts";
 import type { ChainSigner, PublicKeys } from "#audit/chain-signature.ts";
-import { AuditExport } from "#audit/export.ts";
+import { AuditExport, type ExportWish } from "#audit/export.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -30,20 +30,16 @@ export function chainOn(db: Db, signer: ChainSigner, clock: Clock = systemClock)
   return new AuditChain({ db, clock, log: silentLog, signer });
 }
 
+/** The wish for all of a project's audit log, with its chain. */
+export function wholeLog(projectId: ProjectId): ExportWish {
+  return { projectId, format: "ndjson", from: null, to: null, action: null, actorId: null, outcome: null };
+}
+
 /** All of a project's audit log, as the API exports it. */
 export async function exportChain(db: Db, signer: ChainSigner, projectId: ProjectId): Promise<string> {
   const chain = chainOn(db, signer);
   const exporter = new AuditExport({ db, clock: systemClock, chain, retentionOf: () => 36_500 });
-  const wish = {
-    projectId,
-    format: "ndjson",
-    from: null,
-    to: null,
-    action: null,
-    actorId: null,
-    outcome: null,
-  } as const;
   let text = "";
-  for await (const part of await exporter.begin(wish, byPlatform)) text += part;
+  for await (const part of await exporter.begin(wholeLog(projectId), byPlatform)) text += part;
   return text;
 }

@@ -14,7 +14,7 @@ import { silentLog } from "@slipway/server/src/lib/log.ts";
 import { Secret } from "@slipway/server/src/lib/secret.ts";
 import { openDatabase, type Db } from "@slipway/server/src/store/database.ts";
 import { migrate } from "@slipway/server/src/store/migrate.ts";
-import { chainOn, testSigner } from "@slipway/server/test/support/audit-chain.ts";
+import { chainOn, testSigner, wholeLog } from "@slipway/server/test/support/audit-chain.ts";
 import { openServer, Stage } from "#bench/async/stage.ts";
 import { measureChanges, type ChangeKind } from "./change-cost.ts";
 import { fillProjects, finishFill, prepareFill } from "./fill.ts";
@@ -133,16 +133,7 @@ async function exportAll(
   for (const projectId of projects) {
     const file = join(folder, `${projectId}.ndjson`);
     const began = performance.now();
-    const wish = {
-      projectId,
-      format: "ndjson",
-      from: null,
-      to: null,
-      action: null,
-      actorId: null,
-      outcome: null,
-    } as const;
-    const parts = await exporter.begin(wish, { actor: platformActor });
+    const parts = await exporter.begin(wholeLog(projectId), { actor: platformActor });
     await pipeline(Readable.from(parts), createWriteStream(file));
     const seconds = (performance.now() - began) / 1000;
     const { entries } = await db
