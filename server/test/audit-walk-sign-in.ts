@@ -41,7 +41,7 @@ function refused(status: number, call: WalkCall = {}): () => WalkRefusal {
 /** A person with two-factor sign-in on, and the code that they have now. */
 async function withTwoFactor(walk: Walk): Promise<{ readonly caller: WalkCaller; readonly code: () => string }> {
   const { uri, caller } = await enrolling(walk);
-  const { body } = await walk.call("confirmTwoFactor", { caller, body: { code: appCode(uri, -1) } });
+  const { body } = await walk.call("confirmTwoFactor", { caller, body: { code: appCode(uri) } });
   return { caller: { token: body.accessToken, type: "person" }, code: () => appCode(uri) };
 }
 

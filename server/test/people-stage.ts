@@ -111,7 +111,10 @@ export function postFrom(address: string, url: string, body: Json): Promise<{ st
   });
 }
 
-/** What an authenticator app shows (RFC 6238): the code of now, or of `steps` of 30 seconds later. */
+/**
+ * What an authenticator app shows (RFC 6238): the code of now, or of `steps` of 30 seconds later. The platform takes those of
+ * one step before and after its own, so only the codes of now and of the next step are still good when a step ends on the way.
+ */
 export function appCode(uri: string, steps = 0): string {
   const secret = fromBase32(new URL(uri).searchParams.get("secret") ?? "");
   const counter = Buffer.alloc(8);

@@ -18,7 +18,7 @@ async function enrolled(stage: PeopleStage): Promise<{ uri: string; backupCodes:
   });
   assert.equal(begun.status, 200, JSON.stringify(begun.body));
   const { uri, backupCodes } = begun.body;
-  const body = { code: appCode(uri, -1) };
+  const body = { code: appCode(uri) };
   const on = await api.call("POST", "/v2/auth/two-factor/confirm", { token: accessToken, body });
   assert.equal(on.status, 200, JSON.stringify(on.body));
   return { uri, backupCodes, token: on.body.accessToken };
