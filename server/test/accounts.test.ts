@@ -18,7 +18,7 @@ import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
-import { movableClock } from "./support/movable-clock.ts";
+import { VirtualClock } from "./support/virtual-clock.ts";
 
 const neverExpires = { expiresAt: null };
 
@@ -157,16 +157,16 @@ test("a well signed token is refused when its row is missing, of another project
 });
 
 test("a token ends at its date, in memory too", async (t) => {
-  const clock = movableClock();
+  const clock = new VirtualClock();
   const accounts = await testAccounts(t, { clock });
   const { check, projectId } = accounts;
   const wish = { kind: "service_account", projectId, role: "owner" } as const;
   const issued = await accounts.issue({ ...wish, expiresAt: new Date(clock.now() + 60_000) });
   const token = issued.token.reveal();
   assert.ok(await check.check(token));
-  clock.moveMs = 58_000;
+  await clock.advance(59_999);
   assert.ok(check.cached(token));
-  clock.moveMs = 61_000;
+  await clock.advance(1);
   assert.equal(check.cached(token), null);
   assert.equal(await check.check(token), null);
   const past = accounts.issue({ ...wish, expiresAt: new Date(clock.now() - 1) });
