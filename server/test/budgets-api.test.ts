@@ -4,13 +4,13 @@ import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
 import { budget } from "@slipway/contract/plan-routes.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";
-import { spend } from "./budgets-stage.ts";
+import { monthClock, spend, thisMonth } from "./budgets-stage.ts";
 import "#test/support/leftovers.ts";
 
 type Stage = ApiUnderTest & { budget(method: string, body?: unknown, app?: string): Promise<ApiAnswer> };
 
 async function openStage(t: TestContext): Promise<Stage> {
-  const api = await startManagementApi(t);
+  const api = await startManagementApi(t, { clock: monthClock });
   const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
     body: { gitRepo: "someone/apps", name: "example" },
   });
@@ -57,7 +57,7 @@ describe("a budget", () => {
         warn_percent: [80, 100],
         stop: false,
         webhook_url: null,
-        month: new Date().toISOString().slice(0, 7),
+        month: thisMonth,
         spent_cents: 0,
         warned_percent: null,
         stopped_at: null,
@@ -89,7 +89,7 @@ describe("a budget", () => {
     await spend(stage.db, stage, { cents: 1234 });
     const set = await stage.budget("PUT", { amount_cents: 1234, stop: true });
     assert.deepEqual([set.body.spent_cents, set.body.warned_percent], [1234, 100]);
-    assert.ok(Date.parse(set.body.stopped_at) <= Date.now());
+    assert.equal(Date.parse(set.body.stopped_at), monthClock.now());
     const raised = await stage.budget("PUT", { amount_cents: 1235, stop: true });
     assert.deepEqual([raised.body.stopped_at, raised.body.warned_percent], [null, 80]);
     const lowered = await stage.budget("PUT", { amount_cents: 1, stop: true });

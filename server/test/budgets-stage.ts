@@ -1,17 +1,24 @@
-// What tests of budgets have in common: money that was spent.
+// What tests of budgets have in common: a month that does not end while they run, and money that was spent.
 import { addToDays } from "#billing/usage-sums-store.ts";
 import { openAccount } from "#billing/coupon-store.ts";
+import { periodOf } from "#billing/period.ts";
 import type { Source } from "#billing/source.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-/** As if metering had found that an app (the first one, unless it is named) cost so much, this month unless another is named. */
+/** Stands still within a month; durations are real ones. */
+export const monthClock: Clock = { ...systemClock, now: () => Date.UTC(2026, 5, 15) };
+/** The month of that clock. */
+export const thisMonth = periodOf(monthClock.now());
+
+/** As if metering had found that an app (the first one, unless it is named) cost so much, in that month unless another is named. */
 export async function spend(
   db: Db,
   { projectId }: { readonly projectId: ProjectId },
   given: { readonly cents: number; readonly app?: string; readonly month?: string },
 ): Promise<void> {
-  const { cents, app = "example", month = new Date().toISOString().slice(0, 7) } = given;
+  const { cents, app = "example", month = thisMonth } = given;
   const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
   const source: Source = {
     ...{ id: "replica", kind: "run", projectId, appId: appIdOf(projectId, app), startMs: 0, endMs: 1, isEnded: true },

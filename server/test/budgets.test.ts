@@ -24,7 +24,7 @@ import { startMailReceiver } from "./support/mail-receiver.ts";
 import { outwardClient } from "./support/outward-bed.ts";
 import { until } from "./support/until.ts";
 import { startReceiver } from "./support/webhook-receiver.ts";
-import { spend } from "./budgets-stage.ts";
+import { monthClock, spend, thisMonth } from "./budgets-stage.ts";
 import "#test/support/leftovers.ts";
 
 type Ground = {
@@ -43,7 +43,7 @@ const dollar = 1_000_000n;
 
 async function openGround(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Ground> {
   const { db, url } = await testDatabase(t);
-  const { clock = systemClock, hasMail = false } = options;
+  const { clock = monthClock, hasMail = false } = options;
   const password = new Secret("correct horse battery staple");
   const ownerId = await createPerson(db, { email: "owner@example.org", name: "Owner", password });
   const projectId = await createProject(db, { name: "first", ownerId, by: byPlatform });
@@ -88,7 +88,7 @@ describe("a budget that is used up", () => {
     const { db, projectId, appId, watch, desk } = ground;
     await ground.set();
     const others = await Promise.all([ground.book(), ground.book()]);
-    const second = new BudgetWatch({ db, clock: systemClock, log: silentLog, hasMail: false, onStep: () => undefined });
+    const second = new BudgetWatch({ db, clock: monthClock, log: silentLog, hasMail: false, onStep: () => undefined });
     second.start();
     t.after(() => second.stop());
     await spend(db, ground, { cents: 99 });
@@ -164,7 +164,7 @@ test("two that set a budget for the first time at once: what the first one stopp
           warn_percent: [],
           is_stop: true,
         },
-        ...{ period: new Date().toISOString().slice(0, 7), stopped_at: new Date() },
+        ...{ period: thisMonth, stopped_at: new Date(monthClock.now()) },
       })
       .execute();
     await notify(tx, "plans", projectId);
