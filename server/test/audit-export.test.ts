@@ -33,8 +33,11 @@ async function exported(
 const entriesOf = (lines: readonly (EntryLine | CheckpointLine)[]): EntryLine[] =>
   lines.filter((line) => line.kind === "entry");
 
+/** Within what is kept, and so that all that is filled in lies before now. */
+const beginDay = new Date(Date.now() - 20 * 86_400_000).toISOString().slice(0, 10);
+
 /** Many entries at once, one a second from the time on. */
-async function fill(db: Db, projectId: ProjectId, count: number, from = "2026-11-01T00:00:00Z"): Promise<void> {
+async function fill(db: Db, projectId: ProjectId, count: number, from = `${beginDay}T00:00:00Z`): Promise<void> {
   await sql`
     insert into audit_log (project_id, at, action, outcome, actor_type, actor_id, resource_type, resource_id, changes)
     select ${projectId}, ${from}::timestamptz + i * interval '1 second',
@@ -90,8 +93,8 @@ test("what filters leave is what pages have, oldest first, and the first line sa
     "action=secrets.read",
     "outcome=failure",
     "actor=ada&outcome=success",
-    "action=app.update&actor=ada&from=2026-11-01T00:10:00Z&to=2026-11-01T00:30:00.5Z",
-    "from=2026-11-01T00:40:00Z&to=2026-11-02T00:00:00Z",
+    `action=app.update&actor=ada&from=${beginDay}T00:10:00Z&to=${beginDay}T00:30:00.5Z`,
+    `from=${beginDay}T00:40:00Z&to=${beginDay}T23:59:59Z`,
     "action=app.delete",
   ]) {
     const { header, lines } = await exported(api, query);
@@ -134,7 +137,7 @@ test("what is committed while it is made is not in it, and what was there before
   const writing = new AbortController();
   const written = (async () => {
     while (!writing.signal.aborted) {
-      await Promise.all(Array.from({ length: 4 }, () => fill(api.db, api.projectId, 3, "2026-11-10T00:00:00Z")));
+      await Promise.all(Array.from({ length: 4 }, () => fill(api.db, api.projectId, 3, `${beginDay}T12:00:00Z`)));
     }
   })();
   try {
