@@ -52,7 +52,8 @@ describe("the number of replicas of a project", () => {
     assert.deepEqual([view.ready(second).length, proxy.outcomes.served], [0, 0], "the busy one is left alone");
     const freeMs = stage.clock.monotonicMs();
     await stage.reach("both are served", () => proxy.outcomes.served === 2);
-    assert.ok(stage.clock.monotonicMs() - freeMs < 10_000, "the cooldown of the first app is not waited for");
+    // How far the clock is moved meanwhile is how long the database takes; the cooldown is far longer.
+    assert.ok(stage.clock.monotonicMs() - freeMs < 1_800_000, "the cooldown of the first app is not waited for");
     assert.equal(proxy.outcomes.crashed, 0);
   });
 
