@@ -93,7 +93,9 @@ async function whilePasswordChanges<T>({ api, adaId }: PeopleStage, act: () => P
     let isAnswered = false;
     void begun.then(() => (isAnswered = true));
     await until("somebody waits for the change, or is answered", async () => {
-      const { rows } = await sql`select 1 from pg_locks where not granted`.execute(api.db);
+      const { rows } = await sql`
+        select 1 from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
       return rows.length > 0 || isAnswered;
     });
     await tx.updateTable("person_accounts").set({ password_hash: hash }).where("person_id", "=", adaId).execute();
