@@ -1,6 +1,7 @@
 // Parameters of queries and bodies of the routes of billing, as rows like those of `parameters.ts`. The names are those
 // of the published interface, hence the underscores.
 import type { Field } from "./field.ts";
+import { shownName } from "./name-field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 
 /** The body of `…/billing/coupons/apply`. */
@@ -28,14 +29,7 @@ export const couponFields = {
     about:
       "What is typed in to apply it; upper and lower case differ. Whoever has it can use it: let it be hard to guess.",
   },
-  name: {
-    kind: "text",
-    toml: null,
-    form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,200}$/,
-    allowed: "1 to 200 characters, not only spaces",
-    default: null,
-    about: "What people are shown.",
-  },
+  name: shownName(200, "What people are shown."),
   coupon_type: {
     kind: "choice",
     toml: null,

@@ -1,5 +1,6 @@
 // Bodies of the routes for people and their sign-in, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
+import { shownName } from "./name-field.ts";
 
 /** An address of mail. Only ASCII: two addresses that look alike are then the same. */
 export const emailField = {
@@ -23,14 +24,7 @@ const secretText = (about: string, most = 1_000) =>
   }) as const satisfies Field;
 
 /** What a person is called. */
-export const personNameField = {
-  kind: "text",
-  toml: null,
-  form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
-  allowed: "1 to 100 characters, not only spaces",
-  default: null,
-  about: "What other people are shown.",
-} as const satisfies Field;
+export const personNameField = shownName(100, "What other people are shown.");
 
 /** A password that is chosen now. */
 export const newPasswordField = secretText("The new password: at least 10 characters.");

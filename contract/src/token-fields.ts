@@ -2,6 +2,7 @@
 // tokens, and the keys that sign them all.
 import { z } from "zod";
 import type { Field } from "./field.ts";
+import { shownName } from "./name-field.ts";
 import type { Permission } from "./route.ts";
 
 /** What a service account can be allowed, one by one. Operating the platform is not a project's to give. */
@@ -38,14 +39,7 @@ export const choosablePermissions = [
 
 const roles = ["owner", "admin", "member", "billing"] as const;
 
-const name = {
-  kind: "text",
-  toml: null,
-  form: /^(?=.*\S)[^\x00-\x1f\x7f]{1,100}$/,
-  allowed: "1 to 100 characters, not only spaces",
-  default: null,
-  about: "What people are shown, here and in the audit log.",
-} as const satisfies Field;
+const name = shownName(100, "What people are shown, here and in the audit log.");
 
 const expiresAt = (defaultAbout: string) =>
   ({

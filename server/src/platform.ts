@@ -190,7 +190,7 @@ type CallParts = Store &
 
 /** All that calls go through: proxy, scheduler, runs, webhooks; nothing is listened for yet. */
 async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
-  const { db, tokens, routes, driver, environmentOf, planned, lines, log, lifecycle } = parts;
+  const { db, notifications, tokens, routes, driver, environmentOf, planned, lines, log, lifecycle } = parts;
   const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
   const records = new CallRecords({ write: (rows) => insertCallRecords(db, rows), clock, log });
@@ -205,6 +205,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
     asyncAccept: { accept: (call) => runs.accept(call) },
     forwarding: forwardingTo(webhooks, guard, config.resultBytesMax),
   });
+  notifications.listen("tokens", () => proxy.tokensChanged());
   lifecycle.onClose("proxy", () => proxy.close());
   const rows = new ReplicaStore(db);
   const load = { demand: proxy, occupancy: proxy, allowance };

@@ -1,5 +1,6 @@
 // Every example app is deployed for real by a real platform process, from a git repository over HTTP, and called.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
 import { deploy, replicaCount, serveExamples } from "./support/examples.ts";
@@ -44,7 +45,8 @@ async function tryHello(platform: PlatformProcess): Promise<void> {
 async function tryStream(platform: PlatformProcess): Promise<void> {
   const stream = await deploy(platform, { name: "stream", gitPath: "stream" });
   assert.equal(stream.status, "success", stream.log);
-  const response = await platform.call("stream", "run", { count: 3, pause_seconds: 0.3 });
+  // So long a pause that each piece is read before the next one comes, also on a busy machine.
+  const response = await platform.call("stream", "run", { count: 3, pause_seconds: 1 });
   assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
   const pieces: string[] = [];
   for await (const piece of response.body ?? []) pieces.push(new TextDecoder().decode(piece));
@@ -130,6 +132,21 @@ async function tryWebsocketFastapi(platform: PlatformProcess, t: TestContext): P
   });
   assert.deepEqual(JSON.parse(reply), { echo: "ahoy", length: 4 });
   socket.close();
+  await tryRevoked(platform, url);
+}
+
+/** A connection does not outlive the token that it was opened with. */
+async function tryRevoked({ bootstrap }: PlatformProcess, url: string): Promise<void> {
+  const { baseUrl, projectId, serviceAccountToken } = bootstrap;
+  const keys = `${baseUrl}/v2/projects/${projectId}/api-keys`;
+  const headers = { authorization: `Bearer ${serviceAccountToken}`, "content-type": "application/json" };
+  const made = await fetch(keys, { method: "POST", headers, body: JSON.stringify({ name: "for one socket" }) });
+  const { id, token } = (await made.json()) as { id: string; token: string };
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${token}` } });
+  await once(socket, "open");
+  const closed = once(socket, "close", { signal: AbortSignal.timeout(5_000) });
+  assert.equal((await fetch(`${keys}/${id}`, { method: "DELETE", headers })).status, 200);
+  await closed;
 }
 
 const scenarios: readonly Scenario[] = [

@@ -6,8 +6,10 @@ import type { AddressInfo, Socket } from "node:net";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
+import type { Tokens } from "#proxy/gate.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 import {
+  bedCaller,
   bedTokens,
   Flood,
   helloPath,
@@ -238,4 +240,71 @@ test("a request for another protocol is answered as a plain one", async (t) => {
   const client = await bed.connect();
   client.ask(`GET ${helloPath}/`, ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA"]);
   await client.sees("plain");
+});
+
+/** Sends back what it gets. */
+async function echoReplica(t: TestContext): Promise<number> {
+  return await socketReplica(t, (socket) => socket.on("message", (data) => socket.send(data)));
+}
+
+/** Tokens of which some are revoked, or cannot be checked, from some moment on. */
+function changingTokens(): {
+  readonly tokens: Tokens;
+  readonly revoked: Set<string>;
+  readonly unchecked: Set<string>;
+} {
+  const revoked = new Set<string>();
+  const unchecked = new Set<string>();
+  const tokens: Tokens = {
+    cached: (token) => (unchecked.has(token) ? undefined : revoked.has(token) ? null : bedCaller(bedTokens.project)),
+    check: () => Promise.reject(new Error("the database does not answer")),
+  };
+  return { tokens, revoked, unchecked };
+}
+
+async function echoes(socket: WebSocket, text: string): Promise<void> {
+  socket.send(text);
+  const [data] = (await once(socket, "message")) as [Buffer];
+  assert.equal(data.toString(), text);
+}
+
+test("a socket ends with the token that it was opened with, also while it waits; those of other tokens go on", async (t) => {
+  const { tokens, revoked } = changingTokens();
+  const bed = await openProxyBed(t, { ...custom, options: { tokens } });
+  bed.setReplicas(await echoReplica(t));
+  const [bad, good] = [openSocket(t, bed, "/", "bad"), openSocket(t, bed, "/", "good")];
+  await Promise.all([once(bad, "open"), once(good, "open")]);
+  const waiting = openSocket(t, bed, "/", "bad");
+  await until("the third waits for a place", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  const refused = refusal(waiting);
+  revoked.add("bad");
+  bed.proxy.tokensChanged();
+  await once(bad, "close");
+  const { status, text } = await refused;
+  assert.equal(status, 401);
+  assert.match(text, /revoked/);
+  await echoes(good, "still here");
+  await until("places are free again", () => bed.proxy.demandOf(bed.appId).running === 1);
+  assert.deepEqual(
+    bed.finished.map((call) => call.outcome),
+    ["answered", "refused"],
+  );
+});
+
+test("while its token cannot be checked a socket goes on, and is looked at again", async (t) => {
+  const { tokens, revoked, unchecked } = changingTokens();
+  const clock = new VirtualClock();
+  const bed = await openProxyBed(t, { ...custom, options: { tokens }, clock });
+  bed.setReplicas(await echoReplica(t));
+  const socket = openSocket(t, bed, "/", "bad");
+  await once(socket, "open");
+  unchecked.add("bad");
+  bed.proxy.tokensChanged();
+  await clock.advance(1_000);
+  await echoes(socket, "the database is away");
+  unchecked.clear();
+  revoked.add("bad");
+  const closed = once(socket, "close");
+  await clock.advance(5_000);
+  await closed;
 });

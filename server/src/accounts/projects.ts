@@ -25,8 +25,8 @@ import {
   setProjectName,
   type ProjectRow,
 } from "./project-store.ts";
+import { checkedName } from "./tokens.ts";
 
-const nameLengthMost = 100;
 /** Of one person; more is a program that runs wild. */
 const ownedMost = 1_000;
 
@@ -103,12 +103,6 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
 /** The same whether it never was, is gone, or is another's. */
 export function noSuchProject(): Fault {
   return new Fault("not_found", "There is no such project, or it is not yours.");
-}
-
-function checkedName(given: string): string {
-  const name = given.trim();
-  if (name !== "" && name.length <= nameLengthMost) return name;
-  throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMost}.`);
 }
 
 /** Makes a person; returns the id. Throws `Fault` when the address is taken. */

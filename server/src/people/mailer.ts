@@ -94,5 +94,5 @@ function reasonOf(error: unknown): string {
 }
 
 function oneLine(text: string): string {
-  return text.replaceAll(/[\x00-\x1f\x7f]+/g, " ").slice(0, 200);
+  return text.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g, " ").slice(0, 200);
 }

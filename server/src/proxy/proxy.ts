@@ -13,7 +13,7 @@ import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./
 import type { AsyncAccept } from "./async-accept.ts";
 import { AsyncRequest } from "./async-request.ts";
 import { Call, type CallParts } from "./call.ts";
-import { internal, notForSockets, notTaken, noWebSocket, stopping, tooLarge } from "./call-faults.ts";
+import { internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
 import { recordOf } from "./call-record.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client } from "./client.ts";
@@ -25,13 +25,13 @@ import { metricsText } from "./metrics-text.ts";
 import { NodeClient } from "./node-client.ts";
 import { readOwnFields } from "./own-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
-import { refusalBytes } from "./refusal.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { endedAtOnce, RunCall, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
 import { clientOf, isSandboxed, type Site } from "./site.ts";
-import { originForm, readTarget, type Target } from "./target.ts";
-import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
+import { SocketCalls, type Admission, type Resolved } from "./socket-calls.ts";
+import { originForm, readTarget } from "./target.ts";
+import type { UpgradeCall } from "./upgrade-call.ts";
 
 /** Bounds of calls. */
 export type ProxyLimits = LineLimits & {
@@ -68,10 +68,6 @@ export type ProxyOptions = {
   readonly random?: () => number;
 };
 
-/** Which app a request is for, and that its sender may call it. */
-type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: Route };
-/** The same for a WebSocket. */
-type SocketArrival = { readonly request: IncomingMessage; readonly runId: RunId; readonly atMs: number };
 /** A request, and what the platform noted when it came. */
 type Arrival = { readonly client: Client; readonly runId: RunId; readonly atMs: number };
 
@@ -86,13 +82,12 @@ export class Proxy implements DemandSource, Occupancy {
   readonly #deadlines: Deadlines;
   readonly #apps = new Map<AppId, AppCalls>();
   readonly #slots = new Map<ReplicaId, ReplicaSlot>();
-  readonly #sockets = new Set<UpgradeCall>();
+  readonly #sockets: SocketCalls;
   readonly #runs = new Set<RunCall>();
   readonly #gathered = new GatheredBytes(gatheredBytesMax);
   readonly #appParts: AppCallsParts;
   readonly #callParts: CallParts;
   readonly #runParts: CallParts;
-  readonly #upgradeParts: UpgradeParts;
   readonly #unlisten: () => void;
   #isClosed = false;
 
@@ -112,13 +107,16 @@ export class Proxy implements DemandSource, Occupancy {
         : (call: Call | UpgradeCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
     this.#callParts = { ...common, bodyBytesMax: limits.bodyBytesMax, log, onEnd: tell };
     this.#runParts = { ...this.#callParts, onEnd: null };
-    this.#upgradeParts = {
-      ...common,
-      onEnd: (call, outcome) => {
-        this.#sockets.delete(call);
-        tell?.(call, outcome);
-      },
-    };
+    this.#sockets = new SocketCalls({
+      ...{ ...common, clock, onEnd: (call, outcome) => tell?.(call, outcome) },
+      isClosed: () => this.#isClosed,
+      resolve: (url, fields, address) => this.#resolve(url, fields, address),
+      readmit: (admission) => this.#pass(admission),
+      refusalOf: (route) => this.#refusalOf(route),
+      lines: (route, fields, address) => this.#lines(route, fields, address),
+      appOf: (appId) => this.#appOf(appId),
+      unexpected: (error, runId) => this.#unexpected(error, runId),
+    });
     this.#unlisten = view.onChange((appId) => this.#refresh(appId));
   }
 
@@ -135,19 +133,12 @@ export class Proxy implements DemandSource, Occupancy {
 
   /** Answers one request for a WebSocket whose path begins with `/v4/`. Never throws. */
   upgrade(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
-    const arrival = { request, runId: newRunId(), atMs: this.#clock.monotonicMs() };
-    // A client that breaks off is noticed by the end of its socket.
-    socket.on("error", () => undefined);
-    const fail = (error: unknown): void => refuseSocket(socket, this.#unexpected(error, arrival.runId), arrival.runId);
-    try {
-      const fields = new RequestFields(request.rawHeaders);
-      const address = request.socket.remoteAddress ?? "unknown";
-      const resolved = this.#resolve(originForm(request.url ?? "/"), fields, address);
-      if (!(resolved instanceof Promise)) return this.#connect(arrival, socket, firstBytes, resolved);
-      resolved.then((later) => this.#connect(arrival, socket, firstBytes, later)).catch(fail);
-    } catch (error) {
-      fail(error);
-    }
+    this.#sockets.take(request, socket, firstBytes);
+  }
+
+  /** Tokens may have been revoked: WebSockets whose senders would not be let in any more end. */
+  tokensChanged(): void {
+    this.#sockets.tokensChanged();
   }
 
   /**
@@ -222,7 +213,7 @@ export class Proxy implements DemandSource, Occupancy {
       app.refuseWaiting(stopping());
       app.close();
     }
-    for (const call of this.#sockets) call.destroy();
+    this.#sockets.close();
     for (const call of this.#runs) call.stop(stopping());
     this.#deadlines.stop();
   }
@@ -241,16 +232,20 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   #resolve(url: string, fields: RequestFields, address: string): Resolved | Fault | Promise<Resolved | Fault> {
-    const { routes, tokens, site } = this.#options;
     const target = readTarget(url);
     if (target instanceof Fault) return target;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
-    const { projectId, appName } = target;
-    const asked = { projectId, appName, address: clientOf(site, address, fields.forwardedFor) };
-    const route = pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
+    const route = this.#pass({ target, fields, address });
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
     return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
+  }
+
+  #pass({ target, fields, address }: Admission): Route | Fault | Promise<Route | Fault> {
+    const { routes, tokens, site } = this.#options;
+    const { projectId, appName } = target;
+    const asked = { projectId, appName, address: clientOf(site, address, fields.forwardedFor) };
+    return pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
   }
 
   /** Whoever saw a build end and calls at once must not be refused because the table of routes has not heard of it yet. */
@@ -289,27 +284,6 @@ export class Proxy implements DemandSource, Occupancy {
     const page = { isSandboxed: isSandboxed(this.#options.site, route, fields.host) };
     const about = { client, runId, projectId, path: target.path, fields, lines, ...page };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
-  }
-
-  #connect(arrival: SocketArrival, socket: Duplex, firstBytes: Buffer, resolved: Resolved | Fault): void {
-    const { request, runId, atMs } = arrival;
-    if (resolved instanceof Fault) return refuseSocket(socket, resolved, runId);
-    const { target, fields, route } = resolved;
-    if (socket.destroyed) return;
-    const refusal = this.#refusalOf(route);
-    if (refusal !== null) return refuseSocket(socket, refusal, runId);
-    const { live } = route;
-    if (live === null) return refuseSocket(socket, notDeployed(route), runId);
-    if (this.#isClosed) return refuseSocket(socket, stopping(), runId);
-    if (live.settings.runtime !== "custom") return refuseSocket(socket, noWebSocket(route.appName), runId);
-    if (target.isAsync || target.webhookEndpoint !== null)
-      return refuseSocket(socket, notForSockets(target.isAsync ? "async=true" : "webhookEndpoint"), runId);
-    const lines = this.#lines(route, fields, request.socket.remoteAddress ?? "unknown");
-    const { projectId } = route;
-    const about = { request, socket, firstBytes, runId, projectId, path: target.path, lines };
-    const call = new UpgradeCall(about, this.#appOf(route.appId), live, atMs, this.#upgradeParts);
-    this.#sockets.add(call);
-    call.enter();
   }
 
   /** From here on whatever the caller is answered is forwarded too. */
@@ -391,10 +365,4 @@ export class Proxy implements DemandSource, Occupancy {
 
 function withoutRelease(route: Route | undefined): Fault {
   return route === undefined ? new Fault("not_deployed", "The app is gone.") : notDeployed(route);
-}
-
-function refuseSocket(socket: Duplex, fault: Fault, runId: RunId): void {
-  if (socket.destroyed) return;
-  socket.once("finish", () => socket.destroy());
-  socket.end(refusalBytes(fault, runId, { isLast: true }));
 }

@@ -116,6 +116,12 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     }
   }
 
+  /** Ends it, as its sender may not call the app any more: before the switch with `fault`, after it without a word. */
+  revoke(fault: Fault): void {
+    if (this.#isSwitched) this.#over("cut");
+    else this.#refuseRunning(fault);
+  }
+
   /** Ends it at once; for the end of the platform. */
   destroy(): void {
     this.#over(this.#isSwitched ? "answered" : "client_gone");

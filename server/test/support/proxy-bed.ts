@@ -1,5 +1,6 @@
 // The proxy and its listener on a real port, with the tables that it reads in the test's hands, and replicas that are
 // real servers: node's own for well-behaved ones, plain sockets for all others.
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { connect, createServer as createSocketServer, type AddressInfo, type Server, type Socket } from "node:net";
@@ -88,7 +89,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
       find: (project, name) => (project === projectId && name === "hello" ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
     },
-    tokens: { cached: (token) => (token.startsWith("late.") ? undefined : callerOf(token)), check: lateCaller },
+    tokens: { cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)), check: lateCaller },
     view,
     nudge: (app) => nudged.push(app),
     limits: { lineLengthMax: 10, bodyBytesMax: 10_000_000, ...bed.limits },
@@ -153,7 +154,8 @@ function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurre
   return Object.freeze({ replicaId: replicaIdOf(port), appId, releaseId, address, concurrency });
 }
 
-function callerOf(token: string): Caller | null {
+/** Whom a token of `bedTokens` belongs to. */
+export function bedCaller(token: string): Caller | null {
   const common = {
     tokenId: "00000000-0000-4000-8000-000000000003" as TokenId,
     accountId: "00000000-0000-4000-8000-000000000003" as TokenId,
@@ -170,7 +172,7 @@ function callerOf(token: string): Caller | null {
 /** A token that begins with `late.` is known only after a look, as one that is seen for the first time. */
 function lateCaller(token: string): Promise<Caller | null> {
   if (token === "late.broken") return Promise.reject(new Error("the database does not answer"));
-  return Promise.resolve(callerOf(token.slice("late.".length)));
+  return Promise.resolve(bedCaller(token.slice("late.".length)));
 }
 
 /** A replica that is a well-behaved HTTP server; resolves with its port. */
@@ -196,15 +198,13 @@ export async function rawReplica(t: TestContext, take: (socket: Socket, index: n
   return listenFor(t, server);
 }
 
-/** A port on which nothing listens. */
-export async function closedPort(): Promise<number> {
-  const server = createSocketServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+/** A port on which nothing listens, and which nobody else gets before the test is over: the one of a client's connection. */
+export async function closedPort(t: TestContext): Promise<number> {
+  const server = createSocketServer((socket) => t.after(() => socket.destroy()));
+  const client = connect(await listenFor(t, server), "127.0.0.1");
+  t.after(() => client.destroy());
+  await once(client, "connect");
+  return client.localPort ?? assert.fail("a connected socket has a port");
 }
 
 async function listenFor(t: TestContext, server: Server): Promise<number> {

@@ -1,0 +1,163 @@
+// WebSockets of apps: how one is let in, and that it ends when what its sender was let in with is good no more. Such a
+// connection may last for days; a token that was revoked must not go on giving access for as long.
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Route } from "#apps/routes.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { newRunId, type AppId, type RunId } from "#lib/ids.ts";
+import type { AppCalls } from "./app-calls.ts";
+import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
+import { notDeployed } from "./gate.ts";
+import { refusalBytes } from "./refusal.ts";
+import { RequestFields } from "./request-fields.ts";
+import { originForm, type Target } from "./target.ts";
+import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
+
+/** Which app a request is for, and that its sender may call it. */
+export type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: Route };
+
+/** Of whom: what `readmit` judges again. */
+export type Admission = { readonly target: Target; readonly fields: RequestFields; readonly address: string };
+
+/** What sockets share with all other calls. */
+export type SocketParts = UpgradeParts & {
+  readonly clock: Clock;
+  readonly isClosed: () => boolean;
+  readonly resolve: (
+    url: string,
+    fields: RequestFields,
+    address: string,
+  ) => Resolved | Fault | Promise<Resolved | Fault>;
+  /** Whether the sender would be let in now. */
+  readonly readmit: (admission: Admission) => Route | Fault | Promise<Route | Fault>;
+  readonly refusalOf: (route: Route) => Fault | null;
+  readonly lines: (route: Route, fields: RequestFields, address: string) => string;
+  readonly appOf: (appId: AppId) => AppCalls;
+  /** What the client is told of an error that is no fault. */
+  readonly unexpected: (error: unknown, runId: RunId) => Fault;
+};
+
+type Arrival = {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly firstBytes: Buffer;
+  readonly address: string;
+  readonly runId: RunId;
+  readonly atMs: number;
+};
+
+/** Several changes of tokens at once are one look. */
+const lookAgainMs = 50;
+/** After a look at which a token could not be checked. */
+const retryMs = 5_000;
+
+/** One for the proxy. */
+export class SocketCalls {
+  readonly #parts: SocketParts;
+  readonly #upgradeParts: UpgradeParts;
+  readonly #open = new Map<UpgradeCall, Admission>();
+  #nextLook: { readonly atMs: number; readonly cancel: () => void } | null = null;
+
+  constructor(parts: SocketParts) {
+    const { deadlines, monotonicMs, onEnd } = parts;
+    this.#parts = parts;
+    this.#upgradeParts = {
+      ...{ deadlines, monotonicMs },
+      onEnd: (call, outcome) => {
+        this.#open.delete(call);
+        onEnd(call, outcome);
+      },
+    };
+  }
+
+  /** Takes one request for a WebSocket whose path begins with `/v4/`. Never throws. */
+  take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
+    const { monotonicMs, resolve, unexpected } = this.#parts;
+    const address = request.socket.remoteAddress ?? "unknown";
+    const arrival = { request, socket, firstBytes, address, runId: newRunId(), atMs: monotonicMs() };
+    // A client that breaks off is noticed by the end of its socket.
+    socket.on("error", () => undefined);
+    const fail = (error: unknown): void => refuse(arrival, unexpected(error, arrival.runId));
+    try {
+      const resolved = resolve(originForm(request.url ?? "/"), new RequestFields(request.rawHeaders), address);
+      if (!(resolved instanceof Promise)) return this.#connect(arrival, resolved);
+      resolved.then((later) => this.#connect(arrival, later)).catch(fail);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Ends, a moment later, those whose senders would not be let in any more. For when tokens have changed. */
+  tokensChanged(): void {
+    this.#lookAgain(lookAgainMs);
+  }
+
+  /** Ends all at once. */
+  close(): void {
+    this.#nextLook?.cancel();
+    for (const call of this.#open.keys()) call.destroy();
+  }
+
+  #connect(arrival: Arrival, resolved: Resolved | Fault): void {
+    const { lines, appOf } = this.#parts;
+    const { request, socket, firstBytes, address, runId, atMs } = arrival;
+    if (resolved instanceof Fault) return refuse(arrival, resolved);
+    if (socket.destroyed) return;
+    const live = this.#admit(resolved);
+    if (live instanceof Fault) return refuse(arrival, live);
+    const { target, fields, route } = resolved;
+    const { projectId, appId } = route;
+    const about = { request, socket, firstBytes, runId, projectId, path: target.path };
+    const call = new UpgradeCall(
+      { ...about, lines: lines(route, fields, address) },
+      appOf(appId),
+      live,
+      atMs,
+      this.#upgradeParts,
+    );
+    this.#open.set(call, { target, fields, address });
+    call.enter();
+  }
+
+  #admit({ target, route }: Resolved): NonNullable<Route["live"]> | Fault {
+    const { refusalOf, isClosed } = this.#parts;
+    const refusal = refusalOf(route);
+    if (refusal !== null) return refusal;
+    const { live } = route;
+    if (live === null) return notDeployed(route);
+    if (isClosed()) return stopping();
+    if (live.settings.runtime !== "custom") return noWebSocket(route.appName);
+    if (target.isAsync) return notForSockets("async=true");
+    return target.webhookEndpoint === null ? live : notForSockets("webhookEndpoint");
+  }
+
+  #lookAgain(afterMs: number): void {
+    const { clock } = this.#parts;
+    const atMs = clock.monotonicMs() + afterMs;
+    if (this.#open.size === 0 || (this.#nextLook !== null && this.#nextLook.atMs <= atMs)) return;
+    this.#nextLook?.cancel();
+    const look = (): void => {
+      this.#nextLook = null;
+      for (const [call, admission] of this.#open) this.#readmit(call, admission);
+    };
+    this.#nextLook = { atMs, cancel: clock.after(afterMs, look) };
+  }
+
+  #readmit(call: UpgradeCall, admission: Admission): void {
+    const judge = (found: Route | Fault): void => {
+      if (!(found instanceof Fault)) return;
+      if (found.code === "unavailable") this.#lookAgain(retryMs);
+      else call.revoke(found);
+    };
+    const found = this.#parts.readmit(admission);
+    if (found instanceof Promise) void found.then(judge);
+    else judge(found);
+  }
+}
+
+function refuse({ socket, runId }: Arrival, fault: Fault): void {
+  if (socket.destroyed) return;
+  socket.once("finish", () => socket.destroy());
+  socket.end(refusalBytes(fault, runId, { isLast: true }));
+}
