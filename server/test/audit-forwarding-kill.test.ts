@@ -58,11 +58,13 @@ test("kills in the midst of sending lose nothing and keep the order, for a proje
   await change(platform, 5);
   const text = await exportOf(platform, path);
   const chain = text.filter(({ kind }) => kind === "entry") as unknown as EntryLine[];
+  const last = chain.at(-1)?.number ?? 0;
   for (const receiver of [owners, operators]) {
-    await until("all has come", () => cameOf(receiver, projectId).at(-1)?.number === chain.at(-1)?.number, {
+    await until("all has come", () => (cameOf(receiver, projectId).at(-1)?.number ?? 0) >= last, {
       deadlineMs: 30_000,
     });
-    const came = cameOf(receiver, projectId);
+    // What was recorded behind the export may have come too: from where the owner's token is used, written down later.
+    const came = cameOf(receiver, projectId).filter(({ number }) => number <= last);
     const begin = came[0]?.number ?? 0;
     assert.deepEqual(
       came,

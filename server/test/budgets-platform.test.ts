@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { gatedApp, startCallGate } from "./support/call-gate.ts";
 import { deploy, replicaCount } from "./support/examples.ts";
 import { makeFolder, removeFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
@@ -10,21 +11,13 @@ import { startPlatform, type PlatformProcess } from "./support/platform-process.
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
-const main = `import time
-
-def run(seconds: float = 0):
-    print(f"sleeps {seconds} s", flush=True)
-    time.sleep(seconds)
-    return "done"
-`;
 const toml = `[cerebrium.deployment]
 name = "costly"
 python_version = "3.11"
 `;
 /** A dollar for each second of a core. */
 const prices = "[[prices]]\ncpu_core = 1\nmemory_gb = 0\n";
-/** Longer than it takes until the time of a replica is counted. */
-const callSeconds = 30;
+/** Much more than it takes until so much time of a replica is counted. */
 const stopMs = 60_000;
 
 async function openPlatform(t: TestContext): Promise<{ platform: PlatformProcess; budget: string; appId: string }> {
@@ -33,7 +26,7 @@ async function openPlatform(t: TestContext): Promise<{ platform: PlatformProcess
   const file = join(folder, "prices.toml");
   await writeFile(file, prices);
   const git = await startGitServer(t);
-  await git.createRepo("acme", "costly", { "main.py": main, "slipway.toml": toml });
+  await git.createRepo("acme", "costly", { "main.py": gatedApp, "slipway.toml": toml });
   const settings = { SLIPWAY_PRICES_FILE: file, SLIPWAY_METERING_SECONDS: "1", SLIPWAY_GIT_URL: git.urlTemplate };
   const platform = await startPlatform(t, settings);
   const scaling = { maxReplicaCount: 1, replicaConcurrency: 1, cooldownPeriodSeconds: 600 };
@@ -44,14 +37,12 @@ async function openPlatform(t: TestContext): Promise<{ platform: PlatformProcess
 }
 
 test("a budget that is reached stops an app with advice, ends no call, holds over a kill, and lets go when it is deleted", async (t) => {
+  const gate = await startCallGate(t);
   const { platform, budget, appId } = await openPlatform(t);
   const { projectId } = platform.bootstrap;
   assert.equal((await platform.call("costly", "run", {})).status, 200);
-  const long = platform.call("costly", "run", { seconds: callSeconds });
-  const logs = `/v2/projects/${projectId}/apps/${appId}/logs`;
-  const isAsleep = async (): Promise<boolean> =>
-    JSON.stringify((await platform.api("GET", logs)).body).includes(`sleeps ${callSeconds}.0 s`);
-  await until("the long call runs", isAsleep);
+  const long = platform.call("costly", "run", { gate: gate.url });
+  await until("the long call runs", () => gate.waiting() === 1);
   const accepted = await platform.call("costly", "run?async=true", {});
   assert.equal(accepted.status, 202);
   const { run_id: runId } = (await accepted.json()) as { run_id: string };
@@ -86,6 +77,7 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
   const rebuilt = await platform.api("POST", `/v2/projects/${projectId}/apps/${appId}/builds/${build?.id}/rebuild`);
   assert.deepEqual([rebuilt.status, rebuilt.body.message], [402, message], "nothing is built that could not run");
 
+  gate.open();
   const ended = await long;
   assert.equal(ended.status, 200, "the call that ran was not ended");
   await until("no replica is left", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { actionTable } from "#audit/actions.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts, guideBlocks, runGuide } from "./support/guide.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 
 const projectDir = join(import.meta.dirname, "../..");
 const guide = join(projectDir, "docs/guides/audit-log.md");
@@ -17,6 +17,7 @@ test("every command of the guide answers what the guide shows", async (t) => {
   const [port = ""] = await freePorts(1);
   const text = (await readFile(guide, "utf8")).replaceAll(guidePort, port);
   const platform = await startPlatform(t, { SLIPWAY_WEBHOOK_ALLOW: "127.0.0.1/32" });
+  await knowAddresses(platform);
   const programs = [join(projectDir, "cli/bin"), join(projectDir, "node_modules/.bin"), process.env["PATH"]];
   const stdout = await runGuide(guideBlocks(text), {
     ...{ dataDir: platform.dataDir, cwd: temporaryFolder(t, "guide") },
@@ -26,6 +27,19 @@ test("every command of the guide answers what the guide shows", async (t) => {
   const pages = Number(/^(\d+) pages$/m.exec(stdout)?.[1]);
   assert.ok(pages >= 2 && pages < 50, `${pages} pages`);
 });
+
+/**
+ * The first use of a token from an address is an entry that is written some seconds later, at an end at the latest: it must not
+ * come in between those that the guide shows.
+ */
+async function knowAddresses(platform: PlatformProcess): Promise<void> {
+  assert.equal((await platform.call("no-app", "run")).status, 404);
+  const log = `/v2/projects/${platform.bootstrap.projectId}/audit-log?action=token.new_address`;
+  assert.equal((await platform.api("GET", log)).status, 200);
+  await platform.end("SIGTERM");
+  await platform.restart();
+  assert.equal((await platform.api("GET", log)).body.logs.length, 2, "of the owner's token and of that for calls");
+}
 
 test("the guide lists every action, as the table of actions has it", async () => {
   const text = await readFile(guide, "utf8");

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { gatedApp, startCallGate } from "./support/call-gate.ts";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
@@ -74,10 +75,10 @@ test("two apps of a project that may have one replica take turns on real replica
   const file = join(temporaryFolder(t, "plans"), "plans.toml");
   await writeFile(file, 'default = "one"\n[plans.one]\nreplicas = 1\n');
   const git = await startGitServer(t);
-  const main =
-    "import time\n\ndef run(seconds: float = 0):\n    print(f'sleeps {seconds}', flush=True)\n    time.sleep(seconds)\n    return 'done'\n";
+  const gate = await startCallGate(t);
   const toml = '[cerebrium.deployment]\npython_version = "3.11"\n';
-  for (const name of ["first", "second"]) await git.createRepo("acme", name, { "main.py": main, "slipway.toml": toml });
+  for (const name of ["first", "second"])
+    await git.createRepo("acme", name, { "main.py": gatedApp, "slipway.toml": toml });
   const platform = await startPlatform(t, { SLIPWAY_PLANS_FILE: file, SLIPWAY_GIT_URL: git.urlTemplate });
   const apps: string[] = [];
   for (const name of ["first", "second"]) {
@@ -93,13 +94,12 @@ test("two apps of a project that may have one replica take turns on real replica
     assert.equal((await platform.call(name, "run", {})).status, 200);
     await until("one replica is left", async () => (await ready()) === 1);
   }
-  const busy = platform.call("first", "run", { seconds: 4 });
-  const logs = `/v2/projects/${platform.bootstrap.projectId}/apps/${apps[0]}/logs`;
-  const isBusy = async () => JSON.stringify((await platform.api("GET", logs)).body).includes("sleeps 4.0");
-  await until("the first is busy", isBusy);
+  const busy = platform.call("first", "run", { gate: gate.url });
+  await until("the first is busy", () => gate.waiting() === 1);
   const waiting = platform.call("second", "run", {});
   const second = `/v2/projects/${platform.bootstrap.projectId}/apps/${apps[1]}`;
   const reason = await until("the second waits", async () => (await platform.api("GET", second)).body.waitReason);
   assert.match(String(reason), /^The plan "one" allows the project 1 replica, which is in use or about to end;/);
+  gate.open();
   assert.deepEqual([(await busy).status, (await waiting).status], [200, 200]);
 });

@@ -2,8 +2,9 @@
 // The commands are run by bash, one after the other, and must print that.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer } from "node:net";
 import { promisify } from "node:util";
 
 /** Commands and what they print; `shown` is null where the guide shows nothing. */
@@ -42,11 +43,27 @@ export async function runGuide(
   return stdout;
 }
 
-/** So many ports that nobody listens on, for receivers of a guide in place of those that it names. */
+/**
+ * So many ports that nobody listens on, for receivers of a guide in place of those that it names. They are none of those that
+ * the system gives to whoever leaves the choice to it: such a one would be another test's before the guide comes to it.
+ */
 export async function freePorts(count: number): Promise<string[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => String((server.address() as AddressInfo).port));
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(10_000, 30_000);
+    if (await isFree(port)) ports.add(port);
+  }
+  return [...ports].map(String);
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, "127.0.0.1");
+  try {
+    await once(server, "listening");
+  } catch {
+    return false;
+  }
+  server.close();
+  await once(server, "close");
+  return true;
 }
