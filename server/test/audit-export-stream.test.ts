@@ -16,7 +16,11 @@ import { until } from "#test/support/until.ts";
 const part = "x".repeat(1_000_000);
 
 /** Answers any project with the parts; returns how to ask. */
-async function serve(t: TestContext, parts: () => AsyncGenerator<string>, clock: Clock = systemClock) {
+async function serve(
+  t: TestContext,
+  parts: () => AsyncGenerator<string>,
+  { clock = systemClock, admit = async () => undefined }: { clock?: Clock; admit?: () => Promise<void> } = {},
+) {
   const stopping = new AbortController();
   const handlers = auditExportHandlers({
     ...{ clock, log: silentLog, stopping: stopping.signal },
@@ -24,7 +28,7 @@ async function serve(t: TestContext, parts: () => AsyncGenerator<string>, clock:
   });
   const api = fastify({ logger: false });
   api.get("/:project_id", async (request, reply) => {
-    const call = { request, reply, by: {}, query: { format: "ndjson" } } as unknown as Call;
+    const call = { request, reply, by: {}, query: { format: "ndjson" }, admit } as unknown as Call;
     try {
       return (await handlers.exportAuditLog(call)) ?? reply;
     } catch (error) {
@@ -79,7 +83,7 @@ test("parts are made as they are taken: whoever takes none costs some of them, a
         ended = true;
       }
     },
-    clock,
+    { clock },
   );
   const response = await ask("p-1");
   response.pause();
@@ -106,6 +110,29 @@ test("one that is taken comes whole", async (t) => {
   response.on("data", (chunk: Buffer) => (bytes += chunk.length));
   assert.equal(await take(response), true);
   assert.equal(bytes, 20 * part.length);
+});
+
+test("whoever loses the right to read while it is under way gets no more of it", async (t) => {
+  let mayRead = true;
+  const admit = async (): Promise<void> => {
+    if (!mayRead) throw new Fault("unauthorized", "The token was revoked.");
+  };
+  let ended = false;
+  const { ask } = await serve(
+    t,
+    async function* () {
+      try {
+        for (;;) yield part;
+      } finally {
+        ended = true;
+      }
+    },
+    { admit },
+  );
+  const response = await ask("p-1");
+  response.once("data", () => (mayRead = false));
+  assert.equal(await take(response), false, "it is cut off, not ended");
+  await until("the reading ends too", () => ended);
 });
 
 test("one that breaks, or is broken off by the platform's end, does not look whole", async (t) => {

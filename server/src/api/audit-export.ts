@@ -80,16 +80,16 @@ async function answer(call: Call, parts: AuditExportParts, format: ExportFormat)
     if (value !== undefined) response.setHeader(name, value);
   }
   response.writeHead(200);
-  await pour(begin, exported, { ...parts, response, requestId: request.id });
+  await pour(begin, exported, { ...parts, response, requestId: request.id, admit: call.admit });
 }
 
 /** Never rejects. */
 async function pour(
   begin: IteratorResult<string, unknown>,
   texts: AsyncGenerator<string>,
-  given: AuditExportParts & { readonly response: ServerResponse; readonly requestId: string },
+  given: AuditExportParts & Pick<Call, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
 ): Promise<void> {
-  const { response, stopping, clock, log, requestId } = given;
+  const { response, stopping, clock, log, requestId, admit } = given;
   const gone = new AbortController();
   response.once("close", () => gone.abort(new Error("the client is gone")));
   const signal = AbortSignal.any([gone.signal, stopping]);
@@ -97,11 +97,14 @@ async function pour(
     for (let part = begin; part.done !== true; part = await texts.next()) {
       signal.throwIfAborted();
       if (!response.write(part.value)) await drained(response, { text: part.value, signal, clock });
+      // It may take minutes: who has lost the right meanwhile gets no more of it.
+      await admit();
     }
     response.end();
     await once(response, "close", { signal: AbortSignal.any([signal, AbortSignal.timeout(slowestMs)]) });
   } catch (error) {
-    if (!signal.aborted) log.error({ err: error, requestId }, "an export of the audit log broke");
+    if (!signal.aborted && !(error instanceof Fault))
+      log.error({ err: error, requestId }, "an export of the audit log broke");
     response.destroy();
   } finally {
     await texts.return(undefined);
