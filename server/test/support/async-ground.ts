@@ -184,8 +184,8 @@ export async function result(
 }
 
 /** What the cortex app has counted under the key. */
-export async function mark({ platform }: Ground, key: string): Promise<number> {
-  const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
+export async function mark({ platform }: Ground, key: string, app = "work"): Promise<number> {
+  const answer = (await (await platform.call(app, "mark", { key })).json()) as { result: number };
   return answer.result;
 }
 
