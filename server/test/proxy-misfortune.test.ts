@@ -239,7 +239,7 @@ test(
   "a call whose replica cannot be reached goes to another one, with its body",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
-    const dead = await closedPort();
+    const dead = await closedPort(t);
     const alive = await httpReplica(t, (request, response) => request.pipe(response));
     bed.setReplicas(dead, alive);
     for (let times = 0; times < 3; times++) {
@@ -255,7 +255,7 @@ test(
   "calls whose only replica has died wait for its successor, in their order",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t, { settings: { replicaConcurrency: 1 } });
-    bed.setReplicas(await closedPort());
+    bed.setReplicas(await closedPort(t));
     const calls: Promise<Response>[] = [];
     for (const body of ["1", "2", "3"]) {
       calls.push(bed.call("/run", { method: "POST", body }));
