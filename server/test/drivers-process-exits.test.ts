@@ -62,12 +62,15 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
 
   test(`one that was killed with all of its processes while the platform was away has none (sandbox: ${sandbox.kind})`, async (t) => {
     const kill = (ground: ProcessGround): void => {
-      for (const line of ground.processes()) {
-        const pid = Number(/^process (\d+)/.exec(line)?.[1]);
-        try {
-          process.kill(pid, "SIGKILL");
-        } catch {
-          // It went with another one.
+      // All are halted first, so that none sees another one end and tells of it before it is killed too.
+      for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
+        for (const line of ground.processes()) {
+          const pid = Number(/^process (\d+)/.exec(line)?.[1]);
+          try {
+            process.kill(pid, signal);
+          } catch {
+            // It went with another one.
+          }
         }
       }
     };
