@@ -97,22 +97,15 @@ async function refusal(building: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-test("a plain app is built without pip, quickly, and starts with an interpreter that is no script", async (t) => {
-  const { build, lines } = openBuilder(t);
-  await build({ "main.py": "x = 1\n" });
-  const startMs = performance.now();
-  // Three, since the machine may be busy with something else for a moment.
-  for (let round = 0; round < 2; round++) await build({ "main.py": "x = 2\n" });
+test("a plain app is built without pip, which takes seconds to make, and starts with an interpreter that is no script", async (t) => {
+  const { build, lines, folder } = openBuilder(t);
   const artifact = await build({ "main.py": "def run(): return 1\n", "lib/part.py": "" });
-  const tookMs = (performance.now() - startMs) / 3;
-  assert.ok(tookMs < 1000, `it took ${Math.round(tookMs)} ms`);
   assert.ok(!lines.some((line) => line.includes("PIP_INSTALL_STARTED")));
-  const { stdout } = await run(
-    artifact.python,
-    ["-c", "import sys, main; print(sys.version_info[1], main.run(), sys.prefix)"],
-    { cwd: artifact.appDir },
-  );
-  assert.deepEqual(stdout.trim().split(" "), [version.split(".")[1], "1", artifact.venvDir]);
+  assert.deepEqual(await readdir(join(folder, "builds/cache/tools")).catch(() => []), [], "no pip was made");
+  const code =
+    "import sys, main, importlib.util as u; print(sys.version_info[1], main.run(), sys.prefix, u.find_spec('pip'))";
+  const { stdout } = await run(artifact.python, ["-c", code], { cwd: artifact.appDir });
+  assert.deepEqual(stdout.trim().split(" "), [version.split(".")[1], "1", artifact.venvDir, "None"]);
   const head = await readFile(artifact.python);
   assert.equal(head.subarray(1, 4).toString(), "ELF", "the interpreter is a program, not a shim");
   assert.ok(
@@ -213,7 +206,7 @@ test("a cancelled build ends at once, with all that its command started, and lea
     cancel.signal,
   );
   building.catch(() => undefined);
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 30_000 }));
+  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
   const reason = new Error("cancelled");
   const startMs = performance.now();
   cancel.abort(reason);

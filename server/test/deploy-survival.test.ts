@@ -69,11 +69,11 @@ test("a build whose platform is killed during a command is begun again, and the 
   });
   const { buildId } = await requestBuild(db, await createApp(db));
   const kill = await startWorker();
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 30_000 }));
+  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
   await kill();
   await until("the command is gone", () => !isAlive(pid));
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
-  const { row } = await buildInState(db, buildId, ["success"], 40_000);
+  const { row } = await buildInState(db, buildId, ["success"]);
   assert.equal(row.lease_epoch, 2);
   // The files are removed right after the build has ended for its owner.
   await until("the sources are gone", async () => (await readdir(join(folder, "sources"))).join() === "known-hosts");
@@ -143,7 +143,7 @@ test("a platform that stops puts its builds back, and the next goes on with them
   const { buildId } = await requestBuild(db, await createApp(db));
   const trial = playedTrial(() => new Promise(() => undefined));
   const first = await startQueue(t, { ...parts, trial, leaseMs: 600_000 });
-  await until("the trial runs", () => trial.calls.length === 1, { deadlineMs: 30_000 });
+  await until("the trial runs", () => trial.calls.length === 1, { deadlineMs: 60_000 });
   await first.stop();
   const row = await db
     .selectFrom("builds")
@@ -182,7 +182,7 @@ test("two platforms at once work on each build once, and on each app one build a
   for (let round = 0; round < 6; round++) {
     ids.push(...(await Promise.all(apps.map((app) => requestBuild(db, app)))).map(({ buildId }) => buildId));
   }
-  for (const buildId of ids) await buildInState(db, buildId, ["success"], 60_000);
+  for (const buildId of ids) await buildInState(db, buildId, ["success"]);
   assert.equal(overlaps, 0);
   assert.deepEqual([...new Set(starts.values())], [1]);
   assert.equal(starts.size, ids.length);

@@ -8,6 +8,7 @@ import { rebuild, requestCancel } from "#deploy/receive.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -25,13 +26,20 @@ const good = { ok: true } as const;
 
 async function open(
   t: TestContext,
-  given: { trial?: TrialStarter; git?: GitServerOptions; buildsAtOnce?: number; buildTimeoutMs?: number } = {},
+  given: {
+    trial?: TrialStarter;
+    git?: GitServerOptions;
+    buildsAtOnce?: number;
+    buildTimeoutMs?: number;
+    clock?: Clock;
+  } = {},
 ) {
   const database = await testDatabase(t);
   const folder = temporaryFolder(t, "deploy");
   const server = await startGitServer(t, given.git);
   const refreshed: AppId[] = [];
-  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed };
+  const { clock = systemClock } = given;
+  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed, clock };
   const start = (
     trial: TrialStarter = given.trial ?? playedTrial(() => good),
     buildsAtOnce = given.buildsAtOnce ?? 2,
@@ -172,12 +180,14 @@ test("while there is no room for the compute type, the build waits in initializi
   await buildInState(db, buildId, ["cancelled"]);
 });
 
-test("a build can be cancelled in every stage, within about a second, and leaves nothing", async (t) => {
+test("a build can be cancelled in every stage, as soon as word of it comes, and leaves nothing", async (t) => {
   const isHanging = { source: false };
   const asked = { source: Promise.withResolvers<void>() };
   const intercept = (): boolean => (isHanging.source ? (asked.source.resolve(), true) : false);
   const trial = playedTrial(() => new Promise(() => undefined));
-  const { db, server, start, folder } = await open(t, { trial, git: { intercept } });
+  // The queue never looks by itself: word of a cancel alone ends a build.
+  const clock = { ...systemClock, after: () => () => undefined };
+  const { db, server, start, folder } = await open(t, { trial, git: { intercept }, clock });
   const mark = join(folder, "mark");
   const toml = (command: string): string => `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
   await server.createRepo("acme", "app", { "main.py": "" });
@@ -186,10 +196,8 @@ test("a build can be cancelled in every stage, within about a second, and leaves
     app: Awaited<ReturnType<typeof createApp>>,
     buildId: Awaited<ReturnType<typeof requestBuild>>["buildId"],
   ) => {
-    const startMs = performance.now();
     await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
-    const { row } = await buildInState(db, buildId, ["cancelled"]);
-    assert.ok(performance.now() - startMs < 1500, `it took ${Math.round(performance.now() - startMs)} ms`);
+    const { row } = await buildInState(db, buildId, ["cancelled"], 10_000);
     assert.equal(row.lease_holder, null);
     return row.reason;
   };
@@ -205,12 +213,12 @@ test("a build can be cancelled in every stage, within about a second, and leaves
 
   const slow = await createApp(db, { name: "slow", projectId: app.projectId, request: { gitRepo: "acme/slow" } });
   const running = await requestBuild(db, slow);
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 30_000 }));
+  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
   await cancel(slow, running.buildId);
   await until("the command is gone", () => !isAlive(pid));
 
   const starting = await requestBuild(db, app);
-  await until("the trial runs", () => trial.calls.length === 1, { deadlineMs: 30_000 });
+  await until("the trial runs", () => trial.calls.length === 1, { deadlineMs: 60_000 });
   await cancel(app, starting.buildId);
   assert.ok(trial.calls[0]?.[1].signal.aborted);
   await until("nothing is left", async () => (await leftovers(folder)).length === 0);

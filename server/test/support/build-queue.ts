@@ -11,7 +11,7 @@ import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import { systemClock } from "#lib/clock.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -48,6 +48,8 @@ export type QueueGiven = {
   readonly driver?: Pick<Driver, "name" | "capabilities">;
   readonly runtimeDir?: string;
   readonly refreshRoute?: (appId: AppId) => Promise<void>;
+  /** Of the queue and its builds, not of the programs that they run. */
+  readonly clock?: Clock;
 };
 
 /** What programs of a build may see of this process's environment. */
@@ -61,13 +63,13 @@ export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntr
 
 /** Starts a queue; `stop` ends it with all that belongs to it. */
 export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
-  const { db, folder } = given;
+  const { db, folder, clock = systemClock } = given;
   const notifications = new Notifications({ url: given.url, log: silentLog });
   await notifications.start();
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
   const git = new Git({ toolEnvironment });
   const queue = new BuildQueue({
-    ...{ db, notifications, logs, git, clock: systemClock, log: silentLog },
+    ...{ db, notifications, logs, git, clock, log: silentLog },
     source: new Source({
       ...{ git, urlTemplate: given.urlTemplate, clock: systemClock },
       timeoutMs: 30_000,
@@ -167,7 +169,7 @@ export async function requestBuild(
 }
 
 /** The build's row and log once it has one of the states; by default any that ends it. */
-export async function buildInState(db: Db, buildId: BuildId, states?: readonly string[], deadlineMs = 30_000) {
+export async function buildInState(db: Db, buildId: BuildId, states?: readonly string[], deadlineMs = 120_000) {
   const row = await until(
     `build is ${states?.join(" or ") ?? "ended"}`,
     async () => {
