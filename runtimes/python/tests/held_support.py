@@ -73,8 +73,8 @@ async def large_stream_later(size, piece=1000000):
     log("all was yielded")
 
 def computes():
-    log("began")
     try:
+        log("began")
         while True:
             sum(range(100))
     finally:
@@ -90,9 +90,9 @@ def returns_awaitable():
 async def returns_generator():
     return computes_in_a_stream()
 
-def sleeps():
+def sleeps(seconds=0.5):
     log("began")
-    time.sleep(0.5)
+    time.sleep(seconds)
     log("went on")
 
 def swallows():

@@ -23,17 +23,22 @@ def run(value=None):
 FAILED = "|| ERROR || Failure to initialize user app || END ERROR ||\n"
 
 
-def free_port():
-    """A port that nothing listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(test):
+    """A port that nothing listens on, and that no other program is given while the test runs."""
+    probe = socket.socket()
+    test.addCleanup(probe.close)
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+    if sys.platform != "linux":  # Elsewhere nobody could listen on a port that is kept like this.
+        probe.close()
+    return port
 
 
 class StartingTest(unittest.TestCase):
     def starting(self, source=WAITS, **options):
         """A replica whose import has begun, with its port known."""
-        port = free_port()
+        port = free_port(self)
         replica = Replica(source, ready=False, listen="127.0.0.1:%d" % port, **options)
         self.addCleanup(replica.close)
         replica.port = port
@@ -203,7 +208,7 @@ class SettingTest(unittest.TestCase):
 
     def test_starts_without_a_ready_descriptor_or_with_a_useless_one(self):
         for fd in (None, "99", "x", "1"):
-            port = free_port()
+            port = free_port(self)
             with tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(folder, "main.py"), "w") as out:
                     out.write("def run(): return 1")
