@@ -174,10 +174,10 @@ test("two that set a budget for the first time at once: what the first one stopp
   await inserted.promise;
   const second = ground.set({ amountMicros: 100n * dollar });
   await until("the second one waits", async () => {
-    const { rows } = await sql<{ count: string }>`
-      select count(*) as count from pg_stat_activity
-       where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-    return rows[0]?.count !== "0";
+    const { rows } = await sql`
+      select from pg_locks where not granted
+         and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
+    return rows.length > 0;
   });
   held.resolve();
   await first;

@@ -94,8 +94,8 @@ async function whilePasswordChanges<T>({ api, adaId }: PeopleStage, act: () => P
     void begun.then(() => (isAnswered = true));
     await until("somebody waits for the change, or is answered", async () => {
       const { rows } = await sql`
-        select 1 from pg_stat_activity
-         where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
+        select 1 from pg_locks where not granted
+           and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(api.db);
       return rows.length > 0 || isAnswered;
     });
     await tx.updateTable("person_accounts").set({ password_hash: hash }).where("person_id", "=", adaId).execute();
