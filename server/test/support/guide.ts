@@ -10,7 +10,8 @@ import { promisify } from "node:util";
 /** Commands and what they print; `shown` is null where the guide shows nothing. */
 export type GuideBlock = { readonly commands: string; readonly shown: string | null };
 
-const scriptMs = 60_000;
+/** Of a guide from its first command to its last: more than a machine takes that does much else. */
+const scriptMs = 180_000;
 const mark = "=====";
 
 /** All blocks of commands of a guide, in their order. Fails where one of them is not marked, and so would not be run. */
