@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sql } from "kysely";
-import { costOfMonth, costsOfApps } from "#billing/usage-store.ts";
+import { costOfMonth } from "#billing/usage-store.ts";
 import { builtInPrices, type Prices } from "#billing/prices.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
@@ -49,7 +49,6 @@ describe("a replica", () => {
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-01" }), expected);
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-02" }), 0n);
     assert.equal(await costOfMonth(stage.db, { projectId, appId: place.appId, month: "2026-01" }), expected);
-    assert.deepEqual(await costsOfApps(stage.db, { projectId, month: "2026-01" }), new Map([[place.appId, expected]]));
     const row = await stage.db.selectFrom("replicas").select(["is_metered", "metered_until"]).executeTakeFirstOrThrow();
     assert.deepEqual([row.is_metered, row.metered_until?.getTime()], [true, stopMs]);
     const { rows } = await sql<{ count: string }>`select count(*) from usage_slices`.execute(stage.db);

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { must } from "#lib/assert.ts";
-import { nothing, ofCents, plus, readCurrency, type Money, type Rate } from "#lib/money.ts";
+import { minus, nothing, ofCents, plus, readCurrency, type Money, type Rate } from "#lib/money.ts";
 import { isCredit, type Frequency } from "./coupon.ts";
 import { drawEntries } from "./draw.ts";
 import type { Entry } from "./entry.ts";
-import { creditLeft, settle, type AppliedCoupon, type Settlement, type Usage } from "./settle.ts";
+import { settle, type AppliedCoupon, type Settlement, type Usage } from "./settle.ts";
 
 const usd = must(readCurrency("USD"), "dollars are known");
 const eur = must(readCurrency("EUR"), "euros are known");
@@ -291,3 +291,14 @@ describe("entries of draws", () => {
     );
   });
 });
+
+/** What is left of a credit that is granted once, after what was drawn from it; nothing of any other coupon. */
+function creditLeft(coupon: AppliedCoupon, settlement: Settlement): Money {
+  const none = nothing(settlement.base.currency);
+  if (!isCredit(coupon)) return none;
+  const { amount } = must(coupon.discount.kind === "fixed_amount" ? coupon.discount : null, "a credit has an amount");
+  if (amount.currency !== none.currency) return amount;
+  return settlement.drawn
+    .filter(({ applicationId }) => applicationId === coupon.id)
+    .reduce((left, drawn) => minus(left, drawn.amount), amount);
+}

@@ -1,6 +1,6 @@
 // What coupons take off usage: pure. All usage of a project goes in, in any order and with repeats, and the same result
 // comes out, so that a record that arrives late changes what came before as if it had been there.
-import { assert, must } from "#lib/assert.ts";
+import { assert } from "#lib/assert.ts";
 import { least, minus, nothing, plus, shareOf, type Currency, type Money } from "#lib/money.ts";
 import { isCredit, type Discount, type Frequency } from "./coupon.ts";
 import { periodOf } from "./period.ts";
@@ -136,15 +136,4 @@ export function periodsMax(coupon: AppliedCoupon): number {
   const { frequency } = coupon;
   if (frequency.kind === "recurring") return frequency.periods;
   return frequency.kind === "forever" || isCredit(coupon) ? Infinity : 1;
-}
-
-/** What is left of a credit that is granted once, after what was drawn from it; nothing of any other coupon. */
-export function creditLeft(coupon: AppliedCoupon, settlement: Settlement): Money {
-  const none = nothing(settlement.base.currency);
-  if (!isCredit(coupon)) return none;
-  const { amount } = must(coupon.discount.kind === "fixed_amount" ? coupon.discount : null, "a credit has an amount");
-  if (amount.currency !== none.currency) return amount;
-  return settlement.drawn
-    .filter(({ applicationId }) => applicationId === coupon.id)
-    .reduce((left, drawn) => minus(left, drawn.amount), amount);
 }

@@ -19,21 +19,6 @@ export async function costOfMonth(
   return BigInt(must(rows[0], "a sum has a row").micros);
 }
 
-/** What each app of a project that has used something in a month (UTC) costs before coupons, in micro-units. */
-export async function costsOfApps(
-  db: Db | Tx,
-  { projectId, month }: { readonly projectId: ProjectId; readonly month: Period },
-): Promise<Map<AppId, bigint>> {
-  const rows = await db
-    .selectFrom("usage_months")
-    .select(["app_id", sql<string>`sum(amount_micros)`.as("micros")])
-    .where("project_id", "=", projectId)
-    .where("period", "=", month)
-    .groupBy("app_id")
-    .execute();
-  return new Map(rows.map(({ app_id: appId, micros }) => [appId as AppId, BigInt(micros)]));
-}
-
 /** What usage is summed up by. */
 export const groupings = ["app", "day", "compute"] as const;
 export type Grouping = (typeof groupings)[number];
