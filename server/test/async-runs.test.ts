@@ -169,15 +169,17 @@ async function cancelWorksAtEveryStage(ground: Ground): Promise<void> {
 async function whatCannotBeStoppedEndsWithItsReplica(ground: Ground): Promise<void> {
   const { platform } = ground;
   const alone = { name: "alone", gitRepo: "acme/cortex", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
-  const { appId, status, log } = await deploy(platform, { ...alone, replicaConcurrency: 2, maxReplicaCount: 1 });
+  const { appId, status, log } = await deploy(platform, { ...alone, replicaConcurrency: 1, maxReplicaCount: 1 });
   assert.equal(status, "success", log);
   const containers = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`;
   const replicas = async (): Promise<string[]> =>
     ((await platform.api("GET", containers)).body as Json[]).map((one) => String(one.containerId));
   const [before] = await replicas();
-  const runId = await begin(ground, "alone", "stubborn", { key: "stubborn" });
+  const runId = await begin(ground, "alone", "stubborn");
   // The run is "running" a moment before its function begins, and until then it can be stopped.
-  await until("its function has begun", async () => (await mark(ground, "stubborn", "alone")) === 1);
+  const logs = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/logs?runId=${runId}`;
+  const said = async (): Promise<Json[]> => (await platform.api("GET", logs)).body.logs;
+  await until("its function has begun", async () => (await said())[0]?.logLine === "begun");
   await cancelling(ground, "alone", runId);
   await until("its replica is gone", async () => !(await replicas()).includes(String(before)), { deadlineMs: 30_000 });
   const next = await begin(ground, "alone", "run", { value: 1 });

@@ -46,10 +46,13 @@ def spin(key):
     finally:
         marks[key + "-stopped"] += 1
 
-def stubborn(key):
-    marks[key] += 1
+def stubborn():
+    has_begun = False
     while True:
         try:
+            if not has_begun:
+                has_begun = True
+                print("begun")
             while True:
                 time.sleep(0.01)
         except BaseException:
@@ -184,8 +187,8 @@ export async function result(
 }
 
 /** What the cortex app has counted under the key. */
-export async function mark({ platform }: Ground, key: string, app = "work"): Promise<number> {
-  const answer = (await (await platform.call(app, "mark", { key })).json()) as { result: number };
+export async function mark({ platform }: Ground, key: string): Promise<number> {
+  const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
   return answer.result;
 }
 
