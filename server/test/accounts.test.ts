@@ -12,11 +12,12 @@ import { SigningKeys } from "#accounts/keys.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import { createProject } from "#accounts/projects.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
-import { issueToken, revokeToken } from "#accounts/tokens.ts";
+import { issueToken } from "#accounts/tokens.ts";
 import { toJson } from "#store/json.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
+import { revokeToken } from "#test/support/revoke-token.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
@@ -31,12 +32,6 @@ async function serviceToken(accounts: Accounts): Promise<string> {
     ...neverExpires,
   });
   return issued.token.reveal();
-}
-
-function revoke(accounts: Accounts, token: string): Promise<void> {
-  const { db, projectId } = accounts;
-  const id = decodeJwt(token).jti as Parameters<typeof revokeToken>[1]["id"];
-  return db.transaction().execute((tx) => revokeToken(tx, { id, projectId, nowMs: systemClock.now(), by: byPlatform }));
 }
 
 /** The token with another header or payload; signed by `sign`, or with the old signature. */
@@ -180,20 +175,20 @@ test("a revoked token is refused within a second, by every platform on the datab
   const [token, other] = [await serviceToken(accounts), await serviceToken(accounts)];
   for (const one of [check, second]) assert.ok((await one.check(token)) && (await one.check(other)));
   const atMs = systemClock.monotonicMs();
-  await revoke(accounts, token);
+  await revokeToken(accounts, token);
   await until("both refuse it", async () => !(await check.check(token)) && !(await second.check(token)), {
     deadlineMs: 1_000,
   });
   t.diagnostic(`refused after ${Math.round(systemClock.monotonicMs() - atMs)} ms`);
   assert.ok(check.cached(other), "others are still known");
-  await assert.rejects(revoke(accounts, token), { name: "Fault", code: "not_found" });
+  await assert.rejects(revokeToken(accounts, token), { name: "Fault", code: "not_found" });
 });
 
 test("a revocation that happens while a token is being checked is not overlooked", async (t) => {
   const accounts = await testAccounts(t);
   for (let round = 0; round < 20; round++) {
     const token = await serviceToken(accounts);
-    await Promise.all([accounts.check.check(token), revoke(accounts, token)]);
+    await Promise.all([accounts.check.check(token), revokeToken(accounts, token)]);
     await until("it is refused", async () => (await accounts.check.check(token)) === null, { deadlineMs: 1_000 });
   }
 });
@@ -219,7 +214,7 @@ test("revocations that were missed while the connection was broken hold after it
 test("a token can be revoked in its own project only", async (t) => {
   const accounts = await testAccounts(t);
   const token = await serviceToken(accounts);
-  await assert.rejects(revoke({ ...accounts, projectId: newProjectId() }, token), { code: "not_found" });
+  await assert.rejects(revokeToken({ ...accounts, projectId: newProjectId() }, token), { code: "not_found" });
   assert.ok(await accounts.check.check(token));
 });
 

@@ -1,11 +1,9 @@
 // Bad tokens are bounded by address and by the token that has ended, while good ones go on; at the API and for calls of apps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeJwt } from "jose";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { TokenDoor } from "#accounts/token-door.ts";
-import { revokeToken } from "#accounts/tokens.ts";
 import { pass } from "#proxy/gate.ts";
 import type { Caller, TokenCaller } from "#accounts/caller.ts";
 import type { Route } from "#apps/routes.ts";
@@ -13,6 +11,7 @@ import type { AppId, ProjectId, TokenId } from "#lib/ids.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 import { startManagementApi } from "#test/support/management-api.ts";
+import { revokeToken } from "#test/support/revoke-token.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
@@ -28,12 +27,6 @@ function codeOf(judged: unknown): string {
 async function projectToken(accounts: Accounts): Promise<string> {
   const issued = await accounts.issue({ kind: "inference", projectId: accounts.projectId });
   return issued.token.reveal();
-}
-
-async function revoke(accounts: Accounts, token: string): Promise<void> {
-  const { db, projectId } = accounts;
-  const id = decodeJwt(token).jti as TokenId;
-  await db.transaction().execute((tx) => revokeToken(tx, { id, projectId, nowMs: systemClock.now(), by: byPlatform }));
 }
 
 test("after many bad tokens unknown ones are refused unseen for a minute; known ones and other addresses go on", async (t) => {
@@ -80,7 +73,7 @@ test("a client that goes on with a revoked token is counted by it, not by the ad
   const door = doorOf(accounts, 3);
   const [ended, fresh] = [await projectToken(accounts), await projectToken(accounts)];
   await door.check(ended, "192.0.2.1");
-  await revoke(accounts, ended);
+  await revokeToken(accounts, ended);
   await until("it is refused", async () => (await accounts.check.check(ended)) === null, { deadlineMs: 1_000 });
   const codes = [];
   for (let index = 0; index < 5; index++) codes.push(codeOf(await door.check(ended, "192.0.2.1")));

@@ -126,32 +126,15 @@ export async function shortenTokens(tx: Db, ids: readonly TokenId[], at: Date): 
     .execute();
 }
 
-/** Marks those of the tokens revoked that are not yet; returns their ids. */
-export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<TokenId[]> {
-  if (ids.length === 0) return [];
-  const rows = await tx
+/** Marks those of the tokens revoked that are not yet. */
+export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<void> {
+  if (ids.length === 0) return;
+  await tx
     .updateTable("tokens")
     .set({ revoked_at: at })
     .where("id", "in", ids)
     .where("revoked_at", "is", null)
-    .returning("id")
     .execute();
-  return rows.map((row) => row.id);
-}
-
-/** Marks a project's token (null: an operator's) revoked; its row, or undefined when there is no such token that is not revoked yet. */
-export function markRevoked(
-  tx: Db,
-  token: { id: TokenId; projectId: ProjectId | null; at: Date },
-): Promise<TokenRow | undefined> {
-  return tx
-    .updateTable("tokens")
-    .set({ revoked_at: token.at })
-    .where("id", "=", token.id)
-    .where("project_id", "is not distinct from", token.projectId)
-    .where("revoked_at", "is", null)
-    .returningAll()
-    .executeTakeFirst();
 }
 
 /** Of the project, or of none. Not `is not distinct from`, which uses no index: there may be very many tokens of others. */

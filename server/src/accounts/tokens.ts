@@ -7,12 +7,11 @@ import { Secret } from "#lib/secret.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
-import { notify } from "#store/notify.ts";
 import type { TokenKind } from "./caller.ts";
 import type { SigningKey } from "./keys.ts";
 import type { Permission, Role } from "./permissions.ts";
 import { signClaims } from "./sign.ts";
-import { insertToken, markRevoked, type TokenRow } from "./token-store.ts";
+import { insertToken, type TokenRow } from "./token-store.ts";
 
 /** What a token is to be. */
 export type TokenWish =
@@ -88,23 +87,6 @@ export async function signToken(row: SignedColumns, key: SigningKey): Promise<Se
   // Claims hold whole seconds: the next one, so that a token is not refused before its time. The row has the instant.
   const signed = row.expires_at === null ? claims : { ...claims, exp: Math.ceil(row.expires_at.getTime() / 1000) };
   return new Secret(await signClaims(signed, key));
-}
-
-/** Ends a token; every platform refuses it within a second of the commit. Throws `Fault` when there is no such valid token in the project. */
-export async function revokeToken(
-  tx: Db,
-  wanted: { id: TokenId; projectId: ProjectId | null; nowMs: number; by: By },
-): Promise<void> {
-  const { id, projectId } = wanted;
-  const row = await markRevoked(tx, { id, projectId, at: new Date(wanted.nowMs) });
-  if (row === undefined) throw new Fault("not_found", `There is no valid token ${id}.`);
-  await record(tx, {
-    projectId: row.project_id,
-    action: "token.revoke",
-    by: wanted.by,
-    resource: { type: row.kind, id: row.id, name: row.name },
-  });
-  await notify(tx, "tokens", row.id);
 }
 
 /** Without spaces around it. Throws `Fault("invalid")`. */

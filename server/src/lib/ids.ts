@@ -70,11 +70,6 @@ export function newDeliveryId(): DeliveryId {
   return newTimedUuid() as DeliveryId;
 }
 
-/** A new random id. */
-export function newEndpointId(): EndpointId {
-  return randomUUID() as EndpointId;
-}
-
 /**
  * A UUID of version 7 (RFC 9562): the rows of what comes at the same time then lie side by side in an index of millions,
  * instead of each touching another page. A node that cannot make them gives version 4, which is as unique.

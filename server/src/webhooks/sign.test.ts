@@ -1,11 +1,11 @@
 // Signatures: what receivers verify with the libraries that they use, and the published vector.
 import assert from "node:assert/strict";
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { newDeliveryId, newRunId, newEndpointId, newProjectId } from "#lib/ids.ts";
+import { newDeliveryId, newRunId, newProjectId, type EndpointId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { secretPrefix, standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
@@ -14,7 +14,7 @@ import { callerSignature, headersOf } from "./sign.ts";
 function deliveryWith(changes: Partial<Delivery>): Delivery {
   return {
     id: newDeliveryId(),
-    endpointId: newEndpointId(),
+    endpointId: randomUUID() as EndpointId,
     projectId: newProjectId(),
     runId: newRunId(),
     url: "https://receiver.example/hook",

@@ -1,7 +1,8 @@
 // Which endpoints have their turn when.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { newEndpointId, type EndpointId, type ProjectId } from "#lib/ids.ts";
+import type { EndpointId, ProjectId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { Waiting } from "./waiting.ts";
 
@@ -20,7 +21,7 @@ function dueOf(waiting: Waiting): EndpointId[] {
 
 test("an endpoint has its turn when its earliest delivery is due, and not before", async () => {
   const { waiting, clock, told } = waitingOf();
-  const id = newEndpointId();
+  const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 5000);
   waiting.add(id, wish, 1000);
   await clock.advance(999);
@@ -31,7 +32,7 @@ test("an endpoint has its turn when its earliest delivery is due, and not before
 
 test("who had a turn and has more comes after all others", () => {
   const { waiting } = waitingOf();
-  const [a, b] = [newEndpointId(), newEndpointId()];
+  const [a, b] = [randomUUID() as EndpointId, randomUUID() as EndpointId];
   waiting.add(a, wish, 0);
   waiting.add(b, wish, 0);
   waiting.begin(a);
@@ -44,7 +45,7 @@ test("who had a turn and has more comes after all others", () => {
 
 test("what is added during a turn is not forgotten with it", () => {
   const { waiting } = waitingOf();
-  const id = newEndpointId();
+  const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 0);
   waiting.begin(id);
   waiting.add(id, wish, 0);
@@ -54,7 +55,7 @@ test("what is added during a turn is not forgotten with it", () => {
 
 test("a retry that is due later is kept although the endpoint has its turn now", async () => {
   const { waiting, clock } = waitingOf();
-  const id = newEndpointId();
+  const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 0);
   waiting.add(id, wish, 3000);
   waiting.begin(id);
@@ -66,7 +67,7 @@ test("a retry that is due later is kept although the endpoint has its turn now",
 
 test("an endpoint that is deferred comes back, and after closing nothing runs any more", async () => {
   const { waiting, clock, told } = waitingOf();
-  const id = newEndpointId();
+  const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 0);
   waiting.defer(id, 200);
   assert.deepEqual(dueOf(waiting), []);

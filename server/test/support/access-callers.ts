@@ -7,7 +7,7 @@ import { insertPerson } from "#accounts/account-store.ts";
 import type { Permission, Role } from "#accounts/permissions.ts";
 import { signPersonToken } from "#accounts/person-token.ts";
 import { insertMember } from "#accounts/project-store.ts";
-import { issueToken, revokeToken, type TokenWish } from "#accounts/tokens.ts";
+import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import type { Route } from "#apps/routes.ts";
 import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -21,6 +21,7 @@ import { ReplicaView } from "#scheduler/replica-view.ts";
 import { givablePermissions, roles, type Bearer, type MatrixCaller } from "./access-matrix.ts";
 import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
+import { revokeToken } from "./revoke-token.ts";
 import { until } from "./until.ts";
 
 const minuteMs = 60_000;
@@ -197,9 +198,10 @@ async function issue(api: ApiUnderTest, wish: TokenWish, nowMs = systemClock.now
 async function revoked(api: ApiUnderTest, wish: TokenWish & { projectId: ProjectId }): Promise<string> {
   const { db, keys } = api;
   const nowMs = systemClock.now();
-  const { id, token } = await issueToken(db, { wish, name: "matrix", key: keys.current(), nowMs, by: testBy });
-  await revokeToken(db, { id, projectId: wish.projectId, nowMs, by: testBy });
-  return token.reveal();
+  const issued = await issueToken(db, { wish, name: "matrix", key: keys.current(), nowMs, by: testBy });
+  const token = issued.token.reveal();
+  await revokeToken({ db, keys, projectId: wish.projectId }, token);
+  return token;
 }
 
 /** Opens a listener that knows one app of the project, without a release; returns its URL. A right call of the app is answered 503. */
