@@ -17,7 +17,7 @@ const time = (about: string) =>
   }) as const satisfies Field;
 
 /** `…/audit-log`. */
-export const auditLogQuery = {
+const auditLogQuery = {
   from: {
     ...time("Only entries from this time on; no further back than they are kept."),
     defaultAbout: "as far back as they are kept",
@@ -56,7 +56,7 @@ export const auditLogQuery = {
 const { limit: _limit, nextToken: _nextToken, ...filters } = auditLogQuery;
 
 /** `…/audit-log/export`. */
-export const auditExportQuery = {
+const auditExportQuery = {
   format: {
     kind: "choice",
     toml: null,
@@ -111,7 +111,7 @@ export const auditForwarding = z.strictObject({
 export const newAuditForwarding = auditForwarding.extend({ secret: z.string().startsWith("whsec_").optional() });
 
 /** One entry. Every field is always there; null where there is nothing to say. */
-export const auditEntry = z.strictObject({
+const auditEntry = z.strictObject({
   id: z.string(),
   /** To the microsecond. */
   timestamp: z.iso.datetime({ precision: 6 }),

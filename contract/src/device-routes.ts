@@ -18,10 +18,10 @@ export const deviceAuthorization = z.strictObject({
   }),
 });
 
-export const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.string() });
+const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.string() });
 
 /** `error`: of RFC 8628; absent where the request itself is wrong. */
-export const deviceRefusal = z.strictObject({
+const deviceRefusal = z.strictObject({
   error: z.enum(["authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_grant"]).optional(),
   message: z.string().min(1),
 });

@@ -20,7 +20,7 @@ export const signedIn = z.strictObject({
 });
 
 /** The password was right; a code is to be sent together with `challenge`. */
-export const twoFactorNeeded = z.strictObject({
+const twoFactorNeeded = z.strictObject({
   twoFactorRequired: z.literal(true),
   challenge: z.string(),
   expiresIn: z.int().min(1),

@@ -27,7 +27,7 @@ const secretText = (about: string, most = 1_000) =>
 export const personNameField = shownName(100, "What other people are shown.");
 
 /** A password that is chosen now. */
-export const newPasswordField = secretText("The new password: at least 10 characters.");
+const newPasswordField = secretText("The new password: at least 10 characters.");
 
 /** The body of `POST /v2/auth/sign-in`. */
 export const signInFields = {

@@ -32,7 +32,7 @@ const day = (about: string, defaultAbout: string) =>
 export const costQuery = { month } as const satisfies Record<string, Field>;
 
 /** `…/usage`. */
-export const usageQuery = {
+const usageQuery = {
   from: day("Only usage from this day (UTC) on.", "the first day of this month"),
   to: day("Only usage before this day (UTC); at most 400 days after from.", "tomorrow"),
   group_by: {
@@ -45,13 +45,13 @@ export const usageQuery = {
 } as const satisfies Record<string, Field>;
 
 /** `…/billing/ledger`. */
-export const ledgerQuery = {
+const ledgerQuery = {
   pageSize: pageSize(200, 50, "transactions"),
   nextToken: nextToken("nextToken", /^[1-9]\d{0,14}$/),
 } as const satisfies Record<string, Field>;
 
 /** `…/billing/statements/{month}`. */
-export const statementQuery = {
+const statementQuery = {
   format: {
     kind: "choice",
     toml: null,

@@ -26,7 +26,7 @@ export function importFindings(sources: readonly Source[], declared: Declared): 
 }
 
 /** The area of a file of the server or the contract; null for files that may import everything. */
-export function areaOf(path: string): Area | null {
+function areaOf(path: string): Area | null {
   if (path.startsWith("contract/src/")) return "contract";
   const area = /^server\/src\/([^/]+)\//.exec(path)?.[1];
   return area !== undefined && Object.hasOwn(importTable, area) ? (area as Area) : null;

@@ -91,7 +91,7 @@ export function callerOf(call: Call): PersonCaller {
 }
 
 /** What whoever signed in is told; sets the cookie. */
-export function answerSignIn(call: Call, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
+function answerSignIn(call: Call, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
   if (done.kind === "signed_in") return answerSignedIn(call, done, api);
   return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
 }

@@ -23,7 +23,7 @@ export function dollars(micros: bigint): string {
 }
 
 /** What a budget is of: `the app example of the project p-0123abcd`. */
-export function subjectOf({ projectId, appId }: BudgetPlace): string {
+function subjectOf({ projectId, appId }: BudgetPlace): string {
   const project = `the project ${projectId}`;
   return appId === null ? project : `the app ${appId.slice(projectId.length + 1)} of ${project}`;
 }

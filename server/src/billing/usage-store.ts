@@ -20,7 +20,7 @@ export async function costOfMonth(
 }
 
 /** What usage is summed up by. */
-export const groupings = ["app", "day", "compute"] as const;
+const groupings = ["app", "day", "compute"] as const;
 export type Grouping = (typeof groupings)[number];
 
 /** Sums of usage. Times in ms; of builds the time that environments took, which the other times do not hold. */

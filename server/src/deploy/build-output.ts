@@ -38,6 +38,6 @@ export class BuildOutput {
 }
 
 /** Takes user and password out of addresses, whatever printed them. */
-export function withoutCredentials(text: string): string {
+function withoutCredentials(text: string): string {
   return text.replaceAll(/([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@:]*:[^\s/@]+@/gi, "$1[secret]@");
 }

@@ -18,7 +18,7 @@ const refusals: Readonly<Record<string, readonly [FaultCode, string]>> = {
 };
 
 /** The code of what better-auth refused; null for any other error. */
-export function refusalCode(error: unknown): string | null {
+function refusalCode(error: unknown): string | null {
   if (!isAPIError(error)) return null;
   const code: unknown = error.body?.code;
   return typeof code === "string" ? code : null;

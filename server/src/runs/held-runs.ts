@@ -119,7 +119,7 @@ export class HeldRuns {
 }
 
 /** What an answer to an attach means. Only an answer with the mark is the app's. Pure. */
-export function attachedOf(answer: ReplicaAnswer): Attached {
+function attachedOf(answer: ReplicaAnswer): Attached {
   const { status, headers, body } = answer;
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
     const contentType = contentTypeOf(answer);

@@ -4,7 +4,7 @@
 export type ReplicaState = "starting" | "ready" | "draining" | "stopped";
 
 /** From each state, the states that may follow. */
-export const replicaMoves: Readonly<Record<ReplicaState, readonly ReplicaState[]>> = {
+const replicaMoves: Readonly<Record<ReplicaState, readonly ReplicaState[]>> = {
   starting: ["ready", "draining", "stopped"],
   ready: ["draining", "stopped"],
   draining: ["stopped"],

@@ -11,7 +11,7 @@ import { clientConfig, type Db } from "./database.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 
 /** Every channel, with what its payload names. */
-export const channelTable = {
+const channelTable = {
   apps: "an app's id",
   tokens: "a token's id, or a signing key's",
   people: "a person's id: their sessions or memberships have changed",

@@ -62,7 +62,7 @@ export async function benchAudit(options: AuditBenchOptions, print: Print): Prom
 type Filled = AuditBenchOptions & { readonly stage: Stage; readonly url: Secret };
 
 /** Measures a database that is filled, one thing after the other. */
-export async function measureAudit(
+async function measureAudit(
   { stage, url, ...options }: Filled,
   print: Print,
 ): Promise<Omit<AuditResult, "fillSeconds">> {

@@ -51,4 +51,4 @@ function told(spec: ReplicaSpec, port: number | null): Record<string, string> {
 }
 
 /** The first descriptor after the standard streams. */
-export const readyFd = 3;
+const readyFd = 3;

@@ -191,7 +191,7 @@ export class BuildPackages {
 }
 
 /** True for a line that means files of the app's folder; the same line means something else in another app. */
-export function namesLocalFiles(line: string): boolean {
+function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
     /^(\.|\/|file:)|@\s*file:/.test(line) ||

@@ -17,7 +17,7 @@ export type PythonChoice =
   | { readonly ok: false; readonly reason: string };
 
 /** What apps can be run with; the runtime inside apps needs at least the first. */
-export const minorLeast = 8;
+const minorLeast = 8;
 
 /**
  * The Python for a version such as `3.11`. One that the app asked for is taken or refused; for a default the nearest
