@@ -83,7 +83,8 @@ async function login(user: User, url: string, decide: (code: string) => Promise<
   let stdout = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   const ended = once(child, "close");
-  await decide(await until("a code is shown", () => /code=([A-Z]{4}-[A-Z]{4})/.exec(stdout)?.[1]));
+  const shown = (): string | undefined => /code=([A-Z]{4}-[A-Z]{4})/.exec(stdout)?.[1];
+  await decide(await until("a code is shown", shown, { deadlineMs: 60_000 }));
   const [code] = (await ended) as [number];
   return { code, stdout, stderr: "" };
 }
