@@ -46,12 +46,13 @@ export async function runGuide(
 
 /**
  * So many ports that nobody listens on, for receivers of a guide in place of those that it names. They are none of those that
- * the system gives to whoever leaves the choice to it: such a one would be another test's before the guide comes to it.
+ * the system gives to whoever leaves the choice to it, and none of replicas: such a one would be another test's before the guide
+ * comes to it.
  */
 export async function freePorts(count: number): Promise<string[]> {
   const ports = new Set<number>();
   while (ports.size < count) {
-    const port = randomInt(10_000, 30_000);
+    const port = randomInt(10_000, 20_000);
     if (await isFree(port)) ports.add(port);
   }
   return [...ports].map(String);
