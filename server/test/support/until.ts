@@ -10,7 +10,7 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   options: { deadlineMs?: number } = {},
 ): Promise<NonNullable<T>> {
-  const { deadlineMs = 10_000 } = options;
+  const { deadlineMs = 30_000 } = options;
   const end = systemClock.monotonicMs() + deadlineMs;
   let lastError: unknown;
   for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 1.5, pauseMsMost)) {
