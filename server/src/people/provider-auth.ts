@@ -102,6 +102,9 @@ const nameLengthMost = 100;
 
 /** What the provider calls them, without what would break a line; else the address. */
 function nameOf(called: unknown, email: unknown): string {
-  const text = typeof called === "string" ? called.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g, " ").trim() : "";
+  const text =
+    typeof called === "string"
+      ? called.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g, " ").trim()
+      : "";
   return (text === "" ? String(email) : text).slice(0, nameLengthMost);
 }
