@@ -49,7 +49,7 @@ function openSocket(t: TestContext, bed: ProxyBed, path: string, token: string =
 
 /** The status and body with which a handshake was refused. */
 async function refusal(socket: WebSocket): Promise<{ status: number; text: string }> {
-  const [, response] = (await once(socket, "unexpected-response")) as [
+  const [, response] = (await once(socket, "unexpected-response", { signal: AbortSignal.timeout(30_000) })) as [
     unknown,
     AsyncIterable<Buffer> & { statusCode: number },
   ];
@@ -289,6 +289,20 @@ test("a socket ends with the token that it was opened with, also while it waits;
     bed.finished.map((call) => call.outcome),
     ["answered", "refused"],
   );
+});
+
+test("a socket whose token is revoked while it is let in ends too", async (t) => {
+  let isRevoked = false;
+  const tokens: Tokens = {
+    cached: () => (isRevoked ? null : undefined),
+    check: async () => {
+      isRevoked = true;
+      return bedCaller(bedTokens.project);
+    },
+  };
+  const bed = await openProxyBed(t, { ...custom, options: { tokens } });
+  bed.setReplicas(await echoReplica(t));
+  assert.equal((await refusal(openSocket(t, bed, "/"))).status, 401);
 });
 
 test("while its token cannot be checked a socket goes on, and is looked at again", async (t) => {

@@ -116,8 +116,11 @@ export class SocketCalls {
       atMs,
       this.#upgradeParts,
     );
-    this.#open.set(call, { target, fields, address });
+    const admission = { target, fields, address };
+    this.#open.set(call, admission);
     call.enter();
+    // The token may have been revoked while its app was looked up.
+    this.#readmit(call, admission);
   }
 
   #admit({ target, route }: Resolved): NonNullable<Route["live"]> | Fault {
