@@ -4,6 +4,7 @@ import { createTransport, type Transporter } from "nodemailer";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import { oneLine } from "#lib/one-line.ts";
 import type { Secret } from "#lib/secret.ts";
 
 export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
@@ -22,6 +23,8 @@ const attemptsMost = 4;
 const retryBackoff: Backoff = { firstMs: 500, factor: 4, mostMs: 30_000, jitter: 0.2 };
 /** Mail that was posted and not sent yet; more is dropped, and the log says so. */
 const postedMost = 1_000;
+/** In characters; mail servers fold or refuse longer lines. */
+const subjectLengthMost = 200;
 
 /** Sends mail. `close()` waits for what was posted, but tries nothing again. */
 export class Mailer {
@@ -47,7 +50,12 @@ export class Mailer {
   async send({ to, subject, text }: Mail): Promise<void> {
     const { from } = this.#options;
     // An address as an object is taken as it is: in a text, a comma would make two of it.
-    await this.#transport.sendMail({ from, to: { name: "", address: to }, subject: oneLine(subject), text });
+    await this.#transport.sendMail({
+      from,
+      to: { name: "", address: to },
+      subject: oneLine(subject).slice(0, subjectLengthMost),
+      text,
+    });
   }
 
   /** Sends in the background, again when it fails; at last the log says so. Returns at once, whatever becomes of it. */
@@ -91,8 +99,4 @@ function reasonOf(error: unknown): string {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   const status = "responseCode" in error && typeof error.responseCode === "number" ? ` ${error.responseCode}` : "";
   return code + status;
-}
-
-function oneLine(text: string): string {
-  return text.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g, " ").slice(0, 200);
 }

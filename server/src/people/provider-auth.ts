@@ -3,6 +3,7 @@
 // All addresses that it calls are the operator's setting, or what the provider there says of itself.
 import { betterAuth } from "better-auth";
 import { genericOAuth, type GenericOAuthConfig } from "better-auth/plugins/generic-oauth";
+import { oneLine } from "#lib/one-line.ts";
 import { Secret } from "#lib/secret.ts";
 import { authSettings, type AuthOptions } from "./auth.ts";
 import { githubProfile } from "./github-profile.ts";
@@ -102,9 +103,6 @@ const nameLengthMost = 100;
 
 /** What the provider calls them, without what would break a line; else the address. */
 function nameOf(called: unknown, email: unknown): string {
-  const text =
-    typeof called === "string"
-      ? called.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g, " ").trim()
-      : "";
+  const text = typeof called === "string" ? oneLine(called).trim() : "";
   return (text === "" ? String(email) : text).slice(0, nameLengthMost);
 }
