@@ -8,13 +8,15 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import { formatAddress } from "#drivers/address.ts";
+import type { Address, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { readJson, replicaPaths } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
+import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
@@ -23,14 +25,26 @@ const graceMs = 20_000;
 const detected = await detectSandbox(tmpdir());
 const none: Sandbox = { kind: "none", reason: "as a test" };
 
-for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
-  describe(`process driver, sandbox: ${sandbox.kind}`, () => {
+/** The sandbox that is to be had here, and what is left of it where less is to be had. */
+const sandboxes: Sandbox[] = [none];
+if (detected.kind === "namespaces") {
+  sandboxes.unshift(detected);
+  if (detected.network.kind === "own")
+    sandboxes.splice(1, 0, { ...detected, network: { kind: "shared", reason: "as a test" } });
+}
+
+for (const sandbox of sandboxes) {
+  const hasNetwork = sandbox.kind === "namespaces" && sandbox.network.kind === "own";
+  const network = hasNetwork ? "own" : "shared";
+  describe(`process driver, sandbox: ${sandbox.kind}, network: ${network}`, () => {
+    if (hasNetwork) ownNetworks(sandbox);
+    else customApps(sandbox);
+    cortexApps(sandbox);
+    if (sandbox.kind === "namespaces" && !hasNetwork && sandbox !== detected) return;
     adoption(sandbox);
-    customApps(sandbox);
     environments(sandbox);
     exits(sandbox);
     leftProcesses(sandbox);
-    cortexApps(sandbox);
   });
 }
 
@@ -163,8 +177,8 @@ function customApps(sandbox: Sandbox): void {
       await driver.start(spec, live);
       const started = await sink.told("started", spec.replicaId);
       assert.equal(started.hint, null);
-      const { port } = started.address;
-      assert.equal(await answer(port), `${port} 127.0.0.1:${port}`);
+      const { port } = tcpAddress(started.address);
+      assert.equal(await answer(started.address), `${port} 127.0.0.1:${port}`);
       ports.push(port);
     }
     assert.equal(new Set([...ports, 8123]).size, 3);
@@ -186,9 +200,35 @@ function customApps(sandbox: Sandbox): void {
     });
     await driver.start(spec, live);
     const started = await sink.told("started", spec.replicaId);
-    assert.notEqual(started.address.port, taken);
+    const { port } = tcpAddress(started.address);
+    assert.notEqual(port, taken);
     assert.match(started.hint ?? "", new RegExp(`Port ${taken} is in use .*PORT`));
-    assert.equal(await answer(started.address.port), `${started.address.port} `);
+    assert.equal(await answer(started.address), `${port} `);
+  });
+}
+
+function ownNetworks(sandbox: Sandbox): void {
+  it("leaves each web server the port and the address that its entrypoint names, whatever others have", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const artifact = ground.artifact({ "server.py": customServer });
+    const addresses = new Set<string>();
+    for (const place of ["0.0.0.0:80", "0.0.0.0:80", "127.0.0.1:80", "localhost:80"]) {
+      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py", place], port: 80 });
+      await driver.start(spec, live);
+      const { address, hint } = await sink.told("started", spec.replicaId);
+      assert.equal(hint, null);
+      assert.equal(await answer(address), `80 ${place}`);
+      addresses.add(formatAddress(address));
+    }
+    assert.equal(addresses.size, 4, "each has an address of its own");
+  });
+
+  it("gives a web server whose settings name no port one by PORT", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const artifact = ground.artifact({ "server.py": customServer });
+    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py"], port: 0 });
+    await driver.start(spec, live);
+    assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");
   });
 }
 
@@ -333,13 +373,14 @@ def run(run_id, name: str):
     await driver.start(spec, live);
     const { address } = await sink.told("ready", spec.replicaId);
     const runId = "6f1b7f0e-5a4c-4d6e-9a53-0d4f6a6a2f10";
-    const response = await fetch(`http://127.0.0.1:${address.port}/run`, {
+    const response = await askAddress(address, {
+      path: "/run",
       method: "POST",
       headers: { "content-type": "application/json", "x-request-id": runId },
       body: JSON.stringify({ name: "you" }),
     });
     assert.equal(response.status, 200);
-    assert.equal(((await response.json()) as { result: string }).result, "you");
+    assert.equal((JSON.parse(response.body) as { result: string }).result, "you");
     await sink.line(spec.replicaId, "hello you");
     const lines = sink.taken.map(({ text, runId: id }) => [text, id]);
     assert.deepEqual(lines, [
@@ -363,8 +404,8 @@ def run(run_id, name: str):
   });
 }
 
-function answer(port: number): Promise<string> {
-  return until(`an answer on port ${port}`, async () => (await fetch(`http://127.0.0.1:${port}/`)).text());
+function answer(address: Address): Promise<string> {
+  return until(`an answer at ${formatAddress(address)}`, async () => (await askAddress(address)).body);
 }
 
 /** Not those below `work`, which overlays lock; the platform writes at the top. */

@@ -95,7 +95,7 @@ class Cortex {
 
   /** Sends a held call on a connection of its own, as the platform does. */
   async send(functionName: string, heldId: HeldId, body: object = {}): Promise<Socket> {
-    const socket = connect(this.address.port, this.address.host);
+    const socket = connect(this.address);
     await once(socket, "connect");
     const text = JSON.stringify(body);
     const head = `POST /${functionName} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${runOf(heldId)}\r\n`;

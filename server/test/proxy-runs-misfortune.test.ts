@@ -7,6 +7,7 @@ import { closedPort, httpReplica, openProxyBed, rawReplica } from "./support/pro
 import { assertEnded, inShort, waitingReplica, WatchedRun } from "./support/run-watcher.ts";
 import { until } from "./support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
+import { tcpAddress } from "#test/support/replica-address.ts";
 
 test("a replica that cannot be reached is left for another one, for which the keeper is asked again", async (t) => {
   const bed = await openProxyBed(t, { settings: { loadBalancingAlgorithm: "first-available" } });
@@ -16,7 +17,7 @@ test("a replica that cannot be reached is left for another one, for which the ke
   const run = new WatchedRun(bed);
   await assertEnded(bed, run, "200 good");
   assert.deepEqual(
-    run.starts.map((replica) => replica.address.port),
+    run.starts.map((replica) => tcpAddress(replica.address).port),
     [closed, good],
   );
 });

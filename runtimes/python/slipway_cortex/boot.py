@@ -17,7 +17,7 @@ import time
 from . import app_log
 from .app_import import AppError, import_app, stop_at_once, stop_starting
 from .forks import let_go_after_fork
-from .listen import ReadyReport, listen
+from .listen import ReadyReport, listen, listen_at_path
 from .service import Service
 from .settings import SettingError, Settings, take_ready_fd, take_settings
 from .starting import Starting
@@ -31,7 +31,7 @@ def run(here: str) -> None:
     report = ReadyReport(take_ready_fd(os.environ))
     try:
         settings = take_settings(os.environ)
-        listener = listen(settings.host, settings.port)
+        listener = listen_at_path(settings.path) if settings.path else listen(settings.host, settings.port)
     except (SettingError, OSError) as error:
         sys.stderr.write("slipway: %s\n" % error)
         report.failed(error)
@@ -81,7 +81,7 @@ def serve(
     server = loop.run_until_complete(open_port(service, listener, starting.stop()))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, drain, number)
-    report.ready(listener.getsockname()[1], settings)
+    report.ready(listener, settings)
     while not service.stopped:
         try:
             loop.run_forever()

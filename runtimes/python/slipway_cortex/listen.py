@@ -1,4 +1,4 @@
-"""Opens the port, and tells the platform once whether the app is ready."""
+"""Opens the socket that calls come to, and tells the platform once whether the app is ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int):
-    """A listening, non-blocking socket. Raises OSError that names the address."""
+    """A listening, non-blocking TCP socket. Raises OSError that names the address."""
     try:
         # As bytes: text would load the tables for international names, which take milliseconds.
         found = socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -24,6 +24,19 @@ def listen(host: str, port: int):
         listener.listen(BACKLOG)
     except OSError as error:
         raise OSError("cannot listen on %s:%d: %s" % (host, port, error.strerror or error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+def listen_at_path(path: str):
+    """A listening, non-blocking Unix socket at `path`, which must not exist. Raises OSError that names the path."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise OSError("cannot listen on %s: %s" % (path, error.strerror or error)) from error
     listener.setblocking(False)
     return listener
 
@@ -40,10 +53,11 @@ class ReadyReport:
             except OSError:
                 self._fd = None  # Not an open descriptor.
 
-    def ready(self, port: int, settings) -> None:
-        """The port answers and the app is imported."""
+    def ready(self, listener, settings) -> None:
+        """The socket answers and the app is imported. The port is 0 for a Unix socket, whose path is known."""
+        port = 0 if settings.path else listener.getsockname()[1]
         self._write({"ready": True, "port": port})
-        if settings.port == 0 and not self._wanted:
+        if port != settings.port and not self._wanted:
             sys.stderr.write("slipway: listening on port %d\n" % port)  # Nobody could know it otherwise.
 
     def failed(self, error: BaseException) -> None:
@@ -62,7 +76,7 @@ class ReadyReport:
         try:
             os.write(fd, json.dumps(value).encode("ascii") + b"\n")
         except OSError:
-            pass  # Nobody listens; the port tells the same.
+            pass  # Nobody listens; the socket tells the same.
         finally:
             try:
                 os.close(fd)

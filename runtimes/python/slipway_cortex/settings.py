@@ -6,6 +6,7 @@ They are removed so that an app, and whatever an app starts, does not see settin
 from __future__ import annotations
 
 MEBIBYTE = 1024 * 1024
+SOCKET = "unix:"  # Before the path of a Unix socket in SLIPWAY_LISTEN.
 
 
 class SettingError(Exception):
@@ -18,6 +19,7 @@ class Settings:
     __slots__ = (
         "host",
         "port",
+        "path",
         "concurrency",
         "grace_seconds",
         "log_frames",
@@ -27,6 +29,7 @@ class Settings:
     )
     host: str
     port: int
+    path: str
     concurrency: int
     grace_seconds: float
     log_frames: bool
@@ -42,7 +45,9 @@ def take_settings(environ) -> Settings:
     """
     settings = Settings()
     taken = {name: environ.pop(name, "").strip() for name in NAMES}
-    settings.host, settings.port = listen_address(taken["SLIPWAY_LISTEN"] or "0.0.0.0:8000")
+    listen = taken["SLIPWAY_LISTEN"] or "0.0.0.0:8000"
+    settings.path = listen[len(SOCKET) :] if listen.startswith(SOCKET) else ""
+    settings.host, settings.port = ("", 0) if settings.path else listen_address(listen)
     settings.concurrency = whole(taken, "SLIPWAY_CONCURRENCY", 100, 1, 10_000)
     settings.grace_seconds = number(taken, "SLIPWAY_GRACE_SECONDS", 900.0, 0.0, 86_400.0)
     settings.body_bytes_max = whole(taken, "SLIPWAY_MAX_BODY_BYTES", 512 * MEBIBYTE, 1, 1 << 40)
@@ -78,7 +83,7 @@ def listen_address(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not colon or not host or not (port.isdigit() and port.isascii()) or int(port) > 65535:
-        raise SettingError("SLIPWAY_LISTEN is %r; allowed is host:port with a port from 0 to 65535" % text)
+        raise SettingError("SLIPWAY_LISTEN is %r; allowed is host:port with a port from 0 to 65535, or unix:/path" % text)
     return host, int(port)
 
 

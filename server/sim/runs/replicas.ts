@@ -6,6 +6,7 @@ import type { AppId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { HeldId } from "#runs/held-id.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { Seeded } from "#test/support/seeded.ts";
+import { tcpAddress } from "#test/support/replica-address.ts";
 
 /** What an app gave as an answer. The body names the call. */
 export type AppAnswer = { readonly status: number; readonly body: Buffer };
@@ -84,8 +85,8 @@ export class Replicas {
     return this.all.filter((one) => one.isAlive && one.ready.appId === appId);
   }
 
-  at({ port }: Address): SimReplica | undefined {
-    const replica = this.all[port - 1];
+  at(address: Address): SimReplica | undefined {
+    const replica = this.all[tcpAddress(address).port - 1];
     return replica?.isAlive === true ? replica : undefined;
   }
 

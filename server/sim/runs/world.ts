@@ -1,5 +1,6 @@
 // The simulated world of async runs: platforms over one real database, replicas, callers, and everything that goes wrong,
 // all drawn from one seed; and the promises, checked after everything that the database did.
+import { formatAddress } from "#drivers/address.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import { platformActor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
@@ -315,7 +316,7 @@ class World {
       `insert into public.replicas (id, project_id, app_id, release_id, build_id, driver, state, address, compute,
                                     compute_tier, gpu_count, cpu_cores, memory_gb)
        values ($1, $2, $3, $4, $4, 'fake', 'ready', $5, 'CPU', 'interruptible', 0, 1, 1)`,
-      [ready.replicaId, projectId, app.appId, app.releaseId, `${ready.address.host}:${ready.address.port}`],
+      [ready.replicaId, projectId, app.appId, app.releaseId, formatAddress(ready.address)],
     );
   }
 

@@ -11,6 +11,7 @@ import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
 import { appSettings } from "./sim-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
+import { tcpAddress } from "#test/support/replica-address.ts";
 
 /** Long enough for each cooldown, drain, deadline and retry to pass, one after the other. */
 const restMs = 400_000;
@@ -261,7 +262,7 @@ export class World {
         },
       },
       probe: ({ address }) => {
-        const isUp = this.driver.answers(address) && !this.#unready.has(address.host as ReplicaId);
+        const isUp = this.driver.answers(address) && !this.#unready.has(tcpAddress(address).host as ReplicaId);
         return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
       },
       random: this.#seeded.next,

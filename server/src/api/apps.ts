@@ -100,7 +100,8 @@ const containerStates = { starting: "PENDING", ready: "RUNNING", draining: "TERM
 
 function showContainer(container: ContainerView, now: number): z.infer<typeof answers.containerList>[number] {
   const startedAt = container.startedAt;
-  const host = container.address?.replace(/:\d+$/, "") ?? null;
+  // A Unix socket has none.
+  const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
   return {
     appId: container.appId,
     projectId: container.projectId,

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { formatAddress } from "./address.ts";
 import {
   StartRefused,
   type Driver,
@@ -122,7 +123,7 @@ function startPromises(promise: Promised): void {
     const specs = Array.from({ length: 20 }, () => stage.ground.spec({ kind: "serves" }));
     await Promise.all(specs.map((spec) => stage.driver.start(spec, live())));
     const events = await Promise.all(specs.map((spec) => stage.told("ready", spec.replicaId)));
-    const addresses = new Set(events.map(({ address }) => `${address.host}:${address.port}`));
+    const addresses = new Set(events.map(({ address }) => formatAddress(address)));
     assert.equal(addresses.size, specs.length, "each has an address of its own");
     await Promise.all(specs.map((spec) => stage.driver.stop(spec.replicaId, { graceMs: waitMs })));
     for (const spec of specs) assert.deepEqual(stage.kinds(spec.replicaId), ["started", "ready", "exited"]);

@@ -3,8 +3,8 @@
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** Where a replica takes calls. */
-export type Address = { readonly host: string; readonly port: number };
+/** Where a replica takes calls: at a TCP port, or at a Unix socket of this machine. Has the form that `net.connect` takes. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
 
 /** What a build left behind and `start` needs; the driver that built it gives it its form. Stored as JSON with the release. */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
@@ -37,7 +37,7 @@ export type ReplicaSpec = {
 
 /** What happens to a replica. Times are milliseconds since the epoch. Per replica: at most one `started`, then at most one `ready`, then exactly one `exited`. */
 export type ReplicaEvent =
-  /** It runs and may be probed at `address` (cortex apps choose their port, so for them it comes together with `ready`). */
+  /** It runs and may be probed at `address` (of cortex apps it is known when they are ready, so it comes together with `ready`). */
   | {
       readonly kind: "started";
       readonly replicaId: ReplicaId;

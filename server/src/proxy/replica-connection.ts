@@ -64,8 +64,7 @@ export class ReplicaConnection extends Timed {
     this.#deadlines = deadlines;
     this.#onIdleEnd = options.onIdleEnd;
     const socket = connect({
-      host: address.host,
-      port: address.port,
+      ...address,
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: keepAliveProbeMs,

@@ -77,10 +77,8 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   override begin(slot: ReplicaSlot): void {
     this.lastSlot = slot;
-    const { host, port } = slot.replica.address;
     const replica = connect({
-      host,
-      port,
+      ...slot.replica.address,
       noDelay: true,
       allowHalfOpen: true,
       keepAlive: true,

@@ -7,6 +7,7 @@ import { silentLog } from "#lib/log.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { Acknowledgements, batchMax, gatherMs } from "./acknowledgements.ts";
 import { heldIdOf, type HeldId } from "./held-id.ts";
+import { tcpAddress } from "#test/support/replica-address.ts";
 
 const here: Address = { host: "127.0.0.1", port: 1 };
 const there: Address = { host: "127.0.0.1", port: 2 };
@@ -17,7 +18,8 @@ function make(send: (sent: Sent) => Promise<void> = () => Promise.resolve()) {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
   const acknowledgements = new Acknowledgements({
-    send: ({ port }, heldIds) => {
+    send: (address, heldIds) => {
+      const { port } = tcpAddress(address);
       sent.push({ port, heldIds });
       return send({ port, heldIds });
     },

@@ -1,5 +1,6 @@
 // Tells replicas which held runs they may forget: gathered per replica, so that many short runs cost few requests. Best
 // effort and bounded, since a replica that is not told forgets by itself when it has no room. Used by `held-runs`.
+import { formatAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -66,7 +67,7 @@ export class Acknowledgements {
   }
 
   #gatheringOf(address: Address): Gathering {
-    const key = `${address.host} ${address.port}`;
+    const key = formatAddress(address);
     const known = this.#gatherings.get(key);
     if (known !== undefined) return known;
     const fresh = { address, heldIds: new Set<HeldId>(), cancelTimer: null, sending: null, failures: 0, dropped: 0 };
@@ -84,7 +85,7 @@ export class Acknowledgements {
     gathering.sending = this.#sendBatch(gathering).then(() => {
       gathering.sending = null;
       if (this.#isClosed) return;
-      if (gathering.heldIds.size === 0) this.#gatherings.delete(`${gathering.address.host} ${gathering.address.port}`);
+      if (gathering.heldIds.size === 0) this.#gatherings.delete(formatAddress(gathering.address));
       else if (gathering.failures > 0) this.#later(gathering, retryMs);
       else if (gathering.heldIds.size >= batchMax) this.#flush(gathering);
       else this.#later(gathering, gatherMs);

@@ -1,6 +1,7 @@
 // One question to a replica's runtime, on a kept connection where there is one. What stands at the other end is the app's
 // process, so that nothing it says is trusted: every wait has a deadline, every size a bound. Used by `held-runs`.
 import { request, type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 
@@ -74,7 +75,7 @@ class Asking {
     const { address, method, path, body } = this.#question;
     const headers =
       body === null ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-    const sent = request({ ...address, agent, method, path, headers });
+    const sent = request({ ...requestAddress(address), agent, method, path, headers });
     sent.on("socket", (socket) => {
       if (!socket.connecting) return;
       const connected = this.#within(connectWaitMs, "did not accept a connection in time");

@@ -1,6 +1,8 @@
 // The rows of async runs. Every write after the acceptance names the lease epoch that its writer holds, so that whoever
 // was given up on changes nothing any more. All writes come as groups: one statement for many runs.
 import { sql, type RawBuilder } from "kysely";
+import { parseAddress } from "#drivers/address.ts";
+import type { Address } from "#drivers/driver.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -289,16 +291,14 @@ export class RunStore {
   }
 
   /** Where a replica is reached; null: it has stopped, or has no address yet. */
-  async addressOf(replicaId: ReplicaId): Promise<{ readonly host: string; readonly port: number } | null> {
+  async addressOf(replicaId: ReplicaId): Promise<Address | null> {
     const row = await this.#db
       .selectFrom("replicas")
       .select("address")
       .where("id", "=", replicaId)
       .where("stopped_at", "is", null)
       .executeTakeFirst();
-    const colon = row?.address?.lastIndexOf(":") ?? -1;
-    if (row?.address === undefined || row.address === null || colon === -1) return null;
-    return { host: row.address.slice(0, colon), port: Number(row.address.slice(colon + 1)) };
+    return typeof row?.address === "string" ? parseAddress(row.address) : null;
   }
 
   async #keepResults(ended: readonly RunEnd[], tx: Db): Promise<void> {

@@ -2,6 +2,7 @@
 // question has a deadline, also for a connect that hangs.
 import { request } from "node:http";
 import { connect } from "node:net";
+import { formatAddress, requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 
@@ -37,11 +38,14 @@ function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortS
   return new Promise((resolve) => {
     const no = (what: string): void => resolve({ ok: false, reason: `GET ${endpoint} ${what}.` });
     const asking = request({
-      host: address.host,
-      port: address.port,
+      ...requestAddress(address),
       path: endpoint,
       method: "GET",
-      headers: { host: `${address.host}:${address.port}`, "user-agent": "slipway-probe", connection: "close" },
+      headers: {
+        host: "path" in address ? "localhost" : formatAddress(address),
+        "user-agent": "slipway-probe",
+        connection: "close",
+      },
       agent: false,
       signal,
     });
@@ -59,15 +63,19 @@ function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortS
 
 function tcpProbe({ address, timeoutMs }: ProbeTarget, signal: AbortSignal): Promise<ProbeAnswer> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address.host, port: address.port, signal });
+    const socket = connect({ ...address, signal });
     socket.on("connect", () => {
       resolve({ ok: true });
       socket.destroy();
     });
     socket.on("error", (error) => {
-      resolve({ ok: false, reason: `A connection to port ${address.port} ${failure(error, signal, timeoutMs)}.` });
+      resolve({ ok: false, reason: `A connection to ${placeOf(address)} ${failure(error, signal, timeoutMs)}.` });
     });
   });
+}
+
+function placeOf(address: Address): string {
+  return "path" in address ? "its socket" : `port ${address.port}`;
 }
 
 function failure(error: Error, signal: AbortSignal, timeoutMs: number): string {

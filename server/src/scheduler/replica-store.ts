@@ -1,7 +1,8 @@
 // Queries on replicas and on the releases that they are made from.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { sql } from "kysely";
-import type { Address, Artifact } from "#drivers/driver.ts";
+import { formatAddress, parseAddress } from "#drivers/address.ts";
+import type { Artifact } from "#drivers/driver.ts";
 import { never } from "#lib/assert.ts";
 import type { ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -131,14 +132,4 @@ function columnsOf(change: ReplicaChange) {
 
 function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
   return state === "stopped" ? never(state as never) : state;
-}
-
-/** `host:port`; the host may hold colons itself. */
-function formatAddress(address: Address): string {
-  return `${address.host}:${address.port}`;
-}
-
-function parseAddress(text: string): Address {
-  const colon = text.lastIndexOf(":");
-  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
 }

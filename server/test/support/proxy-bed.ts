@@ -25,6 +25,7 @@ import { createListener, type Listener } from "#proxy/server.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { settingsWith } from "./app-settings.ts";
 import { until } from "./until.ts";
+import { tcpAddress } from "./replica-address.ts";
 
 /** The project of the bed's app. */
 export const projectId = "p-00000001" as ProjectId;
@@ -113,7 +114,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   return {
     ...{ port, proxy, listener, view, appId, nudged, finished },
     setReplicas: (...ports) => {
-      const known = new Map(view.ready(appId).map((replica) => [replica.address.port, replica]));
+      const known = new Map(view.ready(appId).map((replica) => [tcpAddress(replica.address).port, replica]));
       const ready = ports.map(
         (one) => known.get(one) ?? readyReplica(appId, releaseId, one, settings.replicaConcurrency),
       );

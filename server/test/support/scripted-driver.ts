@@ -12,6 +12,7 @@ import type {
 import { StartRefused } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { tcpAddress } from "./replica-address.ts";
 
 /** How a start goes; all times count from the call of `start`. */
 export type StartScript = {
@@ -164,7 +165,7 @@ export class ScriptedDriver implements Driver {
 
   /** Whether a replica answers a probe; its address names it. */
   answers(address: Address): boolean {
-    const replica = this.#replicas.get(address.host as ReplicaId);
+    const replica = this.#replicas.get(tcpAddress(address).host as ReplicaId);
     return replica?.isRunning === true && replica.isReady;
   }
 

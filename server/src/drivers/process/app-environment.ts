@@ -12,8 +12,11 @@ export type AppPlaces = {
   readonly python: string;
 };
 
-/** `port`: where a custom app must listen. The secrets are revealed here; the result must only be handed to the process. */
-export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, port: number | null): Record<string, string> {
+/** Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex app's, as the app sees it. */
+export type ListenPlace = { readonly port: number | null; readonly socket: string | null; readonly host: string };
+
+/** The secrets are revealed here; the result must only be handed to the process. */
+export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, at: ListenPlace): Record<string, string> {
   const binary = places.python.slice(0, places.python.lastIndexOf("/"));
   const first = places.venvDir === null ? binary : `${places.venvDir}/bin`;
   const environment: Record<string, string> = {
@@ -33,16 +36,16 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, port: numbe
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
-  return { ...environment, ...told(spec, port) };
+  return { ...environment, ...told(spec, at) };
 }
 
 /** What must be true for calls to reach the app, so no setting of the app stands above it. */
-function told(spec: ReplicaSpec, port: number | null): Record<string, string> {
+function told(spec: ReplicaSpec, { port, socket, host }: ListenPlace): Record<string, string> {
   const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
   if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };
   return {
     ...marker,
-    SLIPWAY_LISTEN: "127.0.0.1:0",
+    SLIPWAY_LISTEN: socket === null ? `${host}:${port ?? 0}` : `unix:${socket}`,
     SLIPWAY_READY_FD: String(readyFd),
     SLIPWAY_CONCURRENCY: String(spec.concurrency),
     SLIPWAY_GRACE_SECONDS: String(spec.graceSeconds),

@@ -1,13 +1,17 @@
 // Runs the tools of a build (venv, pip, uv, cp) and the commands of the app: with a small environment, their output in
 // the build's log as it comes, and killed with all they started when the build ends. What runs code that came with the
 // app or its packages runs in the sandbox, where there is one.
+import { existsSync } from "node:fs";
 import { chown, mkdir } from "node:fs/promises";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import { writeEtc } from "./etc-folder.ts";
+import { connectNetwork } from "./network-machine.ts";
 import { projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
 import { codeAlias } from "./sandbox-view.ts";
+import { isWithin } from "./system-mounts.ts";
 
 /** One build's way of running things. */
 export type BuildTools = {
@@ -21,6 +25,7 @@ export type BuildTools = {
   /** Folders of this build alone. */
   readonly homeDir: string;
   readonly stagingDir: string;
+  readonly etcDir: string;
   /** Folders that no command of an app may see: the platform's data. */
   readonly hidden: readonly string[];
 };
@@ -100,6 +105,9 @@ type Spawned = {
 function spawned(tools: BuildTools, run: ToolRun): Spawned {
   const environment = { ...tools.environment, ...run.environment };
   if (run.confinedTo === undefined || tools.sandbox.kind === "none") return { command: run.command, environment };
+  const { network, etcFolders: folders, isUserOwned } = tools.sandbox;
+  const user = isUserOwned ? 0 : projectUser(tools.projectId);
+  writeEtc(tools.etcDir, { user, home: tools.homeDir, network, folders, isBuild: true });
   const {
     file,
     args,
@@ -109,14 +117,25 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
     cwd: run.cwd,
     environment,
     user: projectUser(tools.projectId),
+    network: network.kind === "own" ? connectNetwork(network, null).setup : null,
     view: {
       stagingDir: tools.stagingDir,
+      etcDir: tools.etcDir,
       temporaryDir: join(tools.homeDir, "tmp"),
-      readOnly: run.confinedTo.readOnly,
+      readOnly: [...run.confinedTo.readOnly, ...namedFolders(tools)],
       writable: [...run.confinedTo.writable, tools.homeDir],
       aliases: run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
       hidden: tools.hidden,
     },
   });
   return { command: [file, ...args], environment: outside };
+}
+
+/** Folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`, `SSL_CERT_FILE`, …) and that exist. */
+function namedFolders({ environment, hidden }: BuildTools): string[] {
+  const values = Object.entries(environment).filter(([name]) => /^(PIP|UV|SSL|REQUESTS|CURL|NIX)_/.test(name));
+  const paths = values.flatMap(([, value]) => value.split(/[\s:]+/)).map((path) => path.replace(/^file:\/\//, ""));
+  const isShown = (path: string): boolean =>
+    path.length > 1 && isAbsolute(path) && existsSync(path) && !hidden.some((folder) => isWithin(path, folder));
+  return paths.filter((path, index) => isShown(path) && paths.indexOf(path) === index);
 }

@@ -66,7 +66,7 @@ export class ProcessBuilder implements Builder {
       await removeFolder(buildDir);
       throw error;
     } finally {
-      for (const name of ["home", "staging"]) await removeFolder(join(buildDir, name));
+      for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
     }
   }
 
@@ -134,6 +134,7 @@ export class ProcessBuilder implements Builder {
     ) as ProjectId;
     const tools: BuildTools = {
       ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
+      etcDir: join(buildDir, "etc"),
       environment: { ...toolEnvironment, ...home },
       timeoutMs: commandTimeoutMs,
     };

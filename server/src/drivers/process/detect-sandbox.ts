@@ -1,54 +1,56 @@
 // Finds out, once at start, whether programs can be sandboxed on this machine: by sandboxing one and looking at what it sees.
 import { existsSync } from "node:fs";
 import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
+import { etcFolders, writeEtc } from "./etc-folder.ts";
+import { connectNetwork, detectNetwork, type NetworkWish } from "./network-machine.ts";
+import type { Network, OwnNetwork } from "./network.ts";
 import { sandboxed, type Sandbox } from "./sandbox.ts";
-import { isWithin, readMounts, type SystemMount } from "./system-mounts.ts";
+import { readMounts, type SystemMount } from "./system-mounts.ts";
 
-/** Every program needs these where they exist; homes, /var, /run, /srv, /mnt and the rest are not shown. */
-const systemFolderNames = [
-  "/usr",
-  "/bin",
-  "/sbin",
-  "/lib",
-  "/lib32",
-  "/lib64",
-  "/libx32",
-  "/etc",
-  "/opt",
-  "/nix",
-  "/gnu",
-];
+/** Every program needs these where they exist; homes, /opt, /var, /run, /srv, /mnt and the rest are not shown, of /etc a part. */
+const systemFolderNames = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu"];
 const probeTimeoutMs = 10_000;
+const probePort = 8000;
 /** Some user id without rights, for the probe only. */
 const probeUser = 0x7fff0001;
 /** How many processes the probe may see: its own few. A machine has more. */
 const processesSeenMax = 6;
 
+/** How apps get networks when nobody says otherwise. */
+const anyNetwork = { mode: "auto", allowed: [], nameServers: [] } as const;
+
 /** Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend on its file system. */
-export async function detectSandbox(folder: string): Promise<Sandbox> {
+export async function detectSandbox(folder: string, wish: Omit<NetworkWish, "folder"> = anyNetwork): Promise<Sandbox> {
   if (process.platform !== "linux") return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
   const ground = {
-    systemFolders: await systemFolders(),
+    systemFolders: systemFolderNames.filter((name) => existsSync(name)),
+    etcFolders: etcFolders(),
     mounts: await reachableMounts(),
     isUserOwned: process.getuid?.() !== 0,
   };
   let reason = "";
   for (const hasOverlays of [true, false]) {
-    const sandbox: Sandbox = { kind: "namespaces", ...ground, hasOverlays };
+    const network: Network = { kind: "shared", reason: "the platform is not root" };
+    const sandbox = { kind: "namespaces", ...ground, hasOverlays, network } as const;
     const failure = await probe(sandbox, folder);
-    if (failure === null) return sandbox;
+    if (failure === null) return sandbox.isUserOwned ? sandbox : withNetwork(sandbox, folder, wish);
     reason = failure;
   }
   return { kind: "none", reason };
 }
 
-async function systemFolders(): Promise<string[]> {
-  const folders = systemFolderNames.filter((name) => existsSync(name));
-  // The file that names the DNS servers is often a link into /run.
-  const resolver = dirname(await realpath("/etc/resolv.conf").catch(() => "/etc/resolv.conf"));
-  return folders.some((name) => isWithin(resolver, name)) ? folders : [...folders, resolver];
+type Namespaces = Sandbox & { kind: "namespaces" };
+
+async function withNetwork(
+  sandbox: Namespaces,
+  folder: string,
+  wish: Omit<NetworkWish, "folder">,
+): Promise<Namespaces> {
+  const attempt = (own: OwnNetwork): Promise<string | null> => probe({ ...sandbox, network: own }, folder);
+  const network = await detectNetwork({ folder: await realpath(folder), ...wish }, attempt);
+  return { ...sandbox, network };
 }
 
 /** A mount in a folder that the platform's user may not enter is none for its apps either, and could not be shown. */
@@ -66,26 +68,31 @@ async function reachableMounts(): Promise<readonly SystemMount[]> {
 }
 
 /** Null when a sandboxed program works and sees nothing that it should not; else what was wrong. */
-async function probe(sandbox: Sandbox & { kind: "namespaces" }, folder: string): Promise<string | null> {
+async function probe(sandbox: Namespaces, folder: string): Promise<string | null> {
   await mkdir(folder, { recursive: true });
   const dir = await mkdtemp(join(await realpath(folder), "sandbox-probe-"));
   try {
     const at = (name: string): string => join(dir, name);
-    for (const name of ["staging", "code", "upper", "work", "temporary"]) await mkdir(at(name));
+    for (const name of ["staging", "code", "upper", "work", "temporary", "etc"]) await mkdir(at(name));
     await writeFile(at("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
     if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
+    writeEtc(at("etc"), {
+      ...{ user: user ?? 0, home: "/tmp", network: sandbox.network, folders: sandbox.etcFolders, isBuild: false },
+    });
     const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
     const { file, args, environment } = sandboxed(sandbox, {
       command: ["/bin/sh", "-c", probeScript, "sh", at("hidden"), sandbox.hasOverlays ? at("code") : "/tmp"],
       cwd: "/tmp",
       environment: {},
       user: probeUser,
+      network: sandbox.network.kind === "own" ? connectNetwork(sandbox.network, probePort).setup : null,
       view: {
         stagingDir: at("staging"),
         readOnly: [],
         writable: [],
         temporaryDir: at("temporary"),
+        etcDir: at("etc"),
         overlays: sandbox.hasOverlays ? [overlay] : [],
         hidden: [dir],
       },

@@ -9,10 +9,20 @@ import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { appEnvironment } from "./app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
+import { writeEtc } from "./etc-folder.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
+import { connectNetwork } from "./network-machine.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
-import { replicaPaths, removeReplica, writeWhole, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import {
+  listenName,
+  removeReplica,
+  replicaPaths,
+  socketPath,
+  writeWhole,
+  type ReplicaPaths,
+  type ReplicaRecord,
+} from "./replica-files.ts";
 import { runToEnd } from "./run-to-end.ts";
 import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
@@ -24,6 +34,8 @@ export type LaunchGround = {
   readonly replicasDir: string;
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
+  /** Sockets of cortex apps; its path is short, as those of sockets must be. */
+  readonly socketsDir: string;
   /** The Python files of the cortex runtime. */
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
@@ -36,12 +48,14 @@ export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPa
 
 /** Where a sandboxed app finds its project's storage. */
 const storagePlace = "/persistent-storage";
+/** Where a sandboxed cortex app makes its socket. */
+const listenPlace = "/run/slipway";
 
 /** Spawns the replica. Rejects with `StartRefused`. */
 export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<Launched> {
   const artifact = checkedArtifact(spec);
   refuseVariables(spec);
-  const choice = await choosePort(spec, ground.ports);
+  const choice = await chooseAddress(spec, ground);
   const paths = replicaPaths(join(ground.replicasDir, spec.replicaId));
   try {
     await prepareFolders(spec, artifact, { paths, ground });
@@ -52,7 +66,9 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
       releaseId: spec.releaseId,
       projectId: spec.projectId,
       runtime: spec.runtime,
+      host: choice.host,
       port: choice.port,
+      socket: choice.socket,
       hint: choice.hint,
       program: choice.entrypoint[0] ?? artifact.python,
       isSandboxed: ground.sandbox.kind === "namespaces",
@@ -62,7 +78,7 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
     const child = await spawnReplica(spec, artifact, { paths, ground, choice });
     return { child, paths, record };
   } catch (error) {
-    if (choice.port !== null) ground.ports.release(choice.port);
+    if (choice.port !== null && choice.network === null) ground.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
   }
@@ -86,17 +102,43 @@ function refuseVariables(spec: ReplicaSpec): void {
   }
 }
 
-type PortChoice = {
+type AddressChoice = {
+  /** The address of a web server; null for cortex apps at a socket. */
+  readonly host: string;
+  /** Null: the cortex runtime takes a free one and says which, or listens at `socket`. */
   readonly port: number | null;
+  /** Where the platform finds the socket of a cortex app. */
+  readonly socket: string | null;
   readonly entrypoint: readonly string[];
   readonly hint: string | null;
+  /** Shell lines that connect a network of the replica's own. */
+  readonly network: string | null;
 };
 
-/** Cortex apps choose their own port and say which. */
-async function choosePort(spec: ReplicaSpec, ports: PortPool): Promise<PortChoice> {
-  if (spec.runtime === "cortex") return { port: null, entrypoint: [], hint: null };
-  if (spec.entrypoint.length === 0)
+/** A cortex app listens at a socket that nobody else has; a web server at its port, in a network of its own where that can be had. */
+async function chooseAddress(spec: ReplicaSpec, ground: LaunchGround): Promise<AddressChoice> {
+  const { sandbox, ports } = ground;
+  const isCortex = spec.runtime === "cortex";
+  const socket = isCortex ? socketPath(ground.socketsDir, spec.replicaId) : null;
+  if (!isCortex && spec.entrypoint.length === 0)
     throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
+  if (sandbox.kind === "namespaces" && sandbox.network.kind === "own") {
+    const port = socket !== null ? null : isCortex || spec.port === 0 ? anyPort : spec.port;
+    const { place, setup } = connectNetwork(sandbox.network, port);
+    return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network: setup };
+  }
+  const own = { host: "127.0.0.1", hint: null, network: null };
+  if (isCortex) return { ...own, port: null, socket, entrypoint: [] };
+  return { ...own, socket, ...(await choosePort(spec, ports)) };
+}
+
+/** In a network of its own, where the settings name none. */
+const anyPort = 8000;
+
+async function choosePort(
+  spec: ReplicaSpec,
+  ports: PortPool,
+): Promise<Pick<AddressChoice, "port" | "entrypoint" | "hint">> {
   const entrypoint = keepOnLoopback(spec.entrypoint);
   if (replacePort(entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
@@ -117,8 +159,13 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   mkdirSync(ground.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   for (const dir of [paths.staging, paths.overlayWork]) mkdirSync(dir);
-  for (const dir of [paths.home, paths.temporary, paths.code]) makeOwned(dir, user);
+  for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwned(dir, user);
+  mkdirSync(ground.socketsDir, { recursive: true, mode: 0o700 });
   if (!existsSync(storage)) makeOwned(storage, user);
+  if (ground.sandbox.kind === "namespaces") {
+    const { network, etcFolders: folders } = ground.sandbox;
+    writeEtc(paths.etc, { user: user ?? 0, home: paths.home, network, folders, isBuild: false });
+  }
   // Made by whoever builds as root; the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], ground.signal);
@@ -145,7 +192,7 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
 async function spawnReplica(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, ground, choice }: Place & { readonly choice: PortChoice },
+  { paths, ground, choice }: Place & { readonly choice: AddressChoice },
 ): Promise<ChildProcess> {
   const isSandboxed = ground.sandbox.kind === "namespaces";
   const program =
@@ -160,9 +207,14 @@ async function spawnReplica(
   const { file, args, environment } = sandboxed(ground.sandbox, {
     command: program as [string, ...string[]],
     cwd: isSandboxed ? artifact.appDir : paths.code,
-    environment: appEnvironment(spec, places, choice.port),
+    environment: appEnvironment(spec, places, {
+      port: choice.port,
+      host: choice.network === null ? choice.host : "0.0.0.0",
+      socket: isSandboxed && choice.socket !== null ? `${listenPlace}/${listenName}` : choice.socket,
+    }),
     view: viewOf(spec, artifact, { paths, ground }),
     user: projectUser(spec.projectId),
+    network: choice.network,
     around,
   });
   const user = ownerOf(spec, ground.sandbox);
@@ -198,7 +250,10 @@ function openOutput(path: string, user: number | null): number {
 function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): SandboxView {
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, ground);
-  const storage = { from: join(ground.storageDir, spec.projectId), at: storagePlace };
+  const placed = [
+    { from: join(ground.storageDir, spec.projectId), at: storagePlace },
+    { from: paths.listen, at: listenPlace },
+  ];
   return {
     stagingDir: paths.staging,
     readOnly: [
@@ -209,7 +264,8 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
     writable: [paths.home],
     temporaryDir: paths.temporary,
     overlays: isOverlaid ? [{ lower: appDir, upper: paths.code, work: paths.overlayWork }] : [],
-    placed: isOverlaid ? [storage] : [storage, { from: paths.code, at: appDir }],
+    placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
+    etcDir: paths.etc,
     aliases: [{ of: appDir, at: codeAlias }],
     hidden: [ground.dataDir],
   };

@@ -16,9 +16,18 @@ import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { launch, type Launched } from "./launch.ts";
+import { removeNetworkRules } from "./network-machine.ts";
 import { PortPool } from "./port-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
-import { giveUpStart, readPid, readRecord, removeFolder, removeReplica, replicaPaths } from "./replica-files.ts";
+import {
+  giveUpStart,
+  readPid,
+  readRecord,
+  removeFolder,
+  removeReplica,
+  replicaPaths,
+  type ReplicaRecord,
+} from "./replica-files.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -38,6 +47,7 @@ export type ProcessDriverOptions = {
   readonly log: Log;
 };
 
+const loopback = "127.0.0.1";
 /** `{appName}-` and what `newReplicaId` adds; it names a folder. */
 const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 
@@ -63,7 +73,7 @@ export class ProcessDriver implements Driver {
       memoryLimit: false,
       cpuLimit: false,
       fileIsolation: options.sandbox.kind === "namespaces",
-      networkIsolation: false,
+      networkIsolation: options.sandbox.kind === "namespaces" && options.sandbox.network.kind === "own",
       compute: options.compute,
     };
     this.#loop = new Loop({
@@ -86,6 +96,12 @@ export class ProcessDriver implements Driver {
       log.warn(
         { reason: sandbox.reason },
         "apps run without a sandbox: they can read whatever the platform's user can read",
+      );
+    }
+    if (sandbox.kind === "namespaces" && sandbox.network.kind === "shared") {
+      log.warn(
+        { reason: sandbox.network.reason },
+        "apps share the machine's network: they can reach its services and each other's web servers",
       );
     }
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
@@ -135,6 +151,12 @@ export class ProcessDriver implements Driver {
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
     this.#replicas.clear();
+    const { sandbox } = this.#options;
+    if (sandbox.kind === "namespaces" && sandbox.network.kind === "own") await removeNetworkRules(sandbox.network);
+  }
+
+  #ground() {
+    return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
   }
 
   #pathsOf(replicaId: string): ReturnType<typeof replicaPaths> {
@@ -143,7 +165,7 @@ export class ProcessDriver implements Driver {
 
   async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw cancelled();
-    const launched = await launch(spec, { ...this.#options, ports: this.#ports, signal }).catch((error: unknown) => {
+    const launched = await launch(spec, { ...this.#ground(), ports: this.#ports, signal }).catch((error: unknown) => {
       if (signal.aborted) throw cancelled();
       if (error instanceof StartRefused) throw error;
       // Of the machine's own complaints (a full disk, a copy that took too long) only the code is the owner's business.
@@ -181,7 +203,7 @@ export class ProcessDriver implements Driver {
       clock,
       child,
       onEnded: () => {
-        if (record.port !== null) this.#ports.release(record.port);
+        if (isOnMachine(record)) this.#ports.release(record.port);
       },
       onFault: (error) => log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
@@ -201,9 +223,14 @@ export class ProcessDriver implements Driver {
     }
     const replica = this.#replicaOf({ child: null, paths, record });
     this.#replicas.set(record.replicaId, replica);
-    if (record.port !== null && !replica.isEnded) this.#ports.keep(record.port);
+    if (isOnMachine(record) && !replica.isEnded) this.#ports.keep(record.port);
     await replica.watch();
   }
+}
+
+/** Its port is one of the machine's, not of a network of its own. */
+function isOnMachine(record: ReplicaRecord): record is ReplicaRecord & { readonly port: number } {
+  return record.port !== null && (record.host ?? loopback) === loopback;
 }
 
 function cancelled(): StartRefused {

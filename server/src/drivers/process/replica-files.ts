@@ -1,18 +1,23 @@
 // The folder of one replica: what the platform writes there before it starts one, and what the replica's shell and
 // runtime write, so that any later process of the platform finds all it must know. No secret is ever written here.
+import { createHash } from "node:crypto";
 import {
   chmodSync,
   closeSync,
   existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
   openSync,
   readFileSync,
   readSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 
 /** Where the parts of a replica's folder are. */
@@ -33,6 +38,9 @@ export function replicaPaths(dir: string) {
     ready: at("ready"),
     stdout: at("stdout"),
     stderr: at("stderr"),
+    /** Where a sandboxed cortex app makes its socket, named `listenName`. */
+    listen: at("listen"),
+    etc: at("etc"),
     /** How much of the output was handed over. */
     offsets: at("offsets.json"),
     /** Written when `exited` is told. */
@@ -55,8 +63,12 @@ export type ReplicaRecord = {
   readonly releaseId: ReleaseId;
   readonly projectId: ProjectId;
   readonly runtime: "cortex" | "custom";
-  /** The port that a custom app was given; null for cortex, which says its own. */
+  /** Where a server of the replica is reached; absent in records of older versions: the loopback address. */
+  readonly host?: string;
+  /** The port that the replica was given; null for a cortex app, which says its own or has a socket. */
   readonly port: number | null;
+  /** Where the platform finds the socket of a cortex app; null or absent: it listens at a port. */
+  readonly socket?: string | null;
   readonly hint: string | null;
   /** The program of the start command, for sentences. */
   readonly program: string;
@@ -74,6 +86,35 @@ export type EndedRecord = { readonly exitCode: number | null; readonly signal: s
 export type StateFile = { readonly isRunning: boolean; readonly exitCode: number | null; readonly complaints: string };
 
 export type ReadyFile = { readonly port: number } | { readonly error: string };
+
+/** The socket's name in the folder `listen`. */
+export const listenName = "app.sock";
+/** Of the kernel's 108, and macOS's 104, with the zero at the end. */
+const socketPathBytesMax = 103;
+
+/** A short path of its own for a replica's socket; null when that is too long for a socket all the same. */
+export function socketPath(socketsDir: string, replicaId: ReplicaId): string | null {
+  const path = join(socketsDir, createHash("sha256").update(replicaId).digest("hex").slice(0, 16));
+  return Buffer.byteLength(path) <= socketPathBytesMax ? path : null;
+}
+
+/**
+ * Takes the socket that a sandboxed app has made to `to`, where the app cannot put another file in its place. False when
+ * it made none: a link could lead the platform to any socket of the machine.
+ */
+export function takeSocket(paths: ReplicaPaths, to: string): boolean {
+  try {
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    rmSync(to, { force: true });
+    linkSync(join(paths.listen, listenName), to);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw error;
+  }
+  if (lstatSync(to).isSocket()) return true;
+  rmSync(to, { force: true });
+  return false;
+}
 
 /** Replaces a file in one step, so that a reader never sees half of it. */
 export function writeWhole(path: string, value: unknown): void {
@@ -120,7 +161,7 @@ export function readReady(paths: ReplicaPaths): ReadyFile | null {
     if (value.ready !== true)
       return { error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax) };
     const port = Number(value.port);
-    return Number.isInteger(port) && port > 0 && port < 65_536
+    return Number.isInteger(port) && port >= 0 && port < 65_536
       ? { port }
       : { error: "the runtime named no usable port" };
   } catch {
@@ -181,6 +222,8 @@ export async function removeFolder(dir: string): Promise<void> {
 
 /** Removes all of a replica that has ended, its record first: were the rest left by a kill, it would not be taken for one. */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
+  const socket = readRecord(paths)?.socket;
+  if (typeof socket === "string") await rm(socket, { force: true });
   await rm(paths.record, { force: true });
   await removeFolder(paths.dir);
 }

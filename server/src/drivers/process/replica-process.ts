@@ -14,6 +14,7 @@ import {
   readReady,
   readExitTime,
   readState,
+  takeSocket,
   writeWhole,
   type EndedRecord,
   type ProcessIdentity,
@@ -224,8 +225,8 @@ export class ReplicaProcess {
     const { replicaId } = record;
     if (!this.#isRunning && readState(paths).isRunning) {
       this.#isRunning = true;
-      if (record.port !== null) {
-        this.#address = { host: "127.0.0.1", port: record.port };
+      if (record.runtime === "custom" && record.port !== null) {
+        this.#address = this.#addressAt(record.port);
         tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint: record.hint });
       }
       this.#established.resolve();
@@ -237,11 +238,23 @@ export class ReplicaProcess {
       this.#startError = ready.error;
       return;
     }
+    if (typeof record.socket === "string") {
+      if (record.isSandboxed && !takeSocket(paths, record.socket)) {
+        this.#startError = "the runtime made no socket";
+        return;
+      }
+      this.#address = { path: record.socket };
+    } else {
+      this.#address = this.#addressAt(record.port ?? ready.port);
+    }
     this.#isReady = true;
-    this.#address = { host: "127.0.0.1", port: ready.port };
     const at = clock.now();
     tell({ kind: "started", replicaId, at, address: this.#address, hint: null });
     tell({ kind: "ready", replicaId, at, address: this.#address });
+  }
+
+  #addressAt(port: number): Address {
+    return { host: this.#options.record.host ?? "127.0.0.1", port };
   }
 
   /** True when nothing of it runs any more (but for what an unsandboxed app has left). */

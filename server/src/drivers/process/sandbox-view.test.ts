@@ -3,12 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mountTable, type SandboxView } from "./sandbox-view.ts";
 
-const ground = { systemFolders: ["/usr", "/opt"], mounts: [], isUserOwned: false };
+const ground = { systemFolders: ["/usr", "/opt"], etcFolders: ["/etc/ssl/certs"], mounts: [], isUserOwned: false };
 const view: SandboxView = {
   stagingDir: "/data/r/root",
   readOnly: ["/data/venv"],
   writable: ["/data/r/home"],
   temporaryDir: "/data/r/tmp",
+  etcDir: "/data/r/etc",
   hidden: ["/data"],
 };
 const targets = (given: SandboxView): string[] =>
@@ -18,7 +19,20 @@ const targets = (given: SandboxView): string[] =>
     .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length));
 
 test("the table shows the system, what is named and nothing else", () => {
-  const inView = ["", "/usr", "/opt", "/sys", "/dev", "/dev/pts", "/dev/shm", "/proc", "/tmp", "/var/tmp"];
+  const inView = [
+    "",
+    "/usr",
+    "/opt",
+    "/etc",
+    "/etc/ssl/certs",
+    "/sys",
+    "/dev",
+    "/dev/pts",
+    "/dev/shm",
+    "/proc",
+    "/tmp",
+    "/var/tmp",
+  ];
   const named = ["/data/venv", "/data/r/home"];
   const aroundView = ["", "/usr", "/opt", "/proc"];
   assert.deepEqual(targets(view), [...aroundView, ...[...inView, ...named].map((path) => `/view${path}`)]);

@@ -19,6 +19,8 @@ export type SandboxView = {
   readonly writable: readonly string[];
   /** Seen as /tmp and /var/tmp. */
   readonly temporaryDir: string;
+  /** Seen as /etc, from `writeEtc`. */
+  readonly etcDir: string;
   /** Read-only folders that look writable: what is changed in `lower` goes to `upper`. Only where the sandbox has overlays. */
   readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
   /** Folders seen at another place, writable. */
@@ -31,8 +33,10 @@ export type SandboxView = {
 
 /** What the machine's own folders are like; found once by `detectSandbox`. */
 export type SandboxGround = {
-  /** Top folders that every program needs: /usr, /bin, /lib, /etc … */
+  /** Top folders that every program needs: /usr, /bin, /lib … */
   readonly systemFolders: readonly string[];
+  /** The folders of /etc that programs need. */
+  readonly etcFolders: readonly string[];
   /** All mounts that the platform's user can reach. */
   readonly mounts: readonly SystemMount[];
   /** True when the namespaces belong to an ordinary user: some mounts then need other options. */
@@ -69,6 +73,8 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     proc(view.stagingDir),
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
     ...system(root),
+    line(view.etcDir, `${root}/etc`, "none", "rbind,ro,X-mount.mkdir"),
+    ...ground.etcFolders.map((path) => readOnly(path, root, ground)),
     readOnly("/sys", root, ground),
     bind("/dev", `${root}/dev`).text,
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),

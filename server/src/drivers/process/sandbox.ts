@@ -2,11 +2,12 @@
 // read-only, the folders of its `SandboxView`, its own processes and nothing else, as a user without any right.
 // Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
+import type { Network } from "./network.ts";
 import { mountTable, viewPlace, type SandboxGround, type SandboxView } from "./sandbox-view.ts";
 
 /** What this machine lets us do; made by `detectSandbox`. */
 export type Sandbox =
-  | (SandboxGround & { readonly kind: "namespaces"; readonly hasOverlays: boolean })
+  | (SandboxGround & { readonly kind: "namespaces"; readonly hasOverlays: boolean; readonly network: Network })
   /** Programs run as they are, as the platform's own user. `reason` says why. */
   | { readonly kind: "none"; readonly reason: string };
 
@@ -17,6 +18,8 @@ export type SandboxedRun = {
   /** The program's whole environment. It cannot reach the tools that set the sandbox up (think of LD_PRELOAD). */
   readonly environment: Readonly<Record<string, string>>;
   readonly view: SandboxView;
+  /** Shell lines that connect a network of the run's own (see `network.ts`); null: it shares the machine's. */
+  readonly network: string | null;
   /** Who the program runs as when the platform is root: `projectUser`; without effect otherwise. */
   readonly user: number;
   /** Shell lines of the platform around the program, run in the spawned process's folder. */
@@ -34,7 +37,7 @@ export type SandboxedCommand = {
 export const sandboxFailedCode = 125;
 
 /** The environment of the tools that set the sandbox up. */
-const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
+export const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
 /** Names that a shell owns. */
 const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH_VERSINFO|_)$/;
 /** Names that a shell can set. */
@@ -74,7 +77,7 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
   }
-  const script = `table=$1\nroot=$2\nshift 2\n${before}${processLimit}${limits}${mountAll}${start}`;
+  const script = `table=$1\nroot=$2\nshift 2\n${before}${run.network ?? ""}${processLimit}${limits}${mountAll}${start}`;
   const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
   if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
   const root = run.view.stagingDir;
@@ -90,12 +93,16 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
     ...drop,
     ...inside,
   ];
-  return { file: "unshare", args: [...namespaceOptions(sandbox.isUserOwned), ...shell], environment };
+  return {
+    file: "unshare",
+    args: [...namespaceOptions(sandbox.isUserOwned, run.network !== null), ...shell],
+    environment,
+  };
 }
 
 /** `--kill-child`: nothing lives on when the process that we know is killed. The shell is the namespace's first process. */
-function namespaceOptions(isUserOwned: boolean): string[] {
-  const namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child"];
+function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
+  const namespaces = ["--mount", "--pid", "--ipc", ...(hasNetwork ? ["--net"] : []), "--fork", "--kill-child"];
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 

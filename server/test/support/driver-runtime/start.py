@@ -24,8 +24,16 @@ if behaviour["kind"] == "ignores_stop":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 else:
     signal.signal(signal.SIGTERM, lambda *_: waker.send(b"x"))
-server = socket.create_server(("127.0.0.1", 0))
+listen = os.environ["SLIPWAY_LISTEN"]
+if listen.startswith("unix:"):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(listen[len("unix:") :])
+    server.listen()
+    port = 0
+else:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
 fd = int(os.environ["SLIPWAY_READY_FD"])
-os.write(fd, json.dumps({"ready": True, "port": server.getsockname()[1]}).encode() + b"\n")
+os.write(fd, json.dumps({"ready": True, "port": port}).encode() + b"\n")
 os.close(fd)
 wake.recv(1)

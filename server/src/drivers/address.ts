@@ -1,0 +1,22 @@
+// The forms of a replica's address: as a row of the database holds it, and as node's HTTP client takes it. Pure.
+import type { Address } from "./driver.ts";
+
+const socketPrefix = "unix:";
+
+/** `host:port` or `unix:/path`; equal texts are equal addresses. */
+export function formatAddress(address: Address): string {
+  return "path" in address ? `${socketPrefix}${address.path}` : `${address.host}:${address.port}`;
+}
+
+/** The address that `formatAddress` wrote; null for every other text. */
+export function parseAddress(text: string): Address | null {
+  if (text.startsWith(socketPrefix)) return { path: text.slice(socketPrefix.length) };
+  const colon = text.lastIndexOf(":");
+  const port = Number(text.slice(colon + 1));
+  return colon > 0 && Number.isInteger(port) && port > 0 ? { host: text.slice(0, colon), port } : null;
+}
+
+/** Options of `http.request`, which calls the path of a socket by another name. */
+export function requestAddress(address: Address): { host: string; port: number } | { socketPath: string } {
+  return "path" in address ? { socketPath: address.path } : { host: address.host, port: address.port };
+}

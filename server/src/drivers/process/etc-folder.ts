@@ -1,0 +1,104 @@
+// The /etc that a sandboxed program sees: what programs need to find names, certificates, time zones and libraries, and
+// an account of its own; nothing else of the machine's. Small files are written anew for each run, folders are shown.
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { hostAddress, hostName, type Network } from "./network.ts";
+import { isWithin } from "./system-mounts.ts";
+
+/** Files as they are on the machine, where they are. */
+const files = [
+  ...["debian_version", "gai.conf", "host.conf", "hostname", "inputrc", "ld.so.cache", "ld.so.conf", "locale.alias"],
+  ...["locale.conf", "localtime", "lsb-release", "magic", "magic.mime", "mime.types", "networks", "nsswitch.conf"],
+  ...["os-release", "profile", "protocols", "redhat-release", "rpc", "services", "shells", "timezone"],
+  ...["ssl/openssl.cnf", "pki/tls/openssl.cnf"],
+];
+/** What package installers read. It may hold passwords of package indexes, so only builds see it. */
+const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
+/** Folders with nothing that is secret: certificates that are trusted, not keys. */
+const folders = [
+  ...["alternatives", "ca-certificates", "fonts", "glvnd", "ld.so.conf.d", "OpenCL", "pki/ca-trust/extracted"],
+  ...["pki/tls/certs", "ssl/certs", "terminfo", "vulkan"],
+];
+/** Settings of language runtimes that Debian keeps here. */
+const runtimeFolders = /^(python\d|java-|perl$|R$|ImageMagick-)/;
+
+/** Names of folders of the machine's /etc that sandboxes show. */
+export function etcFolders(etc = "/etc"): string[] {
+  const isFolder = (name: string): boolean =>
+    statSync(join(etc, name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const runtimes = existsSync(etc) ? readdirSync(etc).filter((name) => runtimeFolders.test(name)) : [];
+  return [...folders, ...runtimes].filter(isFolder).map((name) => join(etc, name));
+}
+
+export type EtcNeeds = {
+  /** Who the program runs as, and where it is at home. */
+  readonly user: number;
+  readonly home: string;
+  readonly network: Network;
+  /** Absolute; from `etcFolders`. */
+  readonly folders: readonly string[];
+  readonly isBuild: boolean;
+};
+
+/** Makes the folder `dir`, or writes it anew. */
+export function writeEtc(dir: string, { user, home, network, folders: shown, isBuild }: EtcNeeds): void {
+  for (const folder of shown) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
+  for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name));
+  const write = (name: string, lines: readonly string[]): void => {
+    writeFileSync(join(dir, name), lines.map((line) => `${line}\n`).join(""));
+    chmodSync(join(dir, name), 0o644);
+  };
+  const account = (name: string, id: number, folder: string): string =>
+    `${name}:x:${id}:${id}:${name}:${folder}:/bin/sh`;
+  const root = user === 0 ? [] : [account("root", 0, "/")];
+  write("passwd", [account("app", user, home), ...root, account("nobody", 65_534, "/nonexistent")]);
+  write("group", [`app:x:${user}:`, ...(user === 0 ? [] : ["root:x:0:"]), "nogroup:x:65534:"]);
+  const hostname = readText("/etc/hostname").trim();
+  const hosts = network.kind === "own" ? [`${hostAddress} ${hostName}`] : [];
+  write("hosts", [`127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`, "::1 ip6-localhost", ...hosts]);
+  const resolver = readText("/etc/resolv.conf")
+    .split("\n")
+    .filter((line) => line.trim() !== "");
+  const servers = network.kind === "own" ? network.nameServers.map((server) => `nameserver ${server}`) : null;
+  const isKept = (line: string): boolean => servers === null || !/^\s*nameserver\s/.test(line);
+  write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
+}
+
+/** Links into the system's folders stay links; of all others the content is taken. A file that nobody may read is left out. */
+function copy(from: string, to: string): void {
+  const found = lstatSync(from, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  mkdirSync(dirname(to), { recursive: true });
+  const target = found.isSymbolicLink() ? resolve(dirname(from), readlinkSync(from)) : null;
+  try {
+    if (target !== null && isWithin(target, "/usr")) {
+      if (lstatSync(to, { throwIfNoEntry: false }) === undefined) symlinkSync(target, to);
+      return;
+    }
+    if ((statSync(from).mode & 0o004) === 0) return;
+    copyFileSync(from, to);
+    chmodSync(to, 0o644);
+  } catch (error) {
+    if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

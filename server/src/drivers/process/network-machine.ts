@@ -1,0 +1,114 @@
+// What networks of their own (see `network.ts`) need of the machine: finds out whether they can be had, and keeps the
+// machine's rules for them. Called at the platform's start and end.
+import { readFileSync } from "node:fs";
+import { readFile, readdir, writeFile } from "node:fs/promises";
+import { isIPv4 } from "node:net";
+import { runCommand } from "#lib/command.ts";
+import {
+  choosePlace,
+  installationOf,
+  linkPrefix,
+  networkRules,
+  networkSetup,
+  tableOf,
+  type Network,
+  type NetworkPlace,
+  type OwnNetwork,
+} from "./network.ts";
+import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
+
+export type NetworkWish = {
+  /** Names the installation. */
+  readonly folder: string;
+  /** `shared`: as the operator wants it. */
+  readonly mode: "auto" | "own" | "shared";
+  readonly allowed: readonly string[];
+  /** Empty: those of the machine. */
+  readonly nameServers: readonly string[];
+};
+
+const commandMs = 10_000;
+const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
+
+/** `attempt` runs a program in such a network and says what went wrong, or null. The caller is root. */
+export async function detectNetwork(
+  wish: NetworkWish,
+  attempt: (network: OwnNetwork) => Promise<string | null>,
+): Promise<Network> {
+  if (wish.mode === "shared") return { kind: "shared", reason: "SLIPWAY_APP_NETWORK is shared" };
+  const network: OwnNetwork = {
+    kind: "own",
+    installation: installationOf(wish.folder),
+    allowed: wish.allowed,
+    nameServers: wish.nameServers.length > 0 ? wish.nameServers : await machineNameServers(),
+    platform: null,
+  };
+  for (const tool of ["ip", "nft", "nsenter"]) {
+    const failure = await run(["sh", "-c", `command -v ${tool}`]);
+    if (failure !== null) return { kind: "shared", reason: `the program ${tool} is missing (${packages[tool]})` };
+  }
+  const failure = (await enableForwarding()) ?? (await attempt(network));
+  return failure === null ? network : { kind: "shared", reason: failure };
+}
+
+const packages: Readonly<Record<string, string>> = {
+  ip: "package iproute2",
+  nft: "package nftables",
+  nsenter: "package util-linux",
+};
+
+/** A network for one run, and the shell lines that connect it. Throws when no address is free. */
+export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkPlace; setup: string } {
+  const place = choosePlace(network, readFileSync("/proc/net/route", "utf8"), Math.random);
+  if (place === null) throw new Error("no address is free for another network on this machine");
+  const at = { port, platform: process.pid, exitCode: sandboxFailedCode };
+  return { place, setup: networkSetup(network, place, at) };
+}
+
+/** Puts the machine's rules in force, in place of those that an earlier process of the platform has left. */
+export async function applyNetworkRules(network: OwnNetwork): Promise<string | null> {
+  return run(["nft", "-f", "-"], networkRules(network));
+}
+
+/** Takes the machine's rules back unless replicas still run by them. */
+export async function removeNetworkRules(network: OwnNetwork): Promise<void> {
+  const links = await readdir("/sys/class/net");
+  if (links.some((name) => name.startsWith(linkPrefix + network.installation))) return;
+  await run(["nft", "delete", "table", "inet", tableOf(network)]);
+}
+
+/** Without it the kernel passes nothing from apps to the internet. */
+async function enableForwarding(): Promise<string | null> {
+  if ((await readFile(forwardingFile, "utf8")).trim() === "1") return null;
+  return writeFile(forwardingFile, "1").then(
+    () => null,
+    (error: NodeJS.ErrnoException) => `packets cannot be forwarded (${forwardingFile}: ${error.code})`,
+  );
+}
+
+/** A resolver on the loopback address is out of reach of apps; systemd's names the ones behind it. */
+async function machineNameServers(): Promise<string[]> {
+  for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
+    const text = await readFile(path, "utf8").catch(() => "");
+    const servers = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, server = ""]) => server);
+    const usable = servers.filter((server) => isIPv4(server) && !server.startsWith("127."));
+    if (usable.length > 0) return usable;
+  }
+  return [];
+}
+
+/** Null, or the first line of what it said. */
+async function run(command: readonly [string, ...string[]], input?: string): Promise<string | null> {
+  const script = input === undefined ? 'exec "$@"' : `"$@" <<'END'\n${input}END\n`;
+  const lines: string[] = [];
+  const end = await runCommand({
+    command: ["/bin/sh", "-c", script, "sh", ...command],
+    cwd: "/",
+    environment: toolsEnvironment,
+    signal: new AbortController().signal,
+    timeoutMs: commandMs,
+    onLine: (_stream, text) => lines.push(text),
+  });
+  if (end.kind === "exited" && end.exitCode === 0) return null;
+  return lines.find((text) => text.trim() !== "") ?? `${command[0]} failed`;
+}

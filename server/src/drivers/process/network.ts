@@ -1,0 +1,167 @@
+// A network of its own for each replica and each command of a build, where the platform is root and the machine has `ip`
+// and `nft`: a network namespace with one virtual cable to the machine. The app reaches the internet and the platform, and
+// nothing else of the machine, of other replicas or of private networks; only the platform reaches the app. Pure.
+import { createHash } from "node:crypto";
+
+/** What of networks this machine lets us do; found once by `detectNetwork`. */
+export type Network =
+  | {
+      readonly kind: "own";
+      /** Four hexadecimal digits that tell this installation's interfaces and rules from those of others. */
+      readonly installation: string;
+      /** Private ranges (CIDR) that apps may reach all the same. */
+      readonly allowed: readonly string[];
+      /** Name servers that apps ask. */
+      readonly nameServers: readonly string[];
+      /** Where the platform listens, which apps may call; known once it does. */
+      platform: { readonly host: string; readonly ports: readonly number[] } | null;
+    }
+  /** Programs share the machine's network. `reason` says why. */
+  | { readonly kind: "shared"; readonly reason: string };
+
+export type OwnNetwork = Extract<Network, { kind: "own" }>;
+
+/** One end of a cable: the address that the app has, and the name of the machine's end. */
+export type NetworkPlace = { readonly address: string; readonly link: string };
+
+/** What apps call the machine: the address of its end of each cable. Link-local, so it is in nobody's way. */
+export const hostAddress = "169.254.1.1";
+/** The name of the machine in apps, for calls of other apps through the platform. */
+export const hostName = "slipway.internal";
+/** Apps get addresses of this range, each one of its own. */
+const range = "10.213";
+/** Begins the name of the machine's end of every cable, of whichever installation. */
+export const linkPrefix = "slp";
+
+/** Ranges that no app reaches unless they are allowed: private networks and those for special purposes. */
+const privateRanges = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "224.0.0.0/3",
+];
+/** Where clouds hand out a machine's identity: closed whatever is allowed. */
+const metadataRanges = ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"];
+
+/** A short name for the installation whose data folder this is. */
+export function installationOf(dataDir: string): string {
+  return createHash("sha256").update(dataDir).digest("hex").slice(0, 4);
+}
+
+/**
+ * A place that no route of the machine names. `routes`: the text of /proc/net/route. Whoever takes it at the same moment
+ * makes the other's set-up fail, since a route to one address can be added once only.
+ */
+export function choosePlace(network: OwnNetwork, routes: string, random: () => number): NetworkPlace | null {
+  const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
+  for (let attempt = 0; attempt < 100; attempt++) {
+    const [third, fourth] = [Math.floor(random() * 256), 1 + Math.floor(random() * 254)];
+    const hex = [third, fourth].map((byte) => byte.toString(16).padStart(2, "0"));
+    if (taken.has(`${hex[1]}${hex[0]}D50A`.toUpperCase())) continue;
+    return { address: `${range}.${third}.${fourth}`, link: `${linkPrefix}${network.installation}${hex.join("")}` };
+  }
+  return null;
+}
+
+/**
+ * Shell lines that connect a new network namespace, run inside it as root while the machine's own files are still seen.
+ * `port`: where a web server of the app listens, on whichever of its addresses; null for none. `platform`: a process in
+ * the machine's own network. What fails is said on standard error and ends the shell with `exitCode`.
+ */
+export function networkSetup(
+  network: OwnNetwork,
+  { address, link }: NetworkPlace,
+  at: { readonly port: number | null; readonly platform: number; readonly exitCode: number },
+): string {
+  const host = `/proc/${at.platform}/ns/net`;
+  const onHost = `nsenter --net=${host}`;
+  const orEnd = `|| exit ${at.exitCode}`;
+  return `ip -batch - <<'END' ${orEnd}
+link set lo up
+link add eth0 type veth peer name ${link} netns ${host}
+addr add ${address}/32 dev eth0
+link set eth0 up
+route add ${hostAddress} dev eth0 scope link
+route add default via ${hostAddress} dev eth0
+END
+{ echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6; echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start; } 2>/dev/null
+${at.port === null ? "" : toLoopback(address, orEnd)}${onHost} ip -batch - <<'END' ${orEnd}
+addr add ${hostAddress}/32 dev ${link}
+link set ${link} up
+route add ${address}/32 dev ${link} src ${hostAddress}
+END
+${onHost} sh -c 'echo 1 >/proc/sys/net/ipv4/conf/${link}/route_localnet' ${orEnd}
+${onHost} nft list table inet ${tableOf(network)} >/dev/null 2>&1 || ${onHost} nft -f - <<'END' ${orEnd}
+${networkRules(network)}END
+`;
+}
+
+/** Servers that listen on the loopback address only are called there, too. */
+function toLoopback(address: string, orEnd: string): string {
+  return `{ echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet && nft -f - <<'END'
+table ip slipway {
+ chain calls {
+  type nat hook prerouting priority dstnat;
+  iifname "eth0" ip daddr ${address} dnat to 127.0.0.1
+ }
+}
+END
+} ${orEnd}
+`;
+}
+
+/** The table of rules of one installation. */
+export function tableOf(network: OwnNetwork): string {
+  return `slipway_${network.installation}`;
+}
+
+/** The rules of the machine for all cables of the installation, replacing those that are there, in one step. */
+export function networkRules(network: OwnNetwork): string {
+  const table = tableOf(network);
+  const ours = `"${linkPrefix}${network.installation}*"`;
+  const all = `"${linkPrefix}*"`;
+  const { allowed, nameServers, platform } = network;
+  const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
+  const allowedLine = allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
+  const names = nameServers.map(
+    (server) => `  iifname ${ours} ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`,
+  );
+  return `${[
+    `add table inet ${table}`,
+    `delete table inet ${table}`,
+    `table inet ${table} {`,
+    " chain calls_of_the_platform {",
+    "  type nat hook prerouting priority dstnat;",
+    ...ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform?.host}`),
+    " }",
+    " chain to_the_machine {",
+    "  type filter hook input priority filter;",
+    `  iifname ${ours} ct state established,related accept`,
+    ...ports.map((port) => `  iifname ${ours} ${port} accept`),
+    ...names,
+    ...allowedLine,
+    `  iifname ${ours} drop`,
+    " }",
+    " chain through_the_machine {",
+    "  type filter hook forward priority filter;",
+    `  oifname ${ours} ct state established,related accept`,
+    `  oifname ${ours} drop`,
+    `  iifname ${ours} oifname ${all} drop`,
+    ...names,
+    `  iifname ${ours} ip daddr { ${metadataRanges.join(", ")} } drop`,
+    ...allowedLine,
+    `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
+    `  iifname ${ours} meta nfproto ipv6 drop`,
+    " }",
+    " chain to_the_internet {",
+    "  type nat hook postrouting priority srcnat;",
+    `  ip saddr ${range}.0.0/16 oifname != ${all} masquerade`,
+    " }",
+    "}",
+  ].join("\n")}\n`;
+}
