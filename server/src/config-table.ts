@@ -68,6 +68,25 @@ export const settingTable = {
     about:
       "What runs replicas; default: docker where an engine answers and this version has that driver, else process.",
   },
+  SLIPWAY_APP_NETWORK: {
+    kind: "choice",
+    default: "auto",
+    choices: ["auto", "own", "shared"],
+    about:
+      "Networks of replicas and builds run as processes. own: each has one of its own, which reaches the internet and the platform only (needs root and the programs ip and nft), else the start is refused; shared: all use the machine's; auto: own where it can be had.",
+  },
+  SLIPWAY_APP_NETWORK_ALLOW: {
+    kind: "list",
+    default: "",
+    about:
+      "Private IPv4 addresses and ranges (CIDR, separated by commas) that apps may reach from networks of their own, such as 10.1.0.0/16 or an address of this machine.",
+  },
+  SLIPWAY_APP_NAME_SERVERS: {
+    kind: "list",
+    default: "",
+    about:
+      "IPv4 addresses of name servers for networks of apps' own, separated by commas; default: those of this machine that are not on its loopback address.",
+  },
   SLIPWAY_GIT_URL: {
     kind: "text",
     default: "https://github.com/{owner}/{repo}.git",

@@ -24,6 +24,12 @@ export type Config = {
   readonly databaseConnections: number;
   /** Null: chosen at start. */
   readonly driver: "process" | "docker" | "kubernetes" | null;
+  /** Networks of apps that the process driver runs. */
+  readonly appNetwork: {
+    readonly mode: "auto" | "own" | "shared";
+    readonly allowed: readonly string[];
+    readonly nameServers: readonly string[];
+  };
   readonly gitUrl: string;
   readonly gitTimeoutSeconds: number;
   readonly gitSizeBytes: number;
@@ -104,6 +110,11 @@ export function readConfig(environment: Environment): Config {
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
     driver: parseChoice("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) as Config["driver"],
+    appNetwork: {
+      mode: parseChoice("SLIPWAY_APP_NETWORK", text("SLIPWAY_APP_NETWORK")) as Config["appNetwork"]["mode"],
+      allowed: parseRanges("SLIPWAY_APP_NETWORK_ALLOW", text("SLIPWAY_APP_NETWORK_ALLOW"), 4),
+      nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
+    },
     gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
     gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
     gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
@@ -191,13 +202,23 @@ function parseList(given: string | null): string[] {
     .filter((part) => part !== "");
 }
 
-function parseRanges(name: SettingName, given: string | null): string[] {
+/** `version` 4: of IPv4 only. */
+function parseRanges(name: SettingName, given: string | null, version?: 4): string[] {
   return parseList(given).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
     const bitsMost = isIP(address) === 6 ? 128 : 32;
     const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMost);
-    if (isIP(address) !== 0 && isRange && rest.length === 0) return range;
-    throw new ConfigRefused(`${name} has "${range}", but must hold addresses and ranges such as 10.0.0.0/8.`);
+    const isAddress = version === undefined ? isIP(address) !== 0 : isIP(address) === version;
+    if (isAddress && isRange && rest.length === 0) return range;
+    const kind = version === undefined ? "" : "IPv4 ";
+    throw new ConfigRefused(`${name} has "${range}", but must hold ${kind}addresses and ranges such as 10.0.0.0/8.`);
+  });
+}
+
+function parseNameServers(given: string | null): string[] {
+  return parseList(given).map((server) => {
+    if (isIP(server) === 4) return server;
+    throw new ConfigRefused(`SLIPWAY_APP_NAME_SERVERS has "${server}", but must hold IPv4 addresses such as 9.9.9.9.`);
   });
 }
 

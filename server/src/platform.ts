@@ -1,8 +1,5 @@
 // The only assembler: builds every part, hands each exactly what it uses, and registers how it is closed. The order of
 // opening is the order of this file; closing is the reverse, and loops end before what they use.
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
-import { computeTypes } from "@slipway/contract/app-settings.ts";
 import type { TokenDoor } from "#accounts/token-door.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
@@ -16,10 +13,6 @@ import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import { Source } from "#deploy/source.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
-import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { ProcessDriver } from "#drivers/process/process-driver.ts";
-import { PythonFinder } from "#drivers/process/python-find.ts";
 import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
@@ -55,6 +48,7 @@ import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
 import { openAudit } from "./platform-audit.ts";
 import { openBilling } from "./platform-billing.ts";
+import { openDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { openPeople } from "./platform-people.ts";
 import { openBudgets, openPlans, type OpenedPlans } from "./platform-plans.ts";
@@ -72,7 +66,6 @@ export type Platform = {
 const clock = systemClock;
 /** How much longer than running calls the runs may take to close. */
 const runsCloseMs = 10_000;
-const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
 
 /**
  * Starts everything. Throws `StartRefused` with what to do; whatever was opened by then is closed again. `onStep` is for
@@ -112,7 +105,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
-  const { driver, builder } = await openDriver(config, log);
+  const { driver, builder, onListening } = await openDriver(config, log, clock);
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
   const shared = { tokens, routes, driver, environmentOf, planned, log, lifecycle, onStep };
   const parts = { ...store, ...shared, lines: logs.appLogs };
@@ -139,6 +132,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   };
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
   guard.addOwnPlace({ host: config.host, port });
+  await onListening(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();
@@ -326,32 +320,6 @@ function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildL
   retention.start();
   lifecycle.onClose("log retention", () => retention.stop());
   return { buildLogs, appLogs };
-}
-
-/** What runs replicas and builds for them. This version has the process driver. */
-async function openDriver(config: Config, log: Log): Promise<{ readonly driver: Driver; readonly builder: Builder }> {
-  if (config.driver !== null && config.driver !== "process") {
-    throw new StartRefused(
-      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
-    );
-  }
-  const paths = dataPaths(config.dataDir);
-  await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
-  const sandbox = await detectSandbox(paths.replicasDir);
-  if (config.simulateCompute) {
-    log.warn("SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU");
-  }
-  const compute = config.simulateCompute ? computeTypes : (["CPU"] as const);
-  const { dataDir, toolEnvironment } = config;
-  const { replicasDir, storageDir, buildsDir } = paths;
-  const driver = new ProcessDriver({ dataDir, replicasDir, storageDir, runtimeDir, sandbox, compute, clock, log });
-  const builder = new ProcessBuilder({
-    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, clock },
-    pythons: new PythonFinder({ environment: toolEnvironment }),
-    commandTimeoutMs: config.buildTimeoutSeconds * 1000,
-    hidden: [dataDir],
-  });
-  return { driver, builder };
 }
 
 type QueueParts = Store & {

@@ -2,6 +2,8 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -13,12 +15,16 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
+import { until } from "#test/support/until.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 const live = new AbortController().signal;
 
 /** Runs `main.py` on the real runtime. */
-async function runApp(t: TestContext, code: string): Promise<{ driver: Driver; sink: DriverSink; spec: ReplicaSpec }> {
+async function runApp(
+  t: TestContext,
+  code: string,
+): Promise<{ driver: Driver; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
   const ground = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
   const driver = ground.driver();
   const sink = new DriverSink();
@@ -30,7 +36,7 @@ async function runApp(t: TestContext, code: string): Promise<{ driver: Driver; s
   });
   const spec = replicaSpec({ artifact: ground.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
   await driver.start(spec, live);
-  return { driver, sink, spec };
+  return { driver, sink, spec, replicasDir: ground.replicasDir };
 }
 
 test("a ready file of gigabytes neither holds the platform up nor keeps the replica from being ended", async (t) => {
@@ -74,6 +80,30 @@ os._exit(7)`;
     dropped >= 0 && texts.length - dropped <= 100_001,
     `${texts.length - dropped} lines were told after the drop`,
   );
+});
+
+test("an app that puts a link in the place of its socket leads the platform to no other socket", async (t) => {
+  if (sandbox.kind === "none") return t.skip(`this machine has no sandbox: ${sandbox.reason}`);
+  const other = createServer();
+  const path = join(temporaryFolder(t, "socket"), "other.sock");
+  other.listen(path);
+  await once(other, "listening");
+  t.after(() => other.close());
+  let isReached = false;
+  other.on("connection", () => (isReached = true));
+  const code = `import os
+os.unlink("/run/slipway/app.sock")
+os.symlink(${JSON.stringify(path)}, "/run/slipway/app.sock")`;
+  const { driver, sink, spec, replicasDir } = await runApp(t, code);
+  const paths = replicaPaths(join(replicasDir, spec.replicaId));
+  await until("the runtime says that it is ready", () => readReady(paths) !== null);
+  await driver.stop(spec.replicaId, { graceMs: 0 });
+  await sink.told("exited", spec.replicaId);
+  assert.deepEqual(
+    sink.events.map(({ kind }) => kind),
+    ["exited"],
+  );
+  assert.equal(isReached, false);
 });
 
 test("a ready line without an end is an error, not something to wait for", (t) => {

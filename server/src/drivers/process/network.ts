@@ -2,6 +2,7 @@
 // and `nft`: a network namespace with one virtual cable to the machine. The app reaches the internet and the platform, and
 // nothing else of the machine, of other replicas or of private networks; only the platform reaches the app. Pure.
 import { createHash } from "node:crypto";
+import { isIPv4 } from "node:net";
 
 /** What of networks this machine lets us do; found once by `detectNetwork`. */
 export type Network =
@@ -137,7 +138,9 @@ export function networkRules(network: OwnNetwork): string {
     `table inet ${table} {`,
     " chain calls_of_the_platform {",
     "  type nat hook prerouting priority dstnat;",
-    ...ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform?.host}`),
+    ...(platform === null || !isIPv4(platform.host)
+      ? []
+      : ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`)),
     " }",
     " chain to_the_machine {",
     "  type filter hook input priority filter;",

@@ -1,0 +1,81 @@
+// Opens what runs replicas and builds; this version has the process driver. A part of `platform.ts`.
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { computeTypes } from "@slipway/contract/app-settings.ts";
+import type { Builder } from "#drivers/builder.ts";
+import type { Driver } from "#drivers/driver.ts";
+import { ProcessBuilder } from "#drivers/process/build.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { applyNetworkRules } from "#drivers/process/network-machine.ts";
+import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { StartRefused } from "#store/start-refused.ts";
+import { dataPaths, type Config } from "./config.ts";
+
+const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
+
+export type OpenedDriver = {
+  readonly driver: Driver;
+  readonly builder: Builder;
+  /** Once the platform listens: apps in networks of their own may call it there. */
+  readonly onListening: (port: number) => Promise<void>;
+};
+
+/** Throws `StartRefused` where the settings ask for what this machine cannot do. */
+export async function openDriver(config: Config, log: Log, clock: Clock): Promise<OpenedDriver> {
+  if (config.driver !== null && config.driver !== "process") {
+    throw new StartRefused(
+      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
+    );
+  }
+  const paths = dataPaths(config.dataDir);
+  await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
+  const sandbox = await detectSandbox(paths.replicasDir, config.appNetwork);
+  refuseLess(config, sandbox);
+  if (config.simulateCompute) {
+    log.warn("SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU");
+  }
+  const compute = config.simulateCompute ? computeTypes : (["CPU"] as const);
+  const { dataDir, toolEnvironment } = config;
+  const { replicasDir, storageDir, buildsDir } = paths;
+  const driver = new ProcessDriver({ dataDir, replicasDir, storageDir, runtimeDir, sandbox, compute, clock, log });
+  const builder = new ProcessBuilder({
+    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, clock },
+    pythons: new PythonFinder({ environment: toolEnvironment }),
+    commandTimeoutMs: config.buildTimeoutSeconds * 1000,
+    hidden: [dataDir],
+  });
+  return { driver, builder, onListening: (port) => letAppsCall(sandbox, { config, port, log }) };
+}
+
+function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
+  if (appNetwork.mode !== "own") return;
+  const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
+  if (shared === null) return;
+  throw new StartRefused(
+    `SLIPWAY_APP_NETWORK is own, but replicas cannot have networks of their own here: ${shared.reason}. Put that right, or set it to auto.`,
+  );
+}
+
+async function letAppsCall(
+  sandbox: Sandbox,
+  { config, port, log }: { readonly config: Config; readonly port: number; readonly log: Log },
+): Promise<void> {
+  if (sandbox.kind === "none" || sandbox.network.kind === "shared") return;
+  const { network } = sandbox;
+  const isEveryAddress = ["0.0.0.0", "::", "localhost"].includes(config.host);
+  network.platform = { host: isEveryAddress ? "127.0.0.1" : config.host, ports: portsOf(config, port) };
+  const failure = await applyNetworkRules(network);
+  if (failure !== null) log.error({ reason: failure }, "the rules of apps' networks could not be put in force");
+}
+
+/** The platform's own port, and that of a proxy before it on this machine. */
+function portsOf({ publicUrl }: Config, port: number): number[] {
+  const url = publicUrl === null ? null : URL.parse(publicUrl);
+  if (url === null) return [port];
+  const publicPort = Number(url.port || (url.protocol === "https:" ? 443 : 80));
+  return publicPort === port ? [port] : [port, publicPort];
+}

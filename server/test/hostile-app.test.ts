@@ -1,0 +1,273 @@
+// What an app at run time must not get, whatever it tries: its attempts stand in support/hostile-app/app.py, each with a
+// name. docs/guides/isolation.md says what keeps each kind away.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { homedir, networkInterfaces, tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it, type TestContext } from "node:test";
+import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import { processArtifact } from "#drivers/process/artifact.ts";
+import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { applyNetworkRules } from "#drivers/process/network-machine.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { openLanHost } from "#test/support/lan-host.ts";
+import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
+import { replicaSpec } from "#test/support/replica-spec.ts";
+import { until } from "#test/support/until.ts";
+
+const sandbox = await detectSandbox(tmpdir());
+const hasNetwork = sandbox.kind === "namespaces" && sandbox.network.kind === "own";
+const app = readFileSync(join(import.meta.dirname, "support/hostile-app/app.py"), "utf8");
+const names = [...app.matchAll(/^@attempt\ndef (\w+)/gm)].map(([, name = ""]) => name);
+const networkNames = names.slice(0, names.indexOf("make_a_network_of_its_own"));
+const live = new AbortController().signal;
+const attacker = "p-0000000a" as ProjectId;
+const victim = "p-0000000b" as ProjectId;
+const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
+const skipNetwork = hasNetwork ? false : "apps share the network of this machine";
+
+const server = `import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header("content-length", "6"); self.end_headers(); self.wfile.write(b"victim")
+    def log_message(self, *_): pass
+http.server.HTTPServer(("0.0.0.0", int(os.environ["PORT"])), Handler).serve_forever()
+`;
+
+describe("a hostile app", { skip }, () => {
+  const ground = new ProcessGround({ sandbox });
+  const sink = new DriverSink();
+  const got = new Map<string, unknown>();
+  const closers: (() => unknown)[] = [() => ground.close()];
+  let driver: Driver;
+  let targets: object;
+
+  before(async () => {
+    driver = ground.driver();
+    await driver.open(sink);
+    closers.push(async () => {
+      for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+      await driver.close();
+    });
+    const target = await startServer(victim);
+    const service = createServer((socket) => socket.end("service"));
+    const datagrams = createSocket("udp4");
+    datagrams.on("message", (_text, from) => datagrams.send("service", from.port, from.address));
+    datagrams.bind(0, "0.0.0.0");
+    const abstract = `slipway-hostile-${process.pid}`;
+    const unix = createServer((socket) => socket.end("abstract"));
+    await Promise.all([listening(service, { port: 0, host: "::" }), listening(unix, { path: `\0${abstract}` })]);
+    closers.push(
+      () => service.close(),
+      () => unix.close(),
+      () => datagrams.close(),
+    );
+    const lan = hasNetwork ? await openLanHost() : null;
+    if (lan !== null) closers.push(() => lan.close());
+    const secretFile = join(ground.dataDir, "secret.key");
+    writeFileSync(secretFile, "a secret");
+    const otherStorage = join(ground.dataDir, "storage", victim, "stored.txt");
+    mkdirSync(join(otherStorage, ".."), { recursive: true });
+    writeFileSync(otherStorage, "of another project");
+    const shmKey = 0x51170001;
+    const shm = execFileSync("python3", [
+      "-c",
+      `import ctypes; print(ctypes.CDLL(None).shmget(${shmKey}, 4096, 0o1666))`,
+    ]);
+    closers.push(() =>
+      execFileSync("python3", ["-c", `import ctypes; ctypes.CDLL(None).shmctl(${Number(shm)}, 0, None)`]),
+    );
+    targets = {
+      victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
+      victimSocket: join(ground.replicasDir, target.spec.replicaId, "listen/app.sock"),
+      service: {
+        ...{ port: portOf(service), udpPort: datagrams.address().port },
+        addresses: Object.values(networkInterfaces()).flatMap((all) =>
+          (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
+        ),
+      },
+      lan: lan ?? { host: "127.0.0.1", port: 1 },
+      ...{ abstract, secretFile, otherStorage, shmKey },
+      dataDir: ground.dataDir,
+      otherCode: join(processArtifact(target.spec.artifact).appDir, "app.py"),
+      etcFiles: [
+        "shadow",
+        "gshadow",
+        "sudoers",
+        "machine-id",
+        "pip.conf",
+        "npmrc",
+        "ssh",
+        "cron.d",
+        "apt",
+        "fstab",
+        "environment",
+        "ssl/private",
+        "default",
+        "pam.d",
+      ],
+      // Where an interpreter stands in a home, its folder is shown.
+      homeFiles: readdirSync(homedir())
+        .map((name) => join(homedir(), name))
+        .filter((path) => !python.startsWith(path)),
+      disks: readdirSync("/sys/class/block"),
+      platformPid: process.pid,
+      isUserOwned: sandbox.kind === "namespaces" && sandbox.isUserOwned,
+    };
+    const spec = specOf(attacker, { "app.py": app }, { TARGETS: JSON.stringify(targets) });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "DONE");
+    for (const [name, result] of resultsIn(sink.texts(spec.replicaId))) got.set(name, result);
+  });
+
+  after(async () => {
+    for (const close of closers.toReversed()) await close();
+  });
+
+  it("makes at least 40 attempts", () => assert.ok(names.length >= 40, `${names.length}`));
+
+  for (const name of names) {
+    const needsNetwork = networkNames.includes(name) && name !== "speak_with_the_socket_of_another_replica";
+    it(`cannot ${name.replaceAll("_", " ")}`, { skip: needsNetwork && skipNetwork }, () => {
+      assert.ok(got.has(name), "it was tried");
+      assert.equal(JSON.stringify(got.get(name)), "null");
+    });
+  }
+
+  it(
+    "does get through where networks are shared, so that the attempts are real ones",
+    { skip: skipNetwork },
+    async (t) => {
+      assert.ok(sandbox.kind === "namespaces");
+      const shared = { ...sandbox, network: { kind: "shared", reason: "as a test" } } as const;
+      const { told, spec } = await runElsewhere(t, shared, app, { TARGETS: JSON.stringify(targets) });
+      await told.line(spec.replicaId, "DONE");
+      const through = [...resultsIn(told.texts(spec.replicaId))].filter(([, result]) => result !== null);
+      assert.deepEqual(
+        through.map(([name]) => name),
+        [
+          "call_another_replica_at_its_address",
+          "call_another_replica_at_every_port_of_its_address",
+          "call_a_service_of_the_machine_on_loopback",
+          "call_a_service_of_the_machine_on_ipv6_loopback",
+          "call_a_service_of_the_machine_by_its_gateway",
+          "call_a_service_of_the_machine_by_its_own_addresses",
+          "send_a_datagram_to_a_service_of_the_machine",
+          "reach_a_host_of_a_private_network",
+          "speak_with_an_abstract_socket_of_the_machine",
+        ],
+      );
+    },
+  );
+
+  it("cannot take the calls of another app by holding all ports", { skip: skipNetwork }, async () => {
+    const holder = specOf(attacker, {
+      "app.py": `import resource, socket, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+held = []
+for port in list(range(1, 1100)) + list(range(7000, 9100)) + list(range(20000, 30000)):
+    one = socket.socket()
+    try:
+        one.bind(("0.0.0.0", port)); one.listen(1); held.append(one)
+    except OSError:
+        pass
+print("HOLDS", len(held) > 10000, flush=True)
+time.sleep(1000)`,
+    });
+    await driver.start(holder, live);
+    await sink.line(holder.replicaId, "HOLDS True");
+    const { address } = await startServer(victim);
+    const answer = await until("an answer of the app itself", async () => (await askAddress(address)).body);
+    assert.equal(answer, "victim");
+  });
+
+  it(
+    "reaches the platform's own port on the machine by the name slipway.internal",
+    { skip: skipNetwork },
+    async (t) => {
+      assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+      const platform = createServer((socket) => socket.end("platform"));
+      await listening(platform, { port: 0, host: "127.0.0.1" });
+      t.after(() => platform.close());
+      const network = { ...sandbox.network, platform: { host: "127.0.0.1", ports: [portOf(platform)] } };
+      assert.equal(await applyNetworkRules(network), null);
+      const code = `import socket\nprint("GOT", socket.create_connection(("slipway.internal", ${portOf(platform)}), 20).recv(100).decode(), flush=True)`;
+      const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+      await told.line(spec.replicaId, "GOT platform");
+    },
+  );
+
+  it("reaches an address of a private network that the operator allows", { skip: skipNetwork }, async (t) => {
+    assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+    const { host, port } = (targets as { lan: { host: string; port: number } }).lan;
+    const network = { ...sandbox.network, allowed: [`${host}/32`] };
+    assert.equal(await applyNetworkRules(network), null);
+    const code = `import socket\nprint("GOT", socket.create_connection(("${host}", ${port}), 20).recv(100).decode(), flush=True)`;
+    const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+    await told.line(spec.replicaId, "GOT lan");
+  });
+
+  /** Runs an app of the attacker's on another driver. */
+  async function runElsewhere(
+    t: TestContext,
+    other: Sandbox,
+    code: string,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<{ told: DriverSink; spec: ReplicaSpec }> {
+    const place = new ProcessGround({ sandbox: other });
+    const elsewhere = place.driver();
+    const told = new DriverSink();
+    await elsewhere.open(told);
+    t.after(async () => {
+      for (const { replicaId } of await elsewhere.list()) await elsewhere.stop(replicaId, { graceMs: 0 });
+      await elsewhere.close();
+      await place.close();
+    });
+    const artifact = place.artifact({ "app.py": code });
+    const entrypoint = ["python", "app.py"];
+    const spec = replicaSpec({ artifact, projectId: attacker, runtime: "custom", entrypoint, environment });
+    await elsewhere.start(spec, live);
+    return { told, spec };
+  }
+
+  function specOf(
+    projectId: ProjectId,
+    files: Record<string, string>,
+    environment: Record<string, string> = {},
+  ): ReplicaSpec {
+    const artifact = ground.artifact(files);
+    return replicaSpec({ artifact, projectId, runtime: "custom", entrypoint: ["python", "app.py"], environment });
+  }
+
+  async function startServer(projectId: ProjectId) {
+    const spec = specOf(projectId, { "app.py": server });
+    await driver.start(spec, live);
+    return { spec, address: (await sink.told("started", spec.replicaId)).address };
+  }
+});
+
+function resultsIn(lines: readonly string[]): Map<string, unknown> {
+  const found = lines.filter((line) => line.startsWith("ATTEMPT "));
+  const results = found.map((line) => JSON.parse(line.slice("ATTEMPT ".length)) as { name: string; got: unknown });
+  return new Map(results.map(({ name, got }) => [name, got]));
+}
+
+async function listening(made: Server, options: { port?: number; host?: string; path?: string }): Promise<void> {
+  made.listen(options);
+  await once(made, "listening");
+}
+
+function portOf(made: Server): number {
+  const address = made.address();
+  assert.ok(address !== null && typeof address === "object");
+  return address.port;
+}
