@@ -4,7 +4,14 @@ import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#li
 import type { Secret } from "#lib/secret.ts";
 
 /** Where a replica takes calls: at a TCP port, or at a Unix socket of this machine. Has the form that `net.connect` takes. */
-export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+export type Address =
+  | {
+      readonly host: string;
+      readonly port: number;
+      /** Asked of each new connection, where another program could listen at the port: is it the replica that does? */
+      readonly isOwn?: () => boolean;
+    }
+  | { readonly path: string };
 
 /** What a build left behind and `start` needs; the driver that built it gives it its form. Stored as JSON with the release. */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };

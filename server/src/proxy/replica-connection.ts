@@ -51,6 +51,7 @@ export class ReplicaConnection extends Timed {
   isConnecting = true;
   readonly #socket: Socket;
   readonly #parser = new AnswerParser();
+  readonly #address: ReadyReplica["address"];
   readonly #deadlines: Deadlines;
   readonly #onIdleEnd: (connection: ReplicaConnection) => void;
   #user: ConnectionUser | null = null;
@@ -61,6 +62,7 @@ export class ReplicaConnection extends Timed {
   constructor(options: ConnectionOptions) {
     super();
     const { address, deadlines, readBuffer, nowMs } = options;
+    this.#address = address;
     this.#deadlines = deadlines;
     this.#onIdleEnd = options.onIdleEnd;
     const socket = connect({
@@ -132,6 +134,7 @@ export class ReplicaConnection extends Timed {
 
   #connected(): void {
     if (this.#isOver) return;
+    if (isTaken(this.#address)) return this.#lose("unreachable", takenReason);
     this.isConnecting = false;
     this.#deadlines.clear(this);
     this.#user?.onConnected();
@@ -174,6 +177,14 @@ export class ReplicaConnection extends Timed {
     this.#onIdleEnd(this);
   }
 }
+
+/** True when another program than the replica listens where calls would go: it must get no byte of them. */
+export function isTaken(address: ReadyReplica["address"]): boolean {
+  return "port" in address && address.isOwn?.() === false;
+}
+
+/** Why a replica is not called then, as the rest of a sentence. */
+export const takenReason = "another program listens at its port";
 
 /** What is wrong with the connection to a replica, as the rest of a sentence: node's own text has addresses, which are no caller's concern. */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {

@@ -13,7 +13,7 @@ import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
-import { connectionFault } from "./replica-connection.ts";
+import { connectionFault, isTaken, takenReason } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What the handshake is about. */
@@ -86,7 +86,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     });
     this.#replica = replica;
     this.about.socket.on("drain", () => replica.resume());
-    replica.on("connect", () => this.#send(replica));
+    replica.on("connect", () => {
+      if (isTaken(slot.replica.address)) this.#fail(takenReason);
+      else this.#send(replica);
+    });
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());

@@ -27,6 +27,10 @@ export function networkProbe(clock: Clock): Probe {
     const cancel = clock.after(target.timeoutMs, () => deadline.abort(new Error("no answer in time")));
     const signal = AbortSignal.any([target.signal, deadline.signal]);
     try {
+      // A probe that another program answers would make it the replica.
+      const { address } = target;
+      if ("port" in address && address.isOwn?.() === false)
+        return { ok: false, reason: `Nothing of the app listens on port ${address.port} yet.` };
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
       cancel();

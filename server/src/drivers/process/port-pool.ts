@@ -29,7 +29,7 @@ export class PortPool {
   async takeExactly(port: number): Promise<number | null> {
     if (this.#taken.has(port)) return null;
     this.#taken.add(port);
-    if (await isFree(port)) return port;
+    if ((await listenOnce(port)) !== null) return port;
     this.#taken.delete(port);
     return null;
   }
@@ -40,15 +40,22 @@ export class PortPool {
       const port = first + Math.floor(this.#random() * (last - first + 1));
       if ((await this.takeExactly(port)) !== null) return port;
     }
-    throw new StartRefused(`No free port was found between ${first} and ${last} on the machine that runs replicas.`);
+    // One app may hold all of that range where networks are shared; the kernel knows whether any other is left.
+    const other = await listenOnce(0);
+    if (other !== null && (await this.takeExactly(other)) !== null) return other;
+    throw new StartRefused("No free port was found on the machine that runs replicas; end apps that hold many ports.");
   }
 }
 
-/** True when somebody could listen on it on every address. */
-function isFree(port: number): Promise<boolean> {
+/** The port, or for 0 any, when a program could listen on it on every address; null when none could. */
+function listenOnce(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen({ port, host: "0.0.0.0", exclusive: true }, () => server.close(() => resolve(true)));
+    server.once("error", () => resolve(null));
+    server.listen({ port, host: "0.0.0.0", exclusive: true }, () => {
+      const address = server.address();
+      const free = typeof address === "object" && address !== null ? address.port : null;
+      server.close(() => resolve(free));
+    });
   });
 }

@@ -7,6 +7,7 @@ import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/
 import type { Clock } from "#lib/clock.ts";
 import { exitSummary } from "./exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
+import { ListenerOwner } from "./listener-owner.ts";
 import { bootId, firstChild, isAlive, memoryKills, signal } from "./process-table.ts";
 import {
   readEnded,
@@ -44,6 +45,13 @@ const lookSoonMs = 5;
 const nudgeMs = 10;
 const closeWaitMs = 10_000;
 const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
+
+const loopback = "127.0.0.1";
+
+/** What each process of a replica has in its environment. */
+function markerOf(replicaId: string): string {
+  return `SLIPWAY_REPLICA_ID=${replicaId}`;
+}
 
 /** Watches from `watch()` on. */
 export class ReplicaProcess {
@@ -254,7 +262,12 @@ export class ReplicaProcess {
   }
 
   #addressAt(port: number): Address {
-    return { host: this.#options.record.host ?? "127.0.0.1", port };
+    const { host = loopback, isSandboxed, replicaId } = this.#options.record;
+    if (host !== loopback || process.platform !== "linux") return { host, port };
+    this.#identity ??= readPid(this.#options.paths);
+    const firstPid = isSandboxed ? (this.#identity?.pid ?? 0) : null;
+    const owner = new ListenerOwner({ firstPid, marker: markerOf(replicaId) });
+    return { host, port, isOwn: () => owner.isOwn(port) };
   }
 
   /** True when nothing of it runs any more (but for what an unsandboxed app has left). */
@@ -314,7 +327,7 @@ export class ReplicaProcess {
     this.#cancelKill?.();
     if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
     this.#leftovers ??= new Leftovers({
-      marker: `SLIPWAY_REPLICA_ID=${record.replicaId}`,
+      marker: markerOf(record.replicaId),
       group: child?.pid ?? null,
       sinceTicks: this.#identity?.startTicks ?? null,
     });
