@@ -13,7 +13,6 @@ import { after, before, describe, it, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { applyNetworkRules } from "#drivers/process/network-machine.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -199,7 +198,6 @@ time.sleep(1000)`,
       await listening(platform, { port: 0, host: "127.0.0.1" });
       t.after(() => platform.close());
       const network = { ...sandbox.network, platform: { host: "127.0.0.1", ports: [portOf(platform)] } };
-      assert.equal(await applyNetworkRules(network), null);
       const code = `import socket\nprint("GOT", socket.create_connection(("slipway.internal", ${portOf(platform)}), 20).recv(100).decode(), flush=True)`;
       const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
       await told.line(spec.replicaId, "GOT platform");
@@ -210,7 +208,6 @@ time.sleep(1000)`,
     assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
     const { host, port } = (targets as { lan: { host: string; port: number } }).lan;
     const network = { ...sandbox.network, allowed: [`${host}/32`] };
-    assert.equal(await applyNetworkRules(network), null);
     const code = `import socket\nprint("GOT", socket.create_connection(("${host}", ${port}), 20).recv(100).decode(), flush=True)`;
     const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
     await told.line(spec.replicaId, "GOT lan");

@@ -1,5 +1,6 @@
 // What a run of the tests must not leave behind: processes and temporary files. The run has a temporary folder of its own,
 // named in TMPDIR: what is in it at the end was left, and so was every process that mentions it.
+import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,14 +22,33 @@ export type RunFolder = {
 /** Makes the folder; its name is short, because paths of Unix sockets are limited. */
 export function makeRunFolder(): RunFolder {
   const path = mkdtempSync(join(tmpdir(), "slipway-"));
+  const tablesBefore = new Set(networkTables());
   // Programs that give up the rights of root must be able to pass through.
   chmodSync(path, 0o711);
   return {
     path,
     filesLeft: () => readdirSync(path).sort(),
     processesLeft: () => processesNaming(path),
-    remove: () => removeFolder(path),
+    remove: () => {
+      removeFolder(path);
+      for (const table of networkTables()) if (!tablesBefore.has(table)) removeTable(table);
+    },
   };
+}
+
+/**
+ * Rules of networks of replicas (see drivers/process/network.ts), in tables of one installation each. A platform that a
+ * test has killed does not take them back.
+ */
+function networkTables(): string[] {
+  const listed = spawnSync("nft", ["list", "tables"], { encoding: "utf8" }).stdout ?? "";
+  return [...listed.matchAll(/^table inet (slipway_[0-9a-f]+)$/gm)].map(([, name = ""]) => name);
+}
+
+/** One whose replicas run belongs to a platform that started meanwhile. */
+function removeTable(table: string): void {
+  const isUsed = readdirSync("/sys/class/net").some((name) => name.startsWith(table.replace("slipway_", "slp")));
+  if (!isUsed) spawnSync("nft", ["delete", "table", "inet", table]);
 }
 
 function processesNaming(path: string): LeftProcess[] {

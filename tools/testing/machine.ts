@@ -23,6 +23,12 @@ const needs: readonly Need[] = [
     use: "suites that run apps",
   },
   {
+    name: "ip and nft",
+    probe: ["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; command -v ip && command -v nft && command -v nsenter"],
+    packages: ["iproute2", "nftables"],
+    use: "suites of networks that replicas have for themselves",
+  },
+  {
     name: "Chromium",
     probe: ["sh", "-c", "chromium-headless-shell --version || chromium --version || google-chrome --version"],
     packages: ["chromium-headless-shell"],

@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSyn
 import { dirname, join } from "node:path";
 import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
+import { installationOf } from "#drivers/process/network.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
@@ -28,7 +29,7 @@ export class ProcessGround implements ConformanceGround {
 
   constructor(options: { readonly sandbox: Sandbox; readonly runtimeDir?: string }) {
     this.dataDir = makeFolder("replicas with blanks");
-    this.#sandbox = options.sandbox;
+    this.#sandbox = ofInstallation(options.sandbox, this.dataDir);
     this.#runtimeDir = options.runtimeDir ?? testRuntimeDir;
     mkdirSync(join(this.dataDir, "venv/bin"), { recursive: true });
     symlinkSync(python, join(this.dataDir, "venv/bin/python"));
@@ -94,6 +95,12 @@ export class ProcessGround implements ConformanceGround {
   close(): Promise<void> {
     return removeFolder(this.dataDir);
   }
+}
+
+/** With rules of its own for the networks of its apps: other test files have theirs. */
+function ofInstallation(sandbox: Sandbox, dataDir: string): Sandbox {
+  if (sandbox.kind === "none" || sandbox.network.kind === "shared") return sandbox;
+  return { ...sandbox, network: { ...sandbox.network, installation: installationOf(dataDir) } };
 }
 
 function read(path: string): string {

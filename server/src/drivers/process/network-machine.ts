@@ -47,7 +47,10 @@ export async function detectNetwork(
     const failure = await run(["sh", "-c", `command -v ${tool}`]);
     if (failure !== null) return { kind: "shared", reason: `the program ${tool} is missing (${packages[tool]})` };
   }
+  const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await attempt(network));
+  // Each run puts the rules in force anew where there are none.
+  if (!isUsed) await removeNetworkRules(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
@@ -70,10 +73,12 @@ export async function applyNetworkRules(network: OwnNetwork): Promise<string | n
   return run(["nft", "-f", "-"], networkRules(network));
 }
 
-/** Takes the machine's rules back unless replicas still run by them. */
+async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
+  return (await readdir("/sys/class/net")).some((name) => name.startsWith(linkPrefix + installation));
+}
+
+/** Takes the machine's rules back; for when no replica of the installation runs. */
 export async function removeNetworkRules(network: OwnNetwork): Promise<void> {
-  const links = await readdir("/sys/class/net");
-  if (links.some((name) => name.startsWith(linkPrefix + network.installation))) return;
   await run(["nft", "delete", "table", "inet", tableOf(network)]);
 }
 

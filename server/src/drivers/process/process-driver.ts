@@ -150,9 +150,11 @@ export class ProcessDriver implements Driver {
     await this.#loop.stop();
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
-    this.#replicas.clear();
     const { sandbox } = this.#options;
-    if (sandbox.kind === "namespaces" && sandbox.network.kind === "own") await removeNetworkRules(sandbox.network);
+    const isIdle = [...this.#replicas.values()].every((replica) => replica.isEnded);
+    if (isIdle && sandbox.kind === "namespaces" && sandbox.network.kind === "own")
+      await removeNetworkRules(sandbox.network);
+    this.#replicas.clear();
   }
 
   #ground() {
