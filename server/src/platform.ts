@@ -111,9 +111,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const parts = { ...store, ...shared, lines: logs.appLogs };
   const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
-  const { resultRetentionDays, resultBytesMax } = config;
   const told = (runId: RunId): void => runs.cancel(runId);
-  const runDesk = new RunDesk({ db, clock, log, resultRetentionDays, resultBytesMax, told });
+  const runDesk = new RunDesk({ ...{ db, clock, log, told }, ...config });
   const { budgets, posted } = openBudgets({ ...store, guard, mail: people.mailer, log, lifecycle, clock });
   const money = { ...store, plans: planned.plans.desk, log, lifecycle, clock };
   const billing = openBilling(config, money, { onPosted: posted, onStep });

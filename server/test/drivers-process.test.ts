@@ -4,19 +4,17 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { formatAddress } from "#drivers/address.ts";
-import type { Address, Driver, ReplicaSpec } from "#drivers/driver.ts";
+import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { readJson, replicaPaths } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
-import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
+import { askAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
@@ -25,26 +23,13 @@ const graceMs = 20_000;
 const detected = await detectSandbox(tmpdir());
 const none: Sandbox = { kind: "none", reason: "as a test" };
 
-/** The sandbox that is to be had here, and what is left of it where less is to be had. */
-const sandboxes: Sandbox[] = [none];
-if (detected.kind === "namespaces") {
-  sandboxes.unshift(detected);
-  if (detected.network.kind === "own")
-    sandboxes.splice(1, 0, { ...detected, network: { kind: "shared", reason: "as a test" } });
-}
-
-for (const sandbox of sandboxes) {
-  const hasNetwork = sandbox.kind === "namespaces" && sandbox.network.kind === "own";
-  const network = hasNetwork ? "own" : "shared";
-  describe(`process driver, sandbox: ${sandbox.kind}, network: ${network}`, () => {
-    if (hasNetwork) ownNetworks(sandbox);
-    else customApps(sandbox);
-    cortexApps(sandbox);
-    if (sandbox.kind === "namespaces" && !hasNetwork && sandbox !== detected) return;
+for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
+  describe(`process driver, sandbox: ${sandbox.kind}`, () => {
     adoption(sandbox);
     environments(sandbox);
     exits(sandbox);
     leftProcesses(sandbox);
+    cortexApps(sandbox);
   });
 }
 
@@ -154,82 +139,6 @@ function readFolder(dir: string): string[] {
   } catch {
     return [];
   }
-}
-
-const customServer = `import http.server, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = (os.environ["PORT"] + " " + " ".join(sys.argv[1:])).encode()
-        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers(); self.wfile.write(body)
-    def log_message(self, *_): pass
-host, _, port = sys.argv[-1].rpartition(":") if sys.argv[1:] else ("127.0.0.1", "", os.environ["PORT"])
-http.server.HTTPServer((host, int(port)), Handler).serve_forever()
-`;
-
-function customApps(sandbox: Sandbox): void {
-  it("gives each replica of a custom app a port of its own, on loopback, in place of the one that its entrypoint names", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
-    const entrypoint = ["python", "server.py", "0.0.0.0:8123"];
-    const specs = [1, 2].map(() => replicaSpec({ artifact, runtime: "custom", entrypoint, port: 8123 }));
-    const ports = [];
-    for (const spec of specs) {
-      await driver.start(spec, live);
-      const started = await sink.told("started", spec.replicaId);
-      assert.equal(started.hint, null);
-      const { port } = tcpAddress(started.address);
-      assert.equal(await answer(started.address), `${port} 127.0.0.1:${port}`);
-      ports.push(port);
-    }
-    assert.equal(new Set([...ports, 8123]).size, 3);
-  });
-
-  it("keeps a port that only the settings name while it is free, else gives another one by PORT and says so", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const blocker = createServer();
-    blocker.listen(0, "127.0.0.1");
-    await once(blocker, "listening");
-    t.after(() => blocker.close());
-    const taken = (blocker.address() as { port: number }).port;
-    const artifact = ground.artifact({ "server.py": customServer });
-    const spec = replicaSpec({
-      artifact,
-      runtime: "custom",
-      entrypoint: ["sh", "-c", "exec python server.py"],
-      port: taken,
-    });
-    await driver.start(spec, live);
-    const started = await sink.told("started", spec.replicaId);
-    const { port } = tcpAddress(started.address);
-    assert.notEqual(port, taken);
-    assert.match(started.hint ?? "", new RegExp(`Port ${taken} is in use .*PORT`));
-    assert.equal(await answer(started.address), `${port} `);
-  });
-}
-
-function ownNetworks(sandbox: Sandbox): void {
-  it("leaves each web server the port and the address that its entrypoint names, whatever others have", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
-    const addresses = new Set<string>();
-    for (const place of ["0.0.0.0:80", "0.0.0.0:80", "127.0.0.1:80", "localhost:80"]) {
-      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py", place], port: 80 });
-      await driver.start(spec, live);
-      const { address, hint } = await sink.told("started", spec.replicaId);
-      assert.equal(hint, null);
-      assert.equal(await answer(address), `80 ${place}`);
-      addresses.add(formatAddress(address));
-    }
-    assert.equal(addresses.size, 4, "each has an address of its own");
-  });
-
-  it("gives a web server whose settings name no port one by PORT", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
-    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py"], port: 0 });
-    await driver.start(spec, live);
-    assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");
-  });
 }
 
 function environments(sandbox: Sandbox): void {
@@ -402,10 +311,6 @@ def run(run_id, name: str):
       ["exited"],
     );
   });
-}
-
-function answer(address: Address): Promise<string> {
-  return until(`an answer at ${formatAddress(address)}`, async () => (await askAddress(address)).body);
 }
 
 /** Not those below `work`, which overlays lock; the platform writes at the top. */

@@ -56,71 +56,7 @@ describe("a hostile app", { skip }, () => {
       for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
       await driver.close();
     });
-    const target = await startServer(victim);
-    const service = createServer((socket) => socket.end("service"));
-    const datagrams = createSocket("udp4");
-    datagrams.on("message", (_text, from) => datagrams.send("service", from.port, from.address));
-    datagrams.bind(0, "0.0.0.0");
-    const abstract = `slipway-hostile-${process.pid}`;
-    const unix = createServer((socket) => socket.end("abstract"));
-    await Promise.all([listening(service, { port: 0, host: "::" }), listening(unix, { path: `\0${abstract}` })]);
-    closers.push(
-      () => service.close(),
-      () => unix.close(),
-      () => datagrams.close(),
-    );
-    const lan = hasNetwork ? await openLanHost() : null;
-    if (lan !== null) closers.push(() => lan.close());
-    const secretFile = join(ground.dataDir, "secret.key");
-    writeFileSync(secretFile, "a secret");
-    const otherStorage = join(ground.dataDir, "storage", victim, "stored.txt");
-    mkdirSync(join(otherStorage, ".."), { recursive: true });
-    writeFileSync(otherStorage, "of another project");
-    const shmKey = 0x51170001;
-    const shm = execFileSync("python3", [
-      "-c",
-      `import ctypes; print(ctypes.CDLL(None).shmget(${shmKey}, 4096, 0o1666))`,
-    ]);
-    closers.push(() =>
-      execFileSync("python3", ["-c", `import ctypes; ctypes.CDLL(None).shmctl(${Number(shm)}, 0, None)`]),
-    );
-    targets = {
-      victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
-      victimSocket: join(ground.replicasDir, target.spec.replicaId, "listen/app.sock"),
-      service: {
-        ...{ port: portOf(service), udpPort: datagrams.address().port },
-        addresses: Object.values(networkInterfaces()).flatMap((all) =>
-          (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
-        ),
-      },
-      lan: lan ?? { host: "127.0.0.1", port: 1 },
-      ...{ abstract, secretFile, otherStorage, shmKey },
-      dataDir: ground.dataDir,
-      otherCode: join(processArtifact(target.spec.artifact).appDir, "app.py"),
-      etcFiles: [
-        "shadow",
-        "gshadow",
-        "sudoers",
-        "machine-id",
-        "pip.conf",
-        "npmrc",
-        "ssh",
-        "cron.d",
-        "apt",
-        "fstab",
-        "environment",
-        "ssl/private",
-        "default",
-        "pam.d",
-      ],
-      // Where an interpreter stands in a home, its folder is shown.
-      homeFiles: readdirSync(homedir())
-        .map((name) => join(homedir(), name))
-        .filter((path) => !python.startsWith(path)),
-      disks: readdirSync("/sys/class/block"),
-      platformPid: process.pid,
-      isUserOwned: sandbox.kind === "namespaces" && sandbox.isUserOwned,
-    };
+    targets = await placeTargets();
     const spec = specOf(attacker, { "app.py": app }, { TARGETS: JSON.stringify(targets) });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "DONE");
@@ -234,6 +170,81 @@ time.sleep(1000)`,
     const spec = replicaSpec({ artifact, projectId: attacker, runtime: "custom", entrypoint, environment });
     await elsewhere.start(spec, live);
     return { told, spec };
+  }
+
+  /** What the attempts are aimed at. */
+  async function placeTargets(): Promise<object> {
+    const target = await startServer(victim);
+    const { service, datagrams, abstract } = await openServices();
+    const lan = hasNetwork ? await openLanHost() : null;
+    if (lan !== null) closers.push(() => lan.close());
+    const secretFile = join(ground.dataDir, "secret.key");
+    writeFileSync(secretFile, "a secret");
+    const otherStorage = join(ground.dataDir, "storage", victim, "stored.txt");
+    mkdirSync(join(otherStorage, ".."), { recursive: true });
+    writeFileSync(otherStorage, "of another project");
+    const shmKey = 0x51170001;
+    const shm = execFileSync("python3", [
+      "-c",
+      `import ctypes; print(ctypes.CDLL(None).shmget(${shmKey}, 4096, 0o1666))`,
+    ]);
+    closers.push(() =>
+      execFileSync("python3", ["-c", `import ctypes; ctypes.CDLL(None).shmctl(${Number(shm)}, 0, None)`]),
+    );
+    return {
+      victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
+      victimSocket: join(ground.replicasDir, target.spec.replicaId, "listen/app.sock"),
+      service: {
+        ...{ port: portOf(service), udpPort: datagrams.address().port },
+        addresses: Object.values(networkInterfaces()).flatMap((all) =>
+          (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
+        ),
+      },
+      lan: lan ?? { host: "127.0.0.1", port: 1 },
+      ...{ abstract, secretFile, otherStorage, shmKey },
+      dataDir: ground.dataDir,
+      otherCode: join(processArtifact(target.spec.artifact).appDir, "app.py"),
+      etcFiles: [
+        "shadow",
+        "gshadow",
+        "sudoers",
+        "machine-id",
+        "pip.conf",
+        "npmrc",
+        "ssh",
+        "cron.d",
+        "apt",
+        "fstab",
+        "environment",
+        "ssl/private",
+        "default",
+        "pam.d",
+      ],
+      // Where an interpreter stands in a home, its folder is shown.
+      homeFiles: readdirSync(homedir())
+        .map((name) => join(homedir(), name))
+        .filter((path) => !python.startsWith(path)),
+      disks: readdirSync("/sys/class/block"),
+      platformPid: process.pid,
+      isUserOwned: sandbox.kind === "namespaces" && sandbox.isUserOwned,
+    };
+  }
+
+  /** Services of the machine. */
+  async function openServices() {
+    const service = createServer((socket) => socket.end("service"));
+    const datagrams = createSocket("udp4");
+    datagrams.on("message", (_text, from) => datagrams.send("service", from.port, from.address));
+    datagrams.bind(0, "0.0.0.0");
+    const abstract = `slipway-hostile-${process.pid}`;
+    const unix = createServer((socket) => socket.end("abstract"));
+    await Promise.all([listening(service, { port: 0, host: "::" }), listening(unix, { path: `\0${abstract}` })]);
+    closers.push(
+      () => service.close(),
+      () => unix.close(),
+      () => datagrams.close(),
+    );
+    return { service, datagrams, abstract };
   }
 
   function specOf(
