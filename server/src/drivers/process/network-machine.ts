@@ -48,7 +48,7 @@ export async function detectNetwork(
     if (failure !== null) return { kind: "shared", reason: `the program ${tool} is missing (${packages[tool]})` };
   }
   const isUsed = await hasCables(network);
-  const failure = (await enableForwarding()) ?? (await attempt(network));
+  const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
   // Each run puts the rules in force anew where there are none.
   if (!isUsed) await removeNetworkRules(network);
   return failure === null ? network : { kind: "shared", reason: failure };
@@ -70,7 +70,14 @@ export function connectNetwork(network: OwnNetwork, port: number | null): { plac
 
 /** Puts the machine's rules in force, in place of those that an earlier process of the platform has left. */
 export async function applyNetworkRules(network: OwnNetwork): Promise<string | null> {
-  return run(["nft", "-f", "-"], networkRules(network));
+  return run(["nft", "-f", "-"], { input: networkRules(network) });
+}
+
+/** True when the rules were there. Others who set up the machine's firewall may have taken them away; they are put in force again. */
+export async function keepNetworkRules(network: OwnNetwork): Promise<boolean> {
+  if ((await run(["nft", "list", "table", "inet", tableOf(network)])) === null) return true;
+  await applyNetworkRules(network);
+  return false;
 }
 
 async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
@@ -91,6 +98,21 @@ async function enableForwarding(): Promise<string | null> {
   );
 }
 
+/**
+ * Docker and ufw drop whatever is forwarded and not theirs, by the policy of a chain that all firewalls of iptables share.
+ * Our own chains still decide what passes.
+ */
+async function passFirewall(): Promise<string | null> {
+  const chain = ["ip", "filter", "FORWARD"] as const;
+  const lines: string[] = [];
+  if ((await run(["nft", "list", "chain", ...chain], { lines })) !== null) return null;
+  const text = lines.join("\n");
+  if (!text.includes("policy drop") || text.includes(`"${linkPrefix}*"`)) return null;
+  const insert = ["nft", "insert", "rule", ...chain] as const;
+  const back = ["oifname", `"${linkPrefix}*"`, "ct", "state", "established,related", "accept"] as const;
+  return (await run([...insert, "iifname", `"${linkPrefix}*"`, "accept"])) ?? run([...insert, ...back]);
+}
+
 /** A resolver on the loopback address is out of reach of apps; systemd's names the ones behind it. */
 async function machineNameServers(): Promise<string[]> {
   for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
@@ -102,10 +124,12 @@ async function machineNameServers(): Promise<string[]> {
   return [];
 }
 
-/** Null, or the first line of what it said. */
-async function run(command: readonly [string, ...string[]], input?: string): Promise<string | null> {
+/** Null, or the first line of what it said. `lines` takes its output. */
+async function run(
+  command: readonly [string, ...string[]],
+  { input, lines = [] }: { readonly input?: string; readonly lines?: string[] } = {},
+): Promise<string | null> {
   const script = input === undefined ? 'exec "$@"' : `"$@" <<'END'\n${input}END\n`;
-  const lines: string[] = [];
   const end = await runCommand({
     command: ["/bin/sh", "-c", script, "sh", ...command],
     cwd: "/",

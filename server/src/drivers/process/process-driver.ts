@@ -16,7 +16,7 @@ import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { launch, type Launched } from "./launch.ts";
-import { removeNetworkRules } from "./network-machine.ts";
+import { keepNetworkRules, removeNetworkRules } from "./network-machine.ts";
 import { PortPool } from "./port-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
 import {
@@ -29,6 +29,7 @@ import {
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
+import type { OwnNetwork } from "./network.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export type ProcessDriverOptions = {
@@ -48,6 +49,8 @@ export type ProcessDriverOptions = {
 };
 
 const loopback = "127.0.0.1";
+/** How long replicas may go without the rules of their networks, after somebody else has flushed them. */
+const rulesEveryMs = 10_000;
 /** `{appName}-` and what `newReplicaId` adds; it names a folder. */
 const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 
@@ -61,6 +64,7 @@ export class ProcessDriver implements Driver {
   /** Starts that have not resolved yet. */
   readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly cancel: AbortController }>();
   readonly #loop: Loop;
+  readonly #networkLoop: Loop;
   #sink: ReplicaSink | null = null;
 
   constructor(options: ProcessDriverOptions) {
@@ -73,7 +77,7 @@ export class ProcessDriver implements Driver {
       memoryLimit: false,
       cpuLimit: false,
       fileIsolation: options.sandbox.kind === "namespaces",
-      networkIsolation: options.sandbox.kind === "namespaces" && options.sandbox.network.kind === "own",
+      networkIsolation: this.#ownNetwork() !== null,
       compute: options.compute,
     };
     this.#loop = new Loop({
@@ -86,27 +90,24 @@ export class ProcessDriver implements Driver {
         return Promise.resolve();
       },
     });
+    this.#networkLoop = new Loop({
+      name: "rules of replicas' networks",
+      intervalMs: rulesEveryMs,
+      clock: options.clock,
+      log: options.log,
+      turn: () => this.#keepNetworkRules(),
+    });
   }
 
   async open(sink: ReplicaSink): Promise<void> {
     const { replicasDir, sandbox, log } = this.#options;
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
-    if (sandbox.kind === "none") {
-      log.warn(
-        { reason: sandbox.reason },
-        "apps run without a sandbox: they can read whatever the platform's user can read",
-      );
-    }
-    if (sandbox.kind === "namespaces" && sandbox.network.kind === "shared") {
-      log.warn(
-        { reason: sandbox.network.reason },
-        "apps share the machine's network: they can reach its services and each other's web servers",
-      );
-    }
+    sayWhatIsKept(sandbox, log);
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
     this.#loop.start();
+    this.#networkLoop.start();
   }
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -148,13 +149,27 @@ export class ProcessDriver implements Driver {
 
   async close(): Promise<void> {
     await this.#loop.stop();
+    await this.#networkLoop.stop();
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
-    const { sandbox } = this.#options;
-    const isIdle = [...this.#replicas.values()].every((replica) => replica.isEnded);
-    if (isIdle && sandbox.kind === "namespaces" && sandbox.network.kind === "own")
-      await removeNetworkRules(sandbox.network);
+    const network = this.#ownNetwork();
+    if (network !== null && !this.#hasReplicas()) await removeNetworkRules(network);
     this.#replicas.clear();
+  }
+
+  async #keepNetworkRules(): Promise<void> {
+    const network = this.#ownNetwork();
+    if (network === null || !this.#hasReplicas() || (await keepNetworkRules(network))) return;
+    this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
+  }
+
+  #ownNetwork(): OwnNetwork | null {
+    const { sandbox } = this.#options;
+    return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
+  }
+
+  #hasReplicas(): boolean {
+    return [...this.#replicas.values()].some((replica) => !replica.isEnded);
   }
 
   #ground() {
@@ -227,6 +242,20 @@ export class ProcessDriver implements Driver {
     this.#replicas.set(record.replicaId, replica);
     if (isOnMachine(record) && !replica.isEnded) this.#ports.keep(record.port);
     await replica.watch();
+  }
+}
+
+/** What operators want to know at the start: how apps are kept apart here, or why not. */
+function sayWhatIsKept(sandbox: Sandbox, log: Log): void {
+  if (sandbox.kind === "none") {
+    const { reason } = sandbox;
+    log.warn({ reason }, "apps run without a sandbox: they can read whatever the platform's user can read");
+  } else if (sandbox.network.kind === "shared") {
+    const { reason } = sandbox.network;
+    const text = "apps share the machine's network: they can reach its services and each other's web servers";
+    log.warn({ reason }, text);
+  } else {
+    log.info("apps run in a sandbox, each replica in a network of its own");
   }
 }
 
