@@ -13,6 +13,7 @@ import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
+import { buildPlan } from "#test/support/build-plan.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
@@ -66,24 +67,8 @@ function openBuilder(t: TestContext, given: { commandTimeoutMs?: number; folder?
 }
 
 function planOf(given: Partial<BuildPlan> & { projectId?: ProjectId } = {}): BuildPlan {
-  return {
-    buildId: newBuildId(),
-    appId: appIdOf(given.projectId ?? project, "app"),
-    runtime: "cortex",
-    pythonVersion: version,
-    isPythonVersionGiven: true,
-    useUv: false,
-    requirements: [],
-    aptPackages: [],
-    condaPackages: [],
-    preBuildCommands: [],
-    shellCommands: [],
-    baseImage: "debian:bookworm-slim",
-    dockerfilePath: null,
-    entrypoint: [],
-    environment: { APP_NAME: "app" },
-    ...given,
-  };
+  const { projectId = project, ...plan } = given;
+  return buildPlan({ appId: appIdOf(projectId, "app"), pythonVersion: version, ...plan });
 }
 
 const project = newProjectId();

@@ -5,17 +5,21 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { homedir, networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
+import { ProcessBuilder } from "#drivers/process/build.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { systemClock } from "#lib/clock.ts";
+import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
+import { buildPlan } from "#test/support/build-plan.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
 import { ProcessGround, python } from "#test/support/process-ground.ts";
 import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
@@ -32,6 +36,8 @@ const attacker = "p-0000000a" as ProjectId;
 const victim = "p-0000000b" as ProjectId;
 const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
 const skipNetwork = hasNetwork ? false : "apps share the network of this machine";
+
+const tools = { PATH: process.env["PATH"] ?? "" };
 
 const server = `import http.server, os
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -102,6 +108,33 @@ describe("a hostile app", { skip }, () => {
       );
     },
   );
+
+  it("gets no more as a command of its build", { skip: skipNetwork }, async () => {
+    const lines: string[] = [];
+    const pythons = new PythonFinder({ environment: tools });
+    const found = (await pythons.all()).find((one) => one.hasPip);
+    assert.ok(found !== undefined, "a Python with venv is installed");
+    const builder = new ProcessBuilder({
+      ...{ buildsDir: join(ground.dataDir, "builds"), pythons, toolEnvironment: tools, runtimeDir: null },
+      ...{ sandbox: ground.places().sandbox, hidden: [ground.dataDir], clock: systemClock, commandTimeoutMs: 120_000 },
+    });
+    const sourceDir = join(ground.dataDir, "source");
+    mkdirSync(sourceDir);
+    writeFileSync(join(sourceDir, "app.py"), app);
+    const plan = buildPlan({
+      ...{ appId: appIdOf(attacker, "build"), pythonVersion: found.version, shellCommands: ["python app.py"] },
+      environment: { TARGETS: JSON.stringify(targets) },
+    });
+    const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
+    await builder.build(plan, { sourceDir, log, signal: live });
+    const results = resultsIn(lines);
+    assert.equal(results.size, names.length, lines.join("\n"));
+    // Package installers need to know their index; and the environment that it writes to is its own.
+    const expected = new Map<string, unknown>([["change_the_environment_that_builds_share", "written"]]);
+    if (existsSync("/etc/pip.conf")) expected.set("read_files_of_etc_that_no_program_needs", ["pip.conf"]);
+    const through = [...results].filter(([, result]) => result !== null);
+    assert.deepEqual(new Map(through), expected);
+  });
 
   it("cannot take the calls of another app by holding all ports", { skip: skipNetwork }, async () => {
     const holder = specOf(attacker, {

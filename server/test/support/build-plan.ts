@@ -1,0 +1,23 @@
+// Plans of builds for tests of builders.
+import type { BuildPlan } from "#drivers/builder.ts";
+import { newBuildId } from "#lib/ids.ts";
+
+/** A cortex app without packages and commands; `given` replaces parts of it. */
+export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | "pythonVersion">): BuildPlan {
+  return {
+    buildId: newBuildId(),
+    runtime: "cortex",
+    isPythonVersionGiven: true,
+    useUv: false,
+    requirements: [],
+    aptPackages: [],
+    condaPackages: [],
+    preBuildCommands: [],
+    shellCommands: [],
+    baseImage: "debian:bookworm-slim",
+    dockerfilePath: null,
+    entrypoint: [],
+    environment: { APP_NAME: "app" },
+    ...given,
+  };
+}
