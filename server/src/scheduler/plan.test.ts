@@ -86,6 +86,16 @@ test("a restart replaces a quarter at a time, those that serve least first", () 
   assert.deepEqual(planned(failing, 2).drains, ["unrouted"]);
 });
 
+test("a new replica that takes no calls yet replaces none, and no further one starts beside it", () => {
+  const unrouted = replica("unrouted", { isRouted: false });
+  const old = [replica("a", outdated), replica("b", outdated)];
+  assert.deepEqual(planned([...old, replica("new"), replica("next"), unrouted], 4), { starts: 0, drains: [] });
+  assert.deepEqual(planned([...old, replica("new"), replica("next"), replica("last")], 4), {
+    starts: 1,
+    drains: ["a"],
+  });
+});
+
 test("outdated replicas that nobody needs are ended without a replacement, and a need beyond them is met at once", () => {
   assert.deepEqual(planned([replica("a", outdated), replica("b", outdated)], 0), { starts: 0, drains: ["a", "b"] });
   assert.deepEqual(planned([replica("a", outdated)], 5), { starts: 4, drains: [] });
@@ -123,7 +133,7 @@ test("the live release never gets beyond what is desired, nor below it by draini
       const isRestart = current.length < live.length;
       assert.ok(starts <= startsMost && starts + current.length <= Math.max(desired, current.length));
       const surge = isRestart ? Math.max(1, desired / 4) : 0;
-      assert.ok(starts + live.length <= Math.max(desired, live.length) + surge);
+      assert.ok(starts + live.length - drainedLive.length <= Math.max(desired + surge, live.length));
       assert.ok(drainedLive.length === 0 || starts === 0 || isRestart);
       const left = live.filter((one) => !drains.includes(one.replicaId));
       assert.ok(drainedLive.length === 0 || left.length >= desired);

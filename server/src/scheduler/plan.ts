@@ -42,12 +42,17 @@ export function plan(given: {
   const outdated = live.filter((replica) => replica.isOutdated);
   const current = live.filter((replica) => !replica.isOutdated);
   const old = replicas.filter((replica) => !replica.isLive && !replica.isHeld);
-  const wanted = Math.max(desired - live.length, replacementsNow(outdated, current, desired));
+  const replacedNow = replaced(outdated, current, desired);
+  const missing = desired - live.length;
+  const wanted = Math.max(
+    missing,
+    replacementsNow(outdated, current, { desired, excess: -missing - replacedNow.length }),
+  );
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMost)),
     drains: [
       ...drainsOf(old, "A newer release took its place."),
-      ...drainsOf(replaced(outdated, current, desired), restarted),
+      ...drainsOf(replacedNow, restarted),
       ...drainsOf(victims(current, given), "It was not needed any more."),
     ],
   };
@@ -67,15 +72,18 @@ function drainsOf(replicas: readonly PlannedReplica[], reason: string): Plan["dr
   return replicas.map(({ replicaId }) => ({ replicaId, reason }));
 }
 
-/** How many replicas of a restart may start now beside those that they replace: a quarter at a time. */
+/**
+ * How many replicas of a restart may start now beside those that they replace: a quarter at a time, and no more than a
+ * quarter in `excess` of what is desired, since those that became ready may take no calls and then replace none.
+ */
 function replacementsNow(
   outdated: readonly PlannedReplica[],
   current: readonly PlannedReplica[],
-  desired: number,
+  { desired, excess }: { readonly desired: number; readonly excess: number },
 ): number {
   if (outdated.length === 0) return 0;
   const starting = current.filter((replica) => replica.state === "starting").length;
-  return Math.max(1, Math.floor(desired / 4)) - starting;
+  return Math.max(1, Math.floor(desired / 4)) - Math.max(starting, excess);
 }
 
 /** Outdated replicas that are not needed beside the current ones that are ready. */
