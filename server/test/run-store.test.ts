@@ -196,6 +196,20 @@ test("apps with work are found without reading their backlog, and with the time 
   assert.ok(later > 5_000 && later <= 10_000, `due in ${later} ms`);
 });
 
+test("a start that is taken back costs no attempt, and its number is not given to the next one", async (t) => {
+  const { db, ours, theirs, claim } = await stage(t);
+  const { runId } = newRun();
+  await ours.insert([newRun({ runId })]);
+  await ours.start([{ runId, epoch: 1, replicaId }]);
+  await ours.start([{ runId, epoch: 1, replicaId }]);
+  const back = { runId, delayMs: 0, statusCode: null, reason: null, attempt: 0 };
+  await ours.giveBack([{ ...back, epoch: 1 }]);
+  await claim("theirs");
+  assert.deepEqual(await theirs.start([{ runId, epoch: 2, replicaId }]), [true]);
+  const row = await db.selectFrom("runs").selectAll().where("id", "=", runId).executeTakeFirstOrThrow();
+  assert.deepEqual([row.attempt, row.starts], [1, 2]);
+});
+
 test("a run that goes back counts its attempts and is due later", async (t) => {
   const { db, ours, claim } = await stage(t);
   const { runId } = newRun();

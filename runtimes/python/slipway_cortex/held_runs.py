@@ -1,8 +1,8 @@
 """The held runs of a replica, and the platform's requests about them: attach, acknowledge, cancel.
 
-Made by `service`, used on the event loop only. Each is known by its run's id and the attempt, `<run id>.<attempt>`: a
-run that is tried again must not get the answer of the attempt before. What is kept is bounded; when there is no room, the run that ended
-first is forgotten first, and `forgotten` is True for ever.
+Made by `service`, used on the event loop only. Each is known by its run's id and the number of the start,
+`<run id>.<start>`: a run that is started again must not get the answer of the start before. What is kept is bounded;
+when there is no room, the run that ended first is forgotten first, and `forgotten` is True for ever.
 """
 
 from __future__ import annotations

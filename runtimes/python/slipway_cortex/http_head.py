@@ -7,7 +7,7 @@ from __future__ import annotations
 
 HEAD_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 256  # Far above what any client or chain of proxies sends.
-ATTEMPT_DIGITS_MAX = 3  # Of the number in Slipway-Held.
+START_DIGITS_MAX = 3  # Of the number in Slipway-Held.
 
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VISIBLE = bytes(range(0x21, 0x7F))
@@ -49,7 +49,7 @@ class Head:
     expects_continue: bool
     request_id: bytes | None
     content_type: bytes
-    held: bytes  # `Slipway-Held: 1`: the answer of this attempt is kept when the connection closes; empty: it is not.
+    held: bytes  # `Slipway-Held: 1`: the answer of this start is kept when the connection closes; empty: it is not.
 
 
 def parse_head(data: bytes) -> Head:
@@ -150,9 +150,9 @@ def read_fields(head: Head, fields: dict) -> None:
     head.content_type = fields[b"content-type"][0] if b"content-type" in fields else b""
     head.held = b""
     if b"slipway-held" in fields:
-        attempts = fields[b"slipway-held"]
-        if len(attempts) == 1 and len(attempts[0]) <= ATTEMPT_DIGITS_MAX and attempts[0].isdigit():
-            head.held = attempts[0]
+        starts = fields[b"slipway-held"]
+        if len(starts) == 1 and len(starts[0]) <= START_DIGITS_MAX and starts[0].isdigit():
+            head.held = starts[0]
 
 
 def read_framing(head: Head, fields: dict) -> None:

@@ -144,7 +144,7 @@ class HeldReplica(Replica):
         open(self.path("go"), "w").close()
 
     def attach(self, run_id):
-        """The Answer to an attach to the first attempt of a run."""
+        """The Answer to an attach to the first start of a run."""
         return self.get(RUNS + run_id + ".1")
 
     def ask(self, method, path, body=b""):

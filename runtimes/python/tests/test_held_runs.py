@@ -27,14 +27,25 @@ class HoldTest(unittest.TestCase):
             self.assertNotIn("cancelled", replica.stdout())
             self.assertEqual(replica.stderr(), "")
 
-    def test_another_attempt_of_a_run_is_another_held_run(self):
+    def test_another_start_of_a_run_is_another_held_run(self):
         with HeldReplica(SOURCE) as replica, replica.client() as client:
-            for attempt, value in ((1, "first"), (2, "second"), (2, "not begun")):
-                fields = {"slipway_held": attempt, "x_request_id": "a"}
+            for start, value in ((1, "first"), (2, "second"), (2, "not begun"), (999, "last")):
+                fields = {"slipway_held": start, "x_request_id": "a"}
                 client.send(request("POST", "/echo", json.dumps({"value": value}).encode(), **fields))
                 client.answer()
-            kept = [replica.get(RUNS + "a.%d" % attempt).result for attempt in (1, 2)]
-            self.assertEqual(kept, ["first", "second"])
+            kept = [replica.get(RUNS + "a.%d" % start).result for start in (1, 2, 999)]
+            self.assertEqual(kept, ["first", "second", "last"])
+
+    def test_what_is_said_late_of_a_start_does_not_reach_the_next_one(self):
+        with HeldReplica(SOURCE) as replica:
+            with replica.client() as client:
+                client.send(request("POST", "/wait", b'{"value": "second"}', slipway_held=2, x_request_id="a"))
+                until(lambda: "began" in replica.stdout())
+            replica.get("/_slipway/health")  # Whose answer comes after the replica has seen the connection close.
+            replica.acknowledge("a")
+            self.unknown(replica.stop_run("a"))
+            replica.finish()
+            self.assertEqual(replica.get(RUNS + "a.2").result, "second")
 
     def test_only_the_exact_header_holds(self):
         with HeldReplica(SOURCE) as replica:

@@ -114,7 +114,7 @@ export class Enqueue implements AsyncAccept {
     if (isHeld && !isNew) runner.unreserve(run.appId, body.length);
     call.accepted(runId);
     if (!isNew) return;
-    if (isHeld) runner.take({ ...run, epoch: 1, attempt: 0, waitsSinceMs: clock.now() });
+    if (isHeld) runner.take({ ...run, epoch: 1, attempt: 0, starts: 0, waitsSinceMs: clock.now() });
     else runner.nudge(run.appId);
   }
 

@@ -7,7 +7,7 @@ import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
-import { heldIdOf, heldLineOf, type HeldId } from "./held-id.ts";
+import { heldIdOf, heldLineOf, heldStartMax, type HeldId } from "./held-id.ts";
 import type { AnswerPlace, AnswerRoom } from "./answer-room.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { RunWork } from "./run-store.ts";
@@ -41,6 +41,8 @@ const startBackoff: Backoff = { firstMs: 50, factor: 3, mostMs: 1_000, jitter: 0
 export class Execution implements ActiveRun, RunWatcher {
   readonly work: RunWork;
   readonly #parts: ExecutionParts;
+  /** Its number among the starts of the run, taken back or not. */
+  readonly #start: number;
   readonly #isKept: boolean;
   readonly #heldId: HeldId;
   readonly #answer: AnswerPlace;
@@ -57,15 +59,16 @@ export class Execution implements ActiveRun, RunWatcher {
   constructor(work: RunWork, parts: ExecutionParts) {
     this.work = work;
     this.#parts = parts;
-    this.#isKept = parts.keepsAnswers(work.appId);
-    this.#heldId = heldIdOf(work.runId, work.attempt + 1);
+    this.#start = work.starts + 1;
+    this.#isKept = this.#start <= heldStartMax && parts.keepsAnswers(work.appId);
+    this.#heldId = heldIdOf(work.runId, this.#start);
     this.#answer = parts.answerRoom.of(work.projectId);
   }
 
   begin(): void {
     const { proxy, answerBytesMax } = this.#parts;
-    const { runId, appId, method, target, attempt, body } = this.work;
-    const lines = this.#isKept ? this.work.lines + heldLineOf(attempt + 1) : this.work.lines;
+    const { runId, appId, method, target, body } = this.work;
+    const lines = this.#isKept ? this.work.lines + heldLineOf(this.#start) : this.work.lines;
     const request = { runId, appId, method, path: target, lines, body };
     const handle = proxy.run({ ...request, answerBytesMax }, this);
     this.#handle = handle;

@@ -5,7 +5,7 @@ import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
-import { heldIdOf } from "./held-id.ts";
+import { heldIdOf, heldStartMax, type HeldId } from "./held-id.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { Interrupted } from "./outcome.ts";
 import type { OrphanRun, RunStore } from "./run-store.ts";
@@ -66,12 +66,12 @@ export class Recovery implements ActiveRun {
 
   async #run(): Promise<void> {
     const { settlement, heldRuns, onLetGo, store } = this.#parts;
-    const { runId, replicaId, attempt } = this.work;
-    const heldId = heldIdOf(runId, attempt);
+    const { runId, replicaId, attempt, starts } = this.work;
+    const heldId = heldIdOf(runId, starts);
     try {
-      const isKept = this.#parts.keepsAnswers(this.work.appId);
+      const isKept = starts <= heldStartMax && this.#parts.keepsAnswers(this.work.appId);
       const address = isKept && replicaId !== null ? await store.addressOf(replicaId) : null;
-      const ending = address === null ? interrupted(gone) : await this.#attach(address);
+      const ending = address === null ? interrupted(gone) : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;
       if (this.#isCancelled && address !== null && replicaId !== null && ending.kind !== "answered") {
         const said = await heldRuns.cancel(address, heldId);
@@ -87,11 +87,11 @@ export class Recovery implements ActiveRun {
   }
 
   /** `withdrawn`: the replica never got the call, so that it is sent as if nothing had been. */
-  async #attach(address: Address): Promise<RunEnding | Interrupted> {
+  async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
     const { heldRuns, answerBytesMax, callMostMs } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
     const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMostMs(this.work.appId) };
-    const attached = await heldRuns.attach(address, heldIdOf(this.work.runId, this.work.attempt), options);
+    const attached = await heldRuns.attach(address, heldId, options);
     switch (attached.kind) {
       case "answered":
         return attached;

@@ -40,6 +40,8 @@ export type RunWork = HeldRun & {
   readonly body: Buffer;
   /** Attempts that were begun. */
   readonly attempt: number;
+  /** How often it was written down that it starts: unlike attempts, starts that came to nothing are never taken back. */
+  readonly starts: number;
   readonly retriesMax: number;
   /** Since when it can have had a replica: as it is read, since it was accepted. */
   readonly waitsSinceMs: number;
@@ -142,7 +144,7 @@ export class RunStore {
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
-             attempt = attempt + (state = 'queued')::int, lease_until = ${this.#until()}
+             attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#until()}
         from unnest(${starts.map((one) => one.runId)}::uuid[], ${starts.map((one) => one.epoch)}::bigint[],
                     ${starts.map((one) => one.replicaId)}::text[]) as given (id, epoch, replica_id)
        where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
@@ -244,6 +246,7 @@ export class RunStore {
       lines: row.lines,
       body: row.body,
       attempt: row.attempt,
+      starts: row.starts,
       retriesMax: row.retries_max,
       waitsSinceMs: row.accepted_at.getTime(),
       webhookEndpoint: row.webhook_endpoint,

@@ -26,7 +26,16 @@ type Ground = {
 function openGround(acceptedAtMs: number, nowMs: number): Ground {
   const outcomes: Outcome[] = [];
   const clock: Clock = { ...systemClock, now: () => ground.nowMs };
-  const work = { runId, epoch: 1, appId, attempt: 0, retriesMax: 0, waitsSinceMs: acceptedAtMs, body: Buffer.alloc(0) };
+  const work = {
+    runId,
+    epoch: 1,
+    appId,
+    attempt: 0,
+    starts: 0,
+    retriesMax: 0,
+    waitsSinceMs: acceptedAtMs,
+    body: Buffer.alloc(0),
+  };
   const held = { runId, appId, projectId: "p-00000000", lines: "", target: "/run", method: "POST" };
   const options = {
     store: {

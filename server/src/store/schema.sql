@@ -655,6 +655,7 @@ create table runs (
   lease_holder text,
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
+  starts integer not null default 0,
   constraint runs_pkey PRIMARY KEY (id),
   constraint runs_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['pending'::text, 'queued'::text, 'running'::text])))),
   constraint runs_check1 CHECK (((lease_holder IS NOT NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text])))),

@@ -463,6 +463,7 @@ export type RunsTable = {
   lease_holder: string | null;
   lease_epoch: Generated<number>;
   lease_until: Date | null;
+  starts: Generated<number>;
 };
 
 export type SecretsTable = {
