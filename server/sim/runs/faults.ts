@@ -3,6 +3,7 @@
 
 /** A guard that is missing. */
 export type Mutation =
+  | "starts that came to nothing give their numbers back"
   | "the epoch guard is taken out"
   | "lost runs are not taken over"
   | "starts are written after sending"
@@ -32,6 +33,8 @@ export function treat(mutation: Mutation | null, statement: Treated): Treatment 
   switch (mutation) {
     case null:
       return { text };
+    case "starts that came to nothing give their numbers back":
+      return { text: text.replace("attempt = given.attempt", "attempt = given.attempt, starts = given.attempt") };
     case "the epoch guard is taken out":
       return { text: withoutGuard(text) };
     case "lost runs are not taken over":

@@ -1,22 +1,14 @@
 // Where every statement of the simulated platforms waits until the seed lets it through: to the database, and its answer
 // back. One at a time is carried out, so that a seed gives the same order again. A connection may break before or after a
 // statement was carried out, and a platform may be killed at any of these moments.
-import { Kysely, PostgresDialect, type PostgresPool, type PostgresQueryResult } from "kysely";
-import type { Client } from "pg";
+import { Kysely, PostgresDialect, type PostgresPool } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import type { Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { Seeded } from "#test/support/seeded.ts";
-import { claimsOf, isEnd, treat, type Mutation } from "./faults.ts";
+import { treat, type Mutation } from "./faults.ts";
+import { SimConnection, SimPool, type Owner, type Result, type Sent } from "./sim-connection.ts";
 import { backendOf, type SimDatabase } from "./sim-database.ts";
-
-/** A process of the platform, as the gate sees it. */
-export interface Owner {
-  readonly name: string;
-  readonly isDead: boolean;
-  /** Runs it in the process: later when it stands still, never when it is dead. */
-  enter(run: () => void): void;
-}
 
 export type GateOptions = {
   readonly database: SimDatabase;
@@ -33,13 +25,9 @@ export class ConnectionBroken extends Error {
   override readonly name = "ConnectionBroken";
 }
 
-type Result = PostgresQueryResult<unknown>;
 type Answer = { readonly result: Result } | { readonly error: Error };
 
-type Statement = {
-  readonly connection: SimConnection;
-  readonly text: string;
-  readonly parameters: readonly unknown[];
+type Statement = Sent & {
   /** Undefined: it was answered already, or nobody is there to be answered. */
   tell: ((answer: Answer) => void) | undefined;
   /** It was answered before it is carried out. */
@@ -49,7 +37,8 @@ type Statement = {
   answer: Answer | undefined;
 };
 
-const blockedLookMs = 10;
+/** Of real time; it decides only how soon it is asked whether a statement waits for a lock. */
+const blockedLookMs = 3;
 /** Of statements that were answered early: how seldom they are carried out while others wait. */
 const behindChance = 0.02;
 
@@ -69,18 +58,14 @@ export class Gate {
 
   /** A database as one process sees it. */
   databaseFor(owner: Owner): Db {
-    const free: SimConnection[] = [];
-    const connect = (): Promise<SimConnection> => {
-      const known = free.pop();
-      if (known !== undefined) return Promise.resolve(known);
-      const client = this.#options.database.take();
-      const connection = new SimConnection(owner, client, this, (one) => free.push(one));
+    const send = (sent: Sent): Promise<Result> => this.#add(sent);
+    const pool: SimPool = new SimPool(() => {
+      const connection = new SimConnection(owner, this.#options.database.take(), { pool, send });
       this.#connections.add(connection);
-      return Promise.resolve(connection);
-    };
+      return connection;
+    });
     // Of a connection only `query` with a text and `release` are used.
-    const pool = { connect, end: () => Promise.resolve(), options: {} } as unknown as PostgresPool;
-    return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+    return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as unknown as PostgresPool }) });
   }
 
   /** True when something waits to be carried out or to be heard of. */
@@ -98,7 +83,7 @@ export class Gate {
     return [...this.#connections].find((one) => backendOf(one.client) === backend);
   }
 
-  add(connection: SimConnection, text: string, parameters: readonly unknown[]): Promise<Result> {
+  #add({ connection, text, parameters }: Sent): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const tell = (answer: Answer): void =>
       connection.owner.enter(() => ("result" in answer ? resolve(answer.result) : reject(answer.error)));
@@ -146,11 +131,14 @@ export class Gate {
       const isOnItsWay = statement.phase === "waiting" && !statement.isBehind;
       statement.tell = undefined;
       if (isOnItsWay && seeded.chance(0.4)) continue;
-      if (statement.phase === "blocked") {
+      const isBlocked = statement.phase === "blocked";
+      if (isBlocked) {
         await database.cancel(statement.connection.client);
         await statement.running;
       }
       this.#remove(statement);
+      // Another one of its statements may have waited for this one, and is carried out by now.
+      if (isBlocked) await this.#lookAtBlocked();
     }
     for (const connection of [...this.#connections]) {
       if (connection.owner === owner && connection.underWay === 0) await this.#close(connection);
@@ -178,7 +166,7 @@ export class Gate {
     }
     this.carriedOut++;
     connection.note(statement.text, statement.parameters);
-    statement.running = answerOf(connection.client.query(statement.text, [...statement.parameters]));
+    statement.running = answerOf(connection.carryOut(statement, this.#options.database.timeMs));
     await this.#watch(statement);
     await this.#lookAtBlocked();
     if (breaks && statement.phase === "answered") await this.#break(statement);
@@ -190,7 +178,9 @@ export class Gate {
     const { database, afterEach, onNotify } = this.#options;
     const { connection, running } = statement;
     if (running === undefined) return;
-    const answer = await this.#answerOrBlocked(running, () => database.isBlocked(connection.client));
+    const isBlocked = (): Promise<boolean> => database.isBlocked(connection.client);
+    if (statement.phase === "blocked" && (await isBlocked())) return;
+    const answer = await this.#answerOrBlocked(running, isBlocked);
     if (answer === "blocked") {
       statement.phase = "blocked";
       return;
@@ -218,8 +208,14 @@ export class Gate {
     }
   }
 
+  /** Whoever waited for a lock that was let go of goes on, which may let go of more. */
   async #lookAtBlocked(): Promise<void> {
-    for (const statement of this.#statements) if (statement.phase === "blocked") await this.#watch(statement);
+    let hasMoved = true;
+    while (hasMoved) {
+      const blocked = this.#statements.filter((one) => one.phase === "blocked");
+      for (const statement of blocked) await this.#watch(statement);
+      hasMoved = blocked.some((one) => one.phase !== "blocked");
+    }
   }
 
   #tell(statement: Statement): void {
@@ -253,73 +249,11 @@ export class Gate {
   }
 
   async #close(connection: SimConnection): Promise<void> {
-    this.#connections.delete(connection);
+    if (!this.#connections.delete(connection)) return;
     if (connection.isInTransaction) await connection.client.query("rollback");
     this.#options.database.giveBack(connection.client);
+    connection.close();
     await this.#lookAtBlocked();
-  }
-}
-
-/** One connection of one process. */
-export class SimConnection {
-  readonly owner: Owner;
-  readonly client: Client;
-  /** Runs and epochs that its statements named, until the transaction is over. */
-  readonly claims = new Map<string, Set<number>>();
-  isInTransaction = false;
-  isBroken = false;
-  endsRuns = false;
-  underWay = 0;
-  readonly #gate: Gate;
-  readonly #offer: (connection: SimConnection) => void;
-  #isReleased = false;
-  #notifications: [string, string][] = [];
-
-  constructor(owner: Owner, client: Client, gate: Gate, offer: (connection: SimConnection) => void) {
-    this.owner = owner;
-    this.client = client;
-    this.#gate = gate;
-    this.#offer = offer;
-  }
-
-  query(text: string, parameters: readonly unknown[] = []): Promise<Result> {
-    this.#isReleased = false;
-    if (isEnd(text)) this.endsRuns = true;
-    return this.#gate.add(this, text, parameters);
-  }
-
-  release(): void {
-    this.#isReleased = true;
-    this.offer();
-  }
-
-  /** Lets others use it once it is let go of and nothing of it is under way. */
-  offer(): void {
-    if (this.#isReleased && !this.isBroken && this.underWay === 0) this.#offer(this);
-  }
-
-  note(text: string, parameters: readonly unknown[]): void {
-    for (const [runId, epoch] of claimsOf(text, parameters) ?? []) {
-      const epochs = this.claims.get(runId) ?? new Set();
-      this.claims.set(runId, epochs.add(epoch));
-    }
-  }
-
-  /** The statement has ended; returns the notifications that are committed by it. */
-  ended(text: string, parameters: readonly unknown[], isOk: boolean): [string, string][] {
-    if (text === "begin") this.isInTransaction = isOk;
-    if (text.startsWith("select pg_notify") && isOk) {
-      this.#notifications.push([String(parameters[0]), String(parameters[1])]);
-    }
-    if (text === "commit" || text === "rollback") this.isInTransaction = false;
-    if (text === "rollback") this.#notifications = [];
-    return this.isInTransaction ? [] : this.#notifications.splice(0);
-  }
-
-  /** The transaction is over. */
-  forget(): void {
-    this.claims.clear();
-    this.endsRuns = false;
   }
 }
 

@@ -1,9 +1,11 @@
 // What must hold of runs, whatever happens to the platforms that work on them: semantics that callers and apps rely on. Fed
 // with every change that the database saw, in the order in which it was committed, and with what replicas and platforms did.
+import { createHash } from "node:crypto";
 import type { RunId } from "#lib/ids.ts";
+import { heldIdOf, type HeldId } from "#runs/held-id.ts";
 import { isFinal, runMoves, type RunState } from "#runs/run-states.ts";
 import type { Gate } from "./gate.ts";
-import type { ReplicaCall, Replicas } from "./replicas.ts";
+import { runOf, type ReplicaCall, type Replicas } from "./replicas.ts";
 import type { Change, KeptResult, Look } from "./sim-database.ts";
 import type { SimPlatform } from "./sim-platform.ts";
 
@@ -23,6 +25,8 @@ export type RunFacts = {
   isAttemptOver: boolean;
   /** A process may have lost its lease while it worked, as the database's clock was set forward. */
   isLeaseCut: boolean;
+  /** The number of its latest start. */
+  starts: number;
   /** For whoever looks at a violation. */
   readonly story: string[];
 };
@@ -50,6 +54,12 @@ export class Ledger {
     this.#options = options;
   }
 
+  /** Stands for all that happened to all runs. */
+  digest(): string {
+    const stories = [...this.runs].map(([runId, { story }]) => [runId, ...story]);
+    return createHash("sha256").update(JSON.stringify(stories)).digest("hex");
+  }
+
   /** Throws what was found broken in the middle of things. */
   check(): void {
     if (this.#violation !== undefined) throw this.#violation;
@@ -60,10 +70,16 @@ export class Ledger {
     this.#heard.set(process, calls.add(call));
   }
 
+  /** The process learned how the latest call of the run has ended without an answer. */
   told(process: string, runId: RunId, what: string): void {
-    const run = this.runs.get(runId);
-    if (run !== undefined) run.isAttemptOver = true;
+    this.#attemptIsOver(runId);
     this.#told.add(`${process} ${runId} ${what}`);
+  }
+
+  /** The process learned that the answer to a start cannot be had. */
+  lost(process: string, heldId: HeldId): void {
+    this.#attemptIsOver(runOf(heldId));
+    this.#told.add(`${process} ${heldId} lost`);
   }
 
   /** A caller was told that the run is accepted. */
@@ -89,6 +105,12 @@ export class Ledger {
     if (run !== undefined) run.isAttemptOver = false;
     const isWritten = run?.state === "running" || run?.isLeaseCut === true;
     this.expect(isWritten, call.runId, `was begun by a replica while it was written down as ${run?.state}`);
+    const isThisStart = !call.replica.keepsAnswers || call.heldId === heldIdOf(call.runId, run?.starts ?? 0);
+    this.expect(
+      isThisStart || run?.isLeaseCut === true,
+      call.runId,
+      `was begun as ${call.heldId}, not as its latest start`,
+    );
     const count = this.#options.replicas.callsOf(call.runId).length;
     const most = 1 + (run?.retriesMax ?? 0);
     this.expect(
@@ -126,11 +148,16 @@ export class Ledger {
     this.#violation = new Violation([`${runId ?? "In sum"}: ${what} (${at})`, ...story].join("\n  "));
   }
 
+  #attemptIsOver(runId: RunId): void {
+    const run = this.runs.get(runId);
+    if (run !== undefined) run.isAttemptOver = true;
+  }
+
   async #apply(change: Change): Promise<void> {
     const { run_id: runId, old_state: before, new_state: state } = change;
     const owner = this.#ownerOf(change);
     const run = this.#factsOf(change);
-    const move = `${before ?? "new"} -> ${state}, attempt ${change.attempt}, epoch ${change.old_epoch} -> ${change.new_epoch}`;
+    const move = `${before ?? "new"} -> ${state}, attempt ${change.attempt}, start ${change.starts}, epoch ${change.old_epoch} -> ${change.new_epoch}`;
     this.tell(runId, `${move}, by ${owner?.name}${change.reason === null ? "" : `: ${change.reason}`}`);
     this.expect(run.state === (before ?? "pending"), runId, `was ${before}, but is known as ${run.state}`);
     run.state = state;
@@ -140,6 +167,11 @@ export class Ledger {
     this.expect(!isFinal(before), runId, `was ${before}, and was changed after its end`);
     const isMove = before === state || (runMoves[before] as readonly RunState[]).includes(state);
     this.expect(isMove, runId, `became ${state} from ${before}`);
+    if (before === "queued" && state === "running") {
+      const isNew = change.starts > run.starts;
+      this.expect(isNew, runId, `has start ${change.starts} for the second time, or an earlier one`);
+      run.starts = change.starts;
+    }
     if (before !== "pending") this.#checkHolder(change, owner);
     if (before === "running" && state === "running" && change.new_epoch !== change.old_epoch) {
       run.takenOverBy = owner?.name ?? null;
@@ -155,7 +187,7 @@ export class Ledger {
   #factsOf({ run_id: runId, retries_max: retriesMax, new_state: state }: Change): RunFacts {
     const known = this.runs.get(runId);
     if (known !== undefined) return known;
-    const flags = { takenOverBy: null, isCancelAsked: false, isAttemptOver: false, isLeaseCut: false };
+    const flags = { takenOverBy: null, isCancelAsked: false, isAttemptOver: false, isLeaseCut: false, starts: 0 };
     const run: RunFacts = { state: "pending", retriesMax, ...flags, story: [] };
     this.runs.set(runId, run);
     this.expect(state === "pending" || state === "queued", runId, `was accepted as ${state}`);
@@ -216,11 +248,13 @@ export class Ledger {
     this.expect(isHeard, runId, `was ended by ${process}, which never had the answer`);
   }
 
-  #checkInterrupted({ run_id: runId, reason }: Change, process: string, run: RunFacts): void {
+  #checkInterrupted(change: Change, process: string, run: RunFacts): void {
+    const { run_id: runId, reason } = change;
     this.expect(run.takenOverBy === process, runId, `was interrupted by ${process}, which had not taken it over`);
     if (!this.#options.keepsAnswers(runId)) return;
-    const latest = this.#options.replicas.callsOf(runId).at(-1);
-    const isLost = latest?.replica.isAlive !== true || this.#told.has(`${process} ${runId} lost`);
+    // Of a start that was written down, it cannot be known whether the call has reached a replica that is gone.
+    const isGone = this.#options.replicas.byId(change.replica_id)?.isAlive !== true;
+    const isLost = isGone || this.#told.has(`${process} ${heldIdOf(runId, change.starts)} lost`);
     this.expect(isLost, runId, `was interrupted although its answer could be had: ${reason}`);
   }
 }

@@ -2,7 +2,6 @@
 // the process that asked.
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { RunId } from "#lib/ids.ts";
 import type { HeldId } from "#runs/held-id.ts";
 import type { Attached, HeldRuns } from "#runs/held-runs.ts";
 import type { Seeded } from "#test/support/seeded.ts";
@@ -15,7 +14,7 @@ export type PlayedHeldRunsOptions = {
   readonly enter: (run: () => void) => void;
   readonly onHeard: (call: ReplicaCall) => void;
   /** The answer cannot be had, and the process was told so. */
-  readonly onLost: (runId: RunId) => void;
+  readonly onLost: (heldId: HeldId) => void;
   /** A replica is told that it may forget the call. */
   readonly onAcknowledged: (call: ReplicaCall) => void;
 };
@@ -48,7 +47,7 @@ export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" |
         isDone = true;
         leave();
         this.#waiting.delete(leave);
-        if (attached.kind === "lost") onLost(runOf(heldId));
+        if (attached.kind === "lost") onLost(heldId);
         resolve(attached);
       };
       const lost = (reason: string): void => end({ kind: "lost", reason });
@@ -108,8 +107,4 @@ export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" |
     this.hangUp();
     return Promise.resolve();
   }
-}
-
-function runOf(heldId: HeldId): RunId {
-  return heldId.slice(0, heldId.indexOf(".")) as RunId;
 }

@@ -148,8 +148,8 @@ class PlayedCall implements RunHandle {
   }
 }
 
-/** A call that is not held is nobody's second attempt. */
+/** A call that is not held is known to nobody. */
 function idsOf({ runId, lines }: RunRequest): { readonly runId: RunId; readonly heldId: HeldId } {
-  const attempt = /^Slipway-Held: (\d+)\r$/m.exec(lines)?.[1] ?? "0";
-  return { runId, heldId: heldIdOf(runId, Number(attempt)) };
+  const start = /^Slipway-Held: (\d+)\r$/m.exec(lines)?.[1] ?? "0";
+  return { runId, heldId: heldIdOf(runId, Number(start)) };
 }

@@ -16,6 +16,7 @@ export type ReplicaCall = {
   /** From 1, over all calls of all runs. */
   readonly number: number;
   readonly runId: RunId;
+  readonly heldId: HeldId;
   readonly replica: SimReplica;
   /** The process of the platform that sent it. */
   readonly sender: string;
@@ -47,6 +48,11 @@ export type SimApp = {
   readonly keepsAnswers: boolean;
   readonly graceMs: number;
 };
+
+/** Whose start it is. */
+export function runOf(heldId: HeldId): RunId {
+  return heldId.slice(0, heldId.indexOf(".")) as RunId;
+}
 
 /** What a replica answers to a call whose function was interrupted. */
 export const interruptedStatus = 500;
@@ -85,6 +91,10 @@ export class Replicas {
     return this.all.filter((one) => one.isAlive && one.ready.appId === appId);
   }
 
+  byId(replicaId: ReplicaId | null): SimReplica | undefined {
+    return this.all.find(({ ready }) => ready.replicaId === replicaId);
+  }
+
   at(address: Address): SimReplica | undefined {
     const replica = this.all[tcpAddress(address).port - 1];
     return replica?.isAlive === true ? replica : undefined;
@@ -95,10 +105,8 @@ export class Replicas {
   }
 
   /** A call arrives; null: it was cancelled before. A held run that is known is not begun again, but attached to. */
-  begin(
-    replica: SimReplica,
-    { heldId, ...of }: { readonly runId: RunId; readonly heldId: HeldId; readonly sender: string },
-  ): ReplicaCall | null {
+  begin(replica: SimReplica, of: Pick<ReplicaCall, "runId" | "heldId" | "sender">): ReplicaCall | null {
+    const { heldId } = of;
     if (replica.withdrawn.delete(heldId)) return null;
     const known = replica.held.get(heldId);
     if (known !== undefined) return known;
@@ -149,7 +157,7 @@ export class Replicas {
     replica.held.clear();
   }
 
-  #new(replica: SimReplica, { runId, sender }: { readonly runId: RunId; readonly sender: string }): ReplicaCall {
+  #new(replica: SimReplica, of: Pick<ReplicaCall, "runId" | "heldId" | "sender">): ReplicaCall {
     const seeded = this.#seeded;
     const number = this.calls.length + 1;
     const durationMs = seeded.chance(0.15) && !this.isCalm ? seeded.integer(4_000, 25_000) : seeded.integer(1, 3_000);
@@ -157,7 +165,7 @@ export class Replicas {
     const isBroken = !this.isCalm && seeded.chance(0.08);
     const answer = isBroken ? null : { status, body: Buffer.from(`answer ${number}`) };
     const call: ReplicaCall = {
-      ...{ number, runId, replica, sender, answer: null, isOver: false, isStubborn: false, isSettled: false },
+      ...{ number, ...of, replica, answer: null, isOver: false, isStubborn: false, isSettled: false },
       cancelEnd: this.#clock.after(durationMs, () => this.end(call, answer)),
       listeners: new Set(),
     };

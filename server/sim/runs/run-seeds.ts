@@ -1,13 +1,11 @@
 // Runs seeds of the simulation on a database of its own: `node server/sim/runs/run-seeds.ts <first> [count] [events]`.
 // Stops at the first seed that breaks a promise, and prints what happened to the run then.
-import { Secret } from "#lib/secret.ts";
-import { administer, databaseUrl, startTestServer, templateName } from "#test/support/test-server.ts";
 import { Violation } from "./ledger.ts";
-import { SimDatabase } from "./sim-database.ts";
+import { withSimDatabase } from "./own-database.ts";
+import type { SimDatabase } from "./sim-database.ts";
 import { runWorld } from "./world.ts";
 
 const [first = "1", count = "1", events = "60"] = process.argv.slice(2);
-const name = "simulation";
 
 async function runSeeds(database: SimDatabase): Promise<void> {
   for (let seed = Number(first); seed < Number(first) + Number(count); seed++) {
@@ -23,15 +21,4 @@ async function runSeeds(database: SimDatabase): Promise<void> {
   }
 }
 
-const server = await startTestServer();
-try {
-  await administer(server.url, `create database ${name} template ${templateName}`);
-  const database = await SimDatabase.open(new Secret(databaseUrl(server.url, name)));
-  try {
-    await runSeeds(database);
-  } finally {
-    await database.close();
-  }
-} finally {
-  await server.stop();
-}
+await withSimDatabase(runSeeds);

@@ -1,10 +1,9 @@
 // A real database whose clock the simulation moves, and that keeps every state a run was ever in. The schema `sim` stands
 // before all others on the search path, so that each `clock_timestamp()` of the product's statements is the simulation's.
 import { Client, Pool, type QueryResult } from "pg";
-import type { RunId } from "#lib/ids.ts";
+import type { ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig } from "#store/database.ts";
-import { VirtualClock } from "#test/support/virtual-clock.ts";
 import type { RunState } from "#runs/run-states.ts";
 
 /** One change of a run's row, as the database saw it. */
@@ -22,6 +21,8 @@ export type Change = {
   /** The lease had run out when the change was made. */
   readonly was_expired: boolean | null;
   readonly attempt: number;
+  readonly starts: number;
+  readonly replica_id: ReplicaId | null;
   readonly retries_max: number;
   readonly status_code: number | null;
   readonly reason: string | null;
@@ -43,20 +44,18 @@ export type KeptResult = { readonly status_code: number; readonly body: Buffer |
 
 const schema = `
   create schema sim;
-  create table sim.time (ms float8 not null);
-  insert into sim.time values (0);
   create function sim.clock_timestamp() returns timestamptz language sql volatile as
-    'select pg_catalog.to_timestamp(ms / 1000) from sim.time';
+    $$select pg_catalog.to_timestamp(pg_catalog.current_setting('sim.ms')::float8 / 1000)$$;
   create table sim.history (
     seq bigint generated always as identity, run_id uuid, backend integer, old_state text, new_state text,
-    old_holder text, old_epoch bigint, new_epoch bigint, was_expired boolean, attempt smallint, retries_max smallint,
+    old_holder text, old_epoch bigint, new_epoch bigint, was_expired boolean, attempt smallint, starts integer, replica_id text, retries_max smallint,
     status_code smallint, reason text, has_webhook boolean);
   create function sim.keep() returns trigger language plpgsql as $$
   begin
     insert into sim.history (run_id, backend, old_state, new_state, old_holder, old_epoch, new_epoch, was_expired,
-                             attempt, retries_max, status_code, reason, has_webhook)
+                             attempt, starts, replica_id, retries_max, status_code, reason, has_webhook)
     values (new.id, pg_catalog.pg_backend_pid(), old.state, new.state, old.lease_holder, old.lease_epoch,
-            new.lease_epoch, old.lease_until < sim.clock_timestamp(), new.attempt, new.retries_max, new.status_code,
+            new.lease_epoch, old.lease_until < sim.clock_timestamp(), new.attempt, new.starts, new.replica_id, new.retries_max, new.status_code,
             new.reason, new.webhook_endpoint is not null);
     return null;
   end $$;
@@ -66,6 +65,15 @@ const schema = `
           or (old.state, old.attempt, old.lease_epoch, old.lease_holder, old.status_code, old.reason)
              is distinct from (new.state, new.attempt, new.lease_epoch, new.lease_holder, new.status_code, new.reason))
     execute function sim.keep();
+  -- What is known of a table decides on the order in which its rows are found: it must not depend on when a worker came by.
+  do $$
+  declare one record;
+  begin
+    for one in select nspname, relname from pg_class join pg_namespace n on n.oid = relnamespace
+                where nspname in ('public', 'sim') and relkind = 'r' loop
+      execute format('alter table %I.%I set (autovacuum_enabled = off)', one.nspname, one.relname);
+    end loop;
+  end $$;
   -- Defaults were bound to the server's own clock when the tables were made; replicas and the audit log stand here
   -- without the projects and builds that they belong to.
   do $$
@@ -94,8 +102,12 @@ const look = `
          (select json_agg(id) from public.runs left join public.run_requests on run_id = id
            where (run_id is null) <> (state in ('success', 'cancelled'))) as miskept`;
 
-/** More than a platform opens in answer to one event. */
-const stockMin = 16;
+/** A deadlock is found by the one that closes the circle, at once; plans do not depend on how often they were used. */
+const options =
+  "-c search_path=sim,pg_catalog,public -c deadlock_timeout=1ms -c plan_cache_mode=force_generic_plan -c sim.ms=0";
+
+/** More than all platforms together open in answer to one event. */
+const stockMin = 32;
 
 /** One database for many seeds, one after the other. */
 export class SimDatabase {
@@ -103,10 +115,11 @@ export class SimDatabase {
   readonly #free: Client[] = [];
   readonly #config: ReturnType<typeof clientConfig>;
   readonly #clients: Client[] = [];
-  #setMs: number | null = null;
+  /** Tables that are written to before any seed. */
+  #stock: ReadonlySet<string> = new Set();
 
   private constructor(url: Secret) {
-    this.#config = { ...clientConfig(url), options: "-c search_path=sim,pg_catalog,public" };
+    this.#config = { ...clientConfig(url), options };
     this.#pool = new Pool({ ...this.#config, max: 2 });
     // The server may be gone before the last connection is closed.
     this.#pool.on("error", () => undefined);
@@ -116,25 +129,20 @@ export class SimDatabase {
   static async open(url: Secret): Promise<SimDatabase> {
     const database = new SimDatabase(url);
     await database.#pool.query(schema);
+    database.#stock = new Set(await database.#written());
     return database;
   }
 
-  /** Nothing of an earlier seed is left. */
+  /** Nothing of an earlier seed is left: each table that was written to is as if it had just been made. */
   async reset(): Promise<void> {
+    const written = (await this.#written()).filter((table) => !this.#stock.has(table));
     // The audit log lets nothing be removed: its triggers are off for this.
-    await this.#pool.query(`set local session_replication_role = replica;
-                            truncate public.runs, public.run_keys, public.webhook_deliveries, public.webhook_endpoints,
-                                     public.replicas, public.audit_log, public.audit_links, sim.history cascade`);
-    this.#setMs = null;
+    const emptied = `set local session_replication_role = replica; truncate ${written.join(", ")} restart identity cascade`;
+    if (written.length > 0) await this.#pool.query(emptied);
   }
 
-  /** Sets the database's clock; it may go back. */
-  async setTime(ms: number): Promise<void> {
-    if (this.#setMs === ms) return;
-    this.#setMs = ms;
-    const text = "update sim.time set ms = $1";
-    await this.#pool.query({ name: "time", text, values: [VirtualClock.beginMs + ms] });
-  }
+  /** The database's clock, as each connection is told of it before a statement; it may go back. */
+  timeMs = 0;
 
   async look(): Promise<Look> {
     const { rows } = await this.#pool.query<{ [Name in keyof Look]: Look[Name] | null }>({ name: "look", text: look });
@@ -156,13 +164,24 @@ export class SimDatabase {
     return await this.#pool.query(text, [...parameters]);
   }
 
-  /** True when the statement under way on this connection waits for another one's lock. */
+  /** True when the statement under way on this connection waits for another one's lock, and neither ends in a deadlock. */
   async isBlocked(client: Client): Promise<boolean> {
-    const { rows } = await this.#pool.query<{ blocked: boolean }>(
-      "select pg_catalog.cardinality(pg_catalog.pg_blocking_pids($1)) > 0 as blocked",
-      [backendOf(client)],
-    );
+    const text = `
+      with recursive blocking (pid) as (
+        select unnest(pg_blocking_pids($1)) union select unnest(pg_blocking_pids(pid)) from blocking)
+      select count(*) > 0 and not bool_or(pid = $1) as blocked from blocking`;
+    const query = { name: "blocked", text, values: [backendOf(client)] };
+    const { rows } = await this.#pool.query<{ blocked: boolean }>(query);
     return rows[0]?.blocked === true;
+  }
+
+  /** Tables with anything on disk, be it rows that were deleted. */
+  async #written(): Promise<string[]> {
+    const { rows } = await this.#pool.query<{ name: string }>(
+      `select format('%I.%I', nspname, relname) as name from pg_class join pg_namespace n on n.oid = relnamespace
+        where nspname in ('public', 'sim') and relkind = 'r' and pg_relation_size(pg_class.oid) > 0`,
+    );
+    return rows.map(({ name }) => name);
   }
 
   /** Ends the statement under way on this connection. */

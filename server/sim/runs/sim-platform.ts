@@ -9,10 +9,11 @@ import { RunDesk } from "#runs/run-desk.ts";
 import { Runs, type RunsOptions } from "#runs/runs.ts";
 import { Outbox } from "#webhooks/outbox.ts";
 import type { Seeded } from "#test/support/seeded.ts";
-import { ConnectionBroken, type Gate, type Owner } from "./gate.ts";
+import { ConnectionBroken, type Gate } from "./gate.ts";
 import { PlayedHeldRuns, type PlayedHeldRunsOptions } from "./played-held-runs.ts";
 import { PlayedProxy, type PlayedProxyOptions } from "./played-proxy.ts";
 import type { Replicas, SimApp } from "./replicas.ts";
+import type { Owner } from "./sim-connection.ts";
 
 export type SimPlatformOptions = {
   /** Of the data folder: the same after a restart. */

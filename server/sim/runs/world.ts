@@ -37,6 +37,8 @@ export type WorldReport = {
   takenOver: number;
   statements: number;
   brokenConnections: number;
+  /** Stands for all that happened to all runs: the same for the same seed. */
+  digest: string;
 };
 
 /** For each retry, lease, deadline and stall to pass, one after the other. */
@@ -56,8 +58,8 @@ export async function runWorld(options: WorldOptions): Promise<WorldReport> {
     await world.run(options.events);
     return world.report();
   } finally {
-    Math.random = random;
     await world.close();
+    Math.random = random;
   }
 }
 
@@ -104,11 +106,15 @@ class World {
     const ended = { success: 0, failure: 0, timeout: 0, cancelled: 0 };
     for (const { state } of this.#ledger.runs.values()) if (isFinal(state)) ended[state]++;
     const { carriedOut: statements, broken: brokenConnections } = this.#gate;
-    return { ...this.#counts, ...ended, takenOver: this.#ledger.takenOver, statements, brokenConnections };
+    const { takenOver } = this.#ledger;
+    return { ...this.#counts, ...ended, takenOver, statements, brokenConnections, digest: this.#ledger.digest() };
   }
 
-  close(): Promise<void> {
-    return this.#gate.close();
+  /** Nothing of it goes on, however it has ended. */
+  async close(): Promise<void> {
+    for (const platform of this.#platforms) await platform.kill();
+    await this.#gate.close();
+    await settled();
   }
 
   async run(events: number): Promise<void> {
@@ -132,7 +138,7 @@ class World {
   }
 
   async #letThrough(): Promise<void> {
-    await this.#database.setTime(this.#clock.monotonicMs() + this.#databaseAheadMs);
+    this.#database.timeMs = this.#clock.monotonicMs() + this.#databaseAheadMs;
     await this.#gate.step();
   }
 
@@ -234,7 +240,7 @@ class World {
       appOf: (appId) => this.#appById(appId),
       told: {
         onHeard: (call) => ledger.heard(name, call),
-        onLost: (runId) => ledger.told(name, runId, "lost"),
+        onLost: (heldId) => ledger.lost(name, heldId),
         onFault: (runId, code) => ledger.told(name, runId, `It ended with ${code}.`),
         onAcknowledged: (call) => ledger.acknowledged(name, call),
       },

@@ -2,12 +2,14 @@
 // `node server/sim/scheduler/run-seed.ts <seed>`.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { drawnOf, unseenSeed } from "#test/support/drawn-seed.ts";
 import { Violation } from "./invariants.ts";
 import type { Mutation } from "./sim-platform.ts";
 import { runWorld, type WorldReport } from "./world.ts";
 
 const seeds = 60;
 const steps = 80;
+const newSeeds = 20;
 
 async function firstViolation(options: { mutation: Mutation; isLimited?: boolean }): Promise<Violation | undefined> {
   for (let seed = 1; seed <= 20; seed++) {
@@ -26,6 +28,20 @@ for (const isLimited of [false, true]) {
     await runSeeds(isLimited);
   });
 }
+
+test("seeds that nobody has tried break no promise", async (t) => {
+  const first = unseenSeed();
+  t.diagnostic(`from seed ${first} on`);
+  for (let seed = first; seed < first + newSeeds; seed++) {
+    const { events, isLimited } = drawnOf(seed);
+    try {
+      await runWorld({ seed, steps: events, isLimited });
+    } catch (error) {
+      const command = `node server/sim/scheduler/run-seed.ts ${seed} ${events}${isLimited ? " limited" : ""}`;
+      throw new Error(command, { cause: error });
+    }
+  }
+});
 
 async function runSeeds(isLimited: boolean): Promise<void> {
   const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0, replacements: 0 };
