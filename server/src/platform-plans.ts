@@ -56,7 +56,14 @@ export async function openPlans(config: Config, foundation: Foundation): Promise
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
-  const credits = new Loop({ name: "credits of plans", intervalMs: creditsEveryMs, turn, clock, log });
+  const credits = new Loop({
+    name: "credits of plans",
+    intervalMs: creditsEveryMs,
+    waitsForClock: true,
+    turn,
+    clock,
+    log,
+  });
   credits.start();
   lifecycle.onClose("credits of plans", () => credits.stop());
   const desk = new PlanDesk({ db, plans, clock });

@@ -1,7 +1,7 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
 import type { Route, Routes } from "#apps/routes.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
-import { systemClock } from "#lib/clock.ts";
+import { steadyClock } from "#lib/steady-clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
@@ -24,7 +24,7 @@ import type { Config } from "./config.ts";
 /** Told of each durable step of a run, a delivery or of metering. */
 export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 
-const clock = systemClock;
+const clock = steadyClock;
 const postgresPort = 5432;
 
 type Parts = {

@@ -14,7 +14,7 @@ import { Source } from "#deploy/source.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
-import { systemClock } from "#lib/clock.ts";
+import { steadyClock } from "#lib/steady-clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -48,6 +48,7 @@ import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
 import { openAudit } from "./platform-audit.ts";
 import { openBilling } from "./platform-billing.ts";
+import { watchClock } from "./platform-clock.ts";
 import { openDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { openPeople } from "./platform-people.ts";
@@ -63,7 +64,7 @@ export type Platform = {
   stop(): Promise<void>;
 };
 
-const clock = systemClock;
+const clock = steadyClock;
 /** How much longer than running calls the runs may take to close. */
 const runsCloseMs = 10_000;
 
@@ -296,6 +297,7 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   const db = await openDatabase({ url, connections: config.databaseConnections, log, clock });
   lifecycle.onClose("database", () => db.destroy());
   await migrate({ url, log });
+  await watchClock(clock, { db, lifecycle, log });
   const sealer = await openSealer(db, { secretKeys: config.secretKeys, secretKeyFile: paths.secretKeyFile });
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();

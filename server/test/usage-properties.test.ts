@@ -71,11 +71,9 @@ async function stopReplica({ stage, seeded, replicas }: World): Promise<void> {
 /** Some of them: what is not seen for long is counted late. */
 async function seeReplicas({ stage, seeded, replicas }: World): Promise<void> {
   const running = replicas.filter(({ stopMs }) => stopMs === null && seeded.chance(0.6));
-  for (const replica of running) replica.seenMs = stage.clock.now();
-  await stage.rows.seen(
-    running.map(({ id }) => id),
-    stage.clock.now(),
-  );
+  const at = stage.clock.now();
+  for (const replica of running) replica.seenMs = at;
+  await stage.rows.seen(running.map(({ id }) => ({ replicaId: id, at })));
 }
 
 async function applyCoupon({ stage, seeded, projectId, isSkewed }: World): Promise<void> {

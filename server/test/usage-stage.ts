@@ -48,6 +48,7 @@ export class SetClock implements Clock {
   }
 
   readonly monotonicMs = systemClock.monotonicMs;
+  readonly isSettled = systemClock.isSettled;
   readonly sleep = systemClock.sleep;
   readonly after = systemClock.after;
 }
@@ -125,7 +126,7 @@ export class UsageStage {
   }
 
   async seen(replicaId: ReplicaId, at: number): Promise<void> {
-    await this.rows.seen([replicaId], at);
+    await this.rows.seen([{ replicaId, at }]);
   }
 
   async stop(replicaId: ReplicaId, at: number): Promise<void> {

@@ -164,6 +164,7 @@ export class SimPlatform implements Owner {
     return {
       now: () => clock.now() + this.skewMs,
       monotonicMs: () => clock.monotonicMs(),
+      isSettled: () => true,
       after,
       sleep: (ms, signal) =>
         new Promise((resolve, reject) => {

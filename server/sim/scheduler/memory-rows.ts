@@ -48,8 +48,8 @@ export class MemoryRows implements ReplicaRows {
     return Promise.resolve();
   }
 
-  seen(replicaIds: readonly ReplicaId[], at: number): Promise<void> {
-    for (const replicaId of replicaIds) {
+  seen(sightings: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
+    for (const { replicaId, at } of sightings) {
       const row = this.rows.get(replicaId);
       if (row !== undefined && row.stoppedAt === null) row.lastKnownAt = Math.max(row.lastKnownAt, at);
     }

@@ -92,6 +92,7 @@ export class SimPlatform {
     return {
       now: () => clock.now(),
       monotonicMs: () => clock.monotonicMs(),
+      isSettled: () => true,
       after: (ms, run) => clock.after(ms, () => this.isAlive && run()),
       sleep: (ms, signal) => this.#ifAlive(() => clock.sleep(ms, signal)),
     };
@@ -121,7 +122,7 @@ export class SimPlatform {
         this.#ifAlive(() => (mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row))),
       change: (replicaId, change) =>
         this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
-      seen: (replicaIds, at) => this.#ifAlive(() => rows.seen(replicaIds, at)),
+      seen: (sightings) => this.#ifAlive(() => rows.seen(sightings)),
       alive: () => this.#ifAlive(() => rows.alive()),
       release: (releaseId) => this.#ifAlive(() => rows.release(releaseId)),
     };

@@ -8,6 +8,7 @@ import { RateLimit } from "./rate-limit.ts";
 const still: Clock = {
   now: () => 0,
   monotonicMs: () => 0,
+  isSettled: () => true,
   sleep: () => Promise.reject(new Error("nobody waits here")),
   after: () => () => undefined,
 };

@@ -28,7 +28,7 @@ export async function putCredential(
     .onConflict((conflict) =>
       conflict
         .columns(["project_id", "host"])
-        .doUpdateSet({ kind, username, secret_sealed, updated_at: sql<Date>`now()` }),
+        .doUpdateSet({ kind, username, secret_sealed, updated_at: sql<Date>`clock_timestamp()` }),
     )
     .execute();
 }

@@ -60,7 +60,7 @@ export async function putSealed(tx: Tx, place: SecretPlace, secret: SealedSecret
     .onConflict((conflict) =>
       conflict
         .columns(["project_id", "app_id", "name"])
-        .doUpdateSet({ value_sealed: secret.value_sealed, updated_at: sql<Date>`now()` }),
+        .doUpdateSet({ value_sealed: secret.value_sealed, updated_at: sql<Date>`clock_timestamp()` }),
     )
     .execute();
 }

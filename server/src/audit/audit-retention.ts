@@ -33,7 +33,7 @@ export type AuditRetentionOptions = {
 export function auditRetentionLoop(options: AuditRetentionOptions): Loop {
   const { clock, log } = options;
   const turn = (signal: AbortSignal): Promise<void> => removeOldEntries(options, signal);
-  return new Loop({ name: "audit retention", intervalMs, clock, log, turn });
+  return new Loop({ name: "audit retention", intervalMs, waitsForClock: true, clock, log, turn });
 }
 
 /** One turn: removes what is too old, until nothing is left, the bound is reached or `signal` is aborted. */

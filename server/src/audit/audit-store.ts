@@ -27,7 +27,10 @@ export type AuditQuery = {
 
 /** Adds one row. */
 export async function insertEntry(tx: Db, row: Insertable<AuditLogTable>): Promise<void> {
-  await tx.insertInto("audit_log").values(row).execute();
+  await tx
+    .insertInto("audit_log")
+    .values({ ...row, at: sql<Date>`clock_timestamp()` })
+    .execute();
 }
 
 /** Newest first by time and id, so that pages neither repeat nor leave out rows while new ones come in. */

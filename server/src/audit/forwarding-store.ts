@@ -60,7 +60,7 @@ export async function insertProjectForwarding(
 ): Promise<void> {
   await tx
     .insertInto("audit_forwardings")
-    .values({ ...row, scope: "project" })
+    .values({ ...row, scope: "project", due_at: sql<Date>`clock_timestamp()` })
     .execute();
 }
 
@@ -142,8 +142,8 @@ export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
  */
 export async function followChains(db: Db): Promise<void> {
   await sql`
-    insert into audit_forwardings (id, scope, chain, position)
-    select gen_random_uuid(), 'platform', chain,
+    insert into audit_forwardings (id, scope, chain, due_at, position)
+    select gen_random_uuid(), 'platform', chain, clock_timestamp(),
            case when exists (select from audit_forwardings where scope = 'platform') then 0
                 else coalesce((select max(number) from audit_links where audit_links.chain = audit_chains.chain),
                               (select number from audit_stubs where audit_stubs.chain = audit_chains.chain), 0) end

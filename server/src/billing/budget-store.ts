@@ -136,10 +136,11 @@ export async function ownerAddresses(db: Db, projectId: ProjectId, limit: number
 
 /** Keeps word to be sent. */
 export async function addNotices(tx: Tx, notices: readonly Notice[]): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
   if (notices.length > 0)
     await tx
       .insertInto("budget_notices")
-      .values([...notices])
+      .values(notices.map((notice) => ({ ...notice, created_at: now, due_at: now })))
       .execute();
 }
 

@@ -1,5 +1,5 @@
 // Rows of the ledger. They are only ever added.
-import type { Insertable } from "kysely";
+import { sql, type Insertable } from "kysely";
 import type { Tx } from "#store/database.ts";
 import type { LedgerTransactionsTable } from "#store/tables.ts";
 import type { Entry } from "./entry.ts";
@@ -8,7 +8,7 @@ import type { Entry } from "./entry.ts";
 export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactionsTable>): Promise<boolean> {
   const added = await tx
     .insertInto("ledger_transactions")
-    .values(row)
+    .values({ ...row, created_at: sql<Date>`clock_timestamp()` })
     .onConflict((conflict) => conflict.column("reference").doNothing())
     .executeTakeFirst();
   return added.numInsertedOrUpdatedRows === 1n;

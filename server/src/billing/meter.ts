@@ -69,7 +69,7 @@ export class Meter {
 
   /** Meters everything that there is to meter now. One project's fault does not keep the others waiting. */
   async turn(signal?: AbortSignal): Promise<void> {
-    const { db, log } = this.#options;
+    const { clock, db, log } = this.#options;
     for (const projectId of await readProjectsToMeter(db)) {
       if (signal?.aborted) return;
       try {
@@ -78,7 +78,7 @@ export class Meter {
         log.error({ err: error, projectId }, "a project could not be metered; the next turn tries again");
       }
     }
-    await closeStatements(this.#options, signal);
+    if (clock.isSettled()) await closeStatements(this.#options, signal);
   }
 
   async #meterProject(projectId: ProjectId, signal?: AbortSignal): Promise<void> {

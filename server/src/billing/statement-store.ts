@@ -24,7 +24,12 @@ export async function readClosed(db: Db | Tx, projectId: ProjectId): Promise<Clo
 export async function insertStatement(tx: Tx, projectId: ProjectId, content: StatementContent): Promise<void> {
   await tx
     .insertInto("statements")
-    .values({ project_id: projectId, period: content.period, content: toJson(content) })
+    .values({
+      project_id: projectId,
+      period: content.period,
+      content: toJson(content),
+      closed_at: sql<Date>`clock_timestamp()`,
+    })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
 }

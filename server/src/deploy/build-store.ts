@@ -30,7 +30,7 @@ export const claimable = {
     where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)`,
   // Projects with fewer builds under way first, so that one with a hundred in the queue does not make all others wait.
   order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
-    and busy.lease_until > clock_timestamp()), created_at, number`,
+    and busy.lease_until > lease_clock()), created_at, number`,
 };
 
 /** The build; undefined when there is none. */
@@ -143,7 +143,7 @@ export async function endAbandoned(db: Db): Promise<number> {
         ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
       where id in (
         select id from builds
-        where ended_at is null and (lease_until is null or lease_until < clock_timestamp())
+        where ended_at is null and (lease_until is null or lease_until < lease_clock())
           and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
         for update skip locked)
       returning id`.execute(tx);

@@ -158,13 +158,17 @@ class BuildWork {
   async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
     const { clock, db, leases } = this.#parts;
     let startedMs: number | null = null;
+    let startedAt: Date | null = null;
     const note = async (): Promise<void> => {
-      if (startedMs === null) return;
-      const environment = { startedAt: new Date(startedMs), endedAt: new Date(clock.now()) };
+      if (startedMs === null || startedAt === null) return;
+      const environment = { startedAt, endedAt: new Date(startedAt.getTime() + clock.monotonicMs() - startedMs) };
       await recordProgress(db, leases.held(this.#lease), { environment });
     };
     try {
-      return await build(() => (startedMs ??= clock.now()));
+      return await build(() => {
+        startedMs ??= clock.monotonicMs();
+        startedAt ??= new Date(clock.now());
+      });
     } finally {
       await note();
     }

@@ -87,9 +87,9 @@ export async function requestCancel(
     .set({
       status: "cancelled",
       reason: "Cancelled before it began.",
-      cancel_requested_at: sql<Date>`now()`,
-      ended_at: sql<Date>`now()`,
-      updated_at: sql<Date>`now()`,
+      cancel_requested_at: sql<Date>`clock_timestamp()`,
+      ended_at: sql<Date>`clock_timestamp()`,
+      updated_at: sql<Date>`clock_timestamp()`,
     })
     .where("id", "=", given.buildId)
     .where("status", "=", "pending")
@@ -98,7 +98,10 @@ export async function requestCancel(
   if (cancelled === undefined) {
     await tx
       .updateTable("builds")
-      .set({ cancel_requested_at: sql<Date>`coalesce(cancel_requested_at, now())`, updated_at: sql<Date>`now()` })
+      .set({
+        cancel_requested_at: sql<Date>`coalesce(cancel_requested_at, clock_timestamp())`,
+        updated_at: sql<Date>`clock_timestamp()`,
+      })
       .where("id", "=", given.buildId)
       .where("status", "in", statesBefore("cancelled"))
       .execute();
@@ -152,6 +155,7 @@ async function insertBuild(
       config_toml: build.configToml,
       commit_sha: build.commit,
       settings: build.settings === null ? null : toJson(build.settings),
+      created_at: sql<Date>`clock_timestamp()`,
     })
     .execute();
   await notify(tx, "builds", buildId);

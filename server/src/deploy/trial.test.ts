@@ -27,6 +27,7 @@ function movedClock(): Clock {
   return {
     now: () => nowMs,
     monotonicMs: () => nowMs,
+    isSettled: () => true,
     sleep: (ms) => {
       nowMs += ms;
       return Promise.resolve();

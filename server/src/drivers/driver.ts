@@ -90,6 +90,8 @@ export type OwnedReplica = {
   readonly state: "running" | "exited";
   /** Running as far as is known, but not seen to since the driver was opened: it may have ended while nobody watched. */
   readonly isUnseen?: true;
+  /** For how long its process has run, where that is known whatever the clock did. */
+  readonly ranMs?: number;
   /** Null when it has not come so far. */
   readonly address: Address | null;
   readonly isReady: boolean;

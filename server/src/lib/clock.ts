@@ -1,9 +1,13 @@
 // The only reader of time. Everything else is handed a Clock, so that tests move time instead of waiting.
 
+import { uptime } from "node:os";
+
 /** A source of time and of waiting. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. May jump when the machine's clock is set. */
+  /** Milliseconds since the Unix epoch. The platform's own (`steadyClock`) does not follow a step of the machine's clock at once. */
   now(): number;
+  /** False while `now` may be wrong by much: what removes things for their age, or closes months, waits. */
+  isSettled(): boolean;
   /** Milliseconds since some fixed point; never goes back. For durations and deadlines. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
@@ -12,9 +16,10 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
-/** The machine's clock. */
+/** The machine's clock, which may step. For tests and tools; the platform has `steadyClock`. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  isSettled: () => true,
   monotonicMs: () => performance.now(),
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
@@ -36,6 +41,12 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** How long the machine runs, its sleep included, as the times of processes in Linux's /proc are counted. */
+export function sinceBootMs(): number {
+  // Some containers tell an uptime of their own, which is shorter; the other leaves sleep out.
+  return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
+}
 
 function abortReason(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;

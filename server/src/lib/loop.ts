@@ -9,6 +9,8 @@ export type LoopOptions = {
   readonly turn: (signal: AbortSignal) => Promise<void>;
   /** The longest time between two turns. */
   readonly intervalMs: number;
+  /** Turns are left out while the time may be wrong by much: they do for good what the time of day says. */
+  readonly waitsForClock?: boolean;
   readonly log: Log;
   readonly clock?: Clock;
 };
@@ -48,7 +50,7 @@ export class Loop {
     while (!signal.aborted) {
       this.#nudged = false;
       try {
-        await this.#options.turn(signal);
+        if (this.#options.waitsForClock !== true || this.#clock.isSettled()) await this.#options.turn(signal);
       } catch (error) {
         if (!signal.aborted) this.#options.log.error({ err: error, loop: this.#options.name }, "loop turn failed");
       }

@@ -11,6 +11,7 @@ function hurriedClock() {
   const clock: Clock = {
     ...systemClock,
     monotonicMs: () => nowMs,
+    isSettled: () => true,
     sleep(ms) {
       waits.push(ms);
       nowMs += ms;

@@ -32,7 +32,8 @@ const appsPage = 500;
 /** The loop that removes old lines of builds and apps; start and stop it with the platform. */
 export function retentionLoop(options: RetentionOptions): Loop {
   const { clock, log } = options;
-  return new Loop({ name: "log retention", intervalMs, clock, log, turn: (signal) => removeOldLines(options, signal) });
+  const turn = (signal: AbortSignal): Promise<void> => removeOldLines(options, signal);
+  return new Loop({ name: "log retention", intervalMs, waitsForClock: true, clock, log, turn });
 }
 
 /** One turn: removes what is too old, until nothing is left, the bound is reached or `signal` is aborted. */

@@ -19,5 +19,5 @@ export function peopleCleanup({ db, clock, log }: { db: Db; clock: Clock; log: L
       if (!(await deleteExpired(db, limit))) return;
     }
   };
-  return new Loop({ name: "expired sessions", turn, intervalMs, log, clock });
+  return new Loop({ name: "expired sessions", turn, intervalMs, waitsForClock: true, log, clock });
 }

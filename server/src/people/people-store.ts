@@ -123,11 +123,18 @@ export function listSessions(
 /** Says of a session where it was opened, and with what. */
 export async function nameSession(
   tx: Db,
-  given: { readonly token: string; readonly address: string; readonly userAgent: string },
+  given: {
+    readonly token: string;
+    readonly address: string;
+    readonly userAgent: string;
+    readonly at: Date;
+    readonly until: Date;
+  },
 ): Promise<void> {
+  const times = { created_at: given.at, updated_at: given.at, expires_at: given.until };
   await tx
     .updateTable("person_sessions")
-    .set({ address: given.address, user_agent: given.userAgent })
+    .set({ address: given.address, user_agent: given.userAgent, ...times })
     .where("token", "=", given.token)
     .execute();
 }

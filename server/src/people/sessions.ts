@@ -72,10 +72,12 @@ export class Sessions {
     const { clock } = this.#parts;
     const address = given.by.request?.address ?? "";
     const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMost);
-    await nameSession(tx, { token: given.token, address, userAgent });
+    // better-auth reads the machine's clock, which may have stepped.
+    const at = new Date(clock.now());
+    const until = new Date(clock.now() + sessionSeconds * 1000);
+    await nameSession(tx, { token: given.token, address, userAgent, at, until });
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
-    const at = new Date(clock.now());
     if (address !== "") {
       const { isNew, isFirst } = await noteAddress(tx, { personId: person.id, address, at, addressesMost });
       if (isNew && !isFirst) await recordOfPerson(tx, { action: "person.new_address", about: person, by });

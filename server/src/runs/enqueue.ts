@@ -139,7 +139,8 @@ export class Enqueue implements AsyncAccept {
     const hash = hashOf(run);
     const runId = await db.transaction().execute(async (tx) => {
       const { rows } = await sql<{ run_id: RunId }>`
-        insert into run_keys (app_id, key, request_hash, run_id) values (${run.appId}, ${key}, ${hash}, ${run.runId})
+        insert into run_keys (app_id, key, request_hash, run_id, created_at)
+        values (${run.appId}, ${key}, ${hash}, ${run.runId}, clock_timestamp())
         on conflict (app_id, key) do update
            set request_hash = excluded.request_hash, run_id = excluded.run_id, created_at = clock_timestamp()
          where run_keys.created_at < clock_timestamp() - ${keyHours} * interval '1 hour'

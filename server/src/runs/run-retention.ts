@@ -43,7 +43,8 @@ const keyDays = 1;
 /** The loop; start and stop it with the platform. */
 export function runRetentionLoop(options: RunRetentionOptions): Loop {
   const { clock, log } = options;
-  return new Loop({ name: "run retention", intervalMs, clock, log, turn: (signal) => removeOldRuns(options, signal) });
+  const turn = (signal: AbortSignal): Promise<void> => removeOldRuns(options, signal);
+  return new Loop({ name: "run retention", intervalMs, waitsForClock: true, clock, log, turn });
 }
 
 /** One turn: removes what is too old, until nothing is left, the bound is reached or `signal` is aborted. */

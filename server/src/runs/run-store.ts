@@ -121,10 +121,11 @@ export class RunStore {
                     webhook_endpoint, webhook_secret_sealed, is_held)
       ), accepted as (
         insert into runs (id, project_id, app_id, release_id, state, method, path, client_address, retries_max,
-                          webhook_endpoint, webhook_secret_sealed, queued_at, lease_holder, lease_epoch, lease_until)
+                          webhook_endpoint, webhook_secret_sealed, accepted_at, due_at, queued_at, lease_holder, lease_epoch,
+                          lease_until)
         select id, project_id, app_id, release_id, case when is_held then 'queued' else 'pending' end, method,
                split_part(target, '?', 1), client_address, retries_max, webhook_endpoint, webhook_secret_sealed,
-               case when is_held then clock_timestamp() end, case when is_held then ${this.#holder} end,
+               clock_timestamp(), clock_timestamp(), case when is_held then clock_timestamp() end, case when is_held then ${this.#holder} end,
                is_held::int, case when is_held then ${this.#until()} end
           from given
       )
@@ -270,7 +271,7 @@ export class RunStore {
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
       with lost as (
-        select id from runs where lease_until < clock_timestamp() and state = 'queued'
+        select id from runs where lease_until < lease_clock() and state = 'queued'
          order by lease_until limit ${limit} for update skip locked
       ), reaped as (
       update runs set ${pendingOrCancelled({ statusCode: sql`null`, reason: sql`null` })}, lease_epoch = lease_epoch + 1
@@ -314,6 +315,7 @@ export class RunStore {
             content_type: result.contentType,
             body: result.body,
             body_bytes: result.bodyBytes,
+            created_at: sql<Date>`clock_timestamp()`,
           },
     );
     if (values.length > 0) await tx.insertInto("run_results").values(values).execute();

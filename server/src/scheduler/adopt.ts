@@ -19,6 +19,9 @@ export type AdoptParts = {
   readonly log: Log;
 };
 
+/** What a process has run is known to a few seconds only: it begins a little before usage does. */
+const awayStepLeastMs = 60_000;
+
 /** Opens the driver and takes over its replicas. Rejects when the database or the driver does not answer. */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
@@ -56,6 +59,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
     replicaId: row.replicaId,
     release: { projectId, appId, releaseId, buildId, settings },
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
+    createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
     restarts: row.restarts,
     state: row.state,
@@ -80,17 +84,23 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     });
     return;
   }
+  putRight(parts, replica, { row, owned });
+  const nowMs = clock.monotonicMs();
   // Its process was started in the moment in which the platform ended.
   if (row.startedAt === null) {
-    void parts.writer.change(row.replicaId, { kind: "started", at: clock.now(), address: owned.address });
+    void parts.writer.change(row.replicaId, {
+      kind: "started",
+      at: replica.timeAt(nowMs),
+      address: owned.address,
+    });
   }
-  const nowMs = clock.monotonicMs();
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
     // The calls that it was given time for went through the process of the platform that is gone.
     const { responseGracePeriodSeconds } = row.settings;
     replica.endOrder = { reason: "It was being stopped.", kind: "wanted" };
-    replica.graceEndsAtMs = nowMs - (clock.now() - (row.drainingAt ?? clock.now())) + responseGracePeriodSeconds * 1000;
+    const drainedMs = row.drainingAt === null ? 0 : replica.timeAt(nowMs) - row.drainingAt;
+    replica.graceEndsAtMs = nowMs - drainedMs + responseGracePeriodSeconds * 1000;
     replica.terminateAtMs = nowMs;
     runner.endWhenIdle(replica);
     return;
@@ -101,6 +111,23 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     return;
   }
   if (replica.state === "starting") adoptStarting(parts, replica, owned);
+}
+
+/** The clock may have stepped while the platform was away; how long a process has run is counted by the machine all the same. */
+function putRight(
+  { clock, log }: AdoptParts,
+  replica: Replica,
+  { row, owned }: { readonly row: AliveRow; readonly owned: OwnedReplica },
+): void {
+  if (row.startedAt === null || owned.ranMs === undefined) return;
+  const nowMs = clock.monotonicMs();
+  const aheadMs = replica.timeAt(nowMs) - (row.startedAt + owned.ranMs);
+  if (Math.abs(aheadMs) <= awayStepLeastMs) return;
+  log.warn(
+    { replicaId: replica.replicaId, seconds: Math.round(aheadMs / 1000) },
+    "the machine's clock stepped while the platform was away; the replica's usage is counted by how long its process has run",
+  );
+  replica.beganAtMs += aheadMs;
 }
 
 function adoptStarting({ clock, runner }: AdoptParts, replica: Replica, owned: OwnedReplica): void {

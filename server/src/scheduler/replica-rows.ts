@@ -68,7 +68,7 @@ export interface ReplicaRows {
   /** Writes the change if the row is in a state that it may follow; else nothing happens, so repeating does no harm. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
   /** Notes when replicas were seen to run, which goes on by itself only in memory: one that vanishes has lived up to here. */
-  seen(replicaIds: readonly ReplicaId[], at: number): Promise<void>;
+  seen(sightings: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
   /** All rows that are not stopped. */
   alive(): Promise<readonly AliveRow[]>;
   /** Undefined when there is no such release. */

@@ -15,6 +15,7 @@ import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaReleas
 import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { RowWriter } from "./row-writer.ts";
+import { sightingIntervalMs } from "./sightings.ts";
 
 /** The environment of an app's replicas, secrets included; may change from start to start. */
 export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, string | Secret>>>;
@@ -69,11 +70,13 @@ export class ReplicaRunner {
   /** Starts a replica; how it goes is told by events. It counts as starting when this returns. */
   start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; heldUntilMs?: number }): Replica {
     const { clock, counters, fleet } = this.#parts;
+    const nowMs = clock.now();
     const replica = new Replica({
       replicaId: newReplicaId(release.settings.name),
       release,
       beganAtMs: clock.monotonicMs(),
-      seenAtMs: clock.now(),
+      createdAtMs: nowMs,
+      seenAtMs: nowMs,
       restarts: this.#parts.restartsOf(release.appId),
     });
     if (options.heldUntilMs !== undefined) replica.heldUntilMs = options.heldUntilMs;
@@ -116,7 +119,7 @@ export class ReplicaRunner {
     replica.move("draining");
     replica.abort.abort(new Error(order.reason));
     occupancy.retire(replica.replicaId);
-    void writer.change(replica.replicaId, { kind: "draining", at: clock.now() });
+    void writer.change(replica.replicaId, { kind: "draining", at: replica.timeAt(nowMs) });
     this.endWhenIdle(replica);
     this.#parts.told.onChange(replica.appId);
   }
@@ -138,7 +141,7 @@ export class ReplicaRunner {
         replica.hint = event.hint;
         void this.#parts.writer.change(replica.replicaId, {
           kind: "started",
-          at: event.at,
+          at: replica.timeAt(this.#parts.clock.monotonicMs()),
           address: event.address,
         });
         if (replica.state === "starting" && replica.release.settings.runtime === "custom") {
@@ -161,7 +164,7 @@ export class ReplicaRunner {
     replica.becomeReady(address, nowMs);
     counters.readies++;
     counters.latestColdStartMs = nowMs - replica.beganAtMs;
-    void writer.change(replica.replicaId, { kind: "ready", at: clock.now(), address });
+    void writer.change(replica.replicaId, { kind: "ready", at: replica.timeAt(nowMs), address });
     this.#parts.told.onReady(replica);
   }
 
@@ -200,9 +203,18 @@ export class ReplicaRunner {
     replica.abort.abort(new Error(reason));
     counters.ends++;
     void writer
-      .change(replica.replicaId, { kind: "stopped", at: end.at, reason, exitCode: end.exitCode })
+      .change(replica.replicaId, { kind: "stopped", at: this.#endOf(replica, end.at), reason, exitCode: end.exitCode })
       .then(() => this.forget(replica.replicaId));
     told.onEnd(replica, end, stateBefore);
+  }
+
+  /**
+   * When it ended, between when it was seen to run and now; `at` is by a clock that may have stepped. It may have ended shortly
+   * before it was last seen, as it takes a moment until that is known.
+   */
+  #endOf(replica: Replica, at: number): number {
+    const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
+    return at < replica.seenAtMs - sightingIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
   }
 
   /** Lets the driver drop what is left of a replica whose end is stored. */
@@ -233,7 +245,13 @@ export class ReplicaRunner {
   async #create(replica: Replica, compute: string): Promise<void> {
     const { clock, driver, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts } = replica;
-    const row = replicaRow(release, { replicaId, compute, driver: driver.name, restarts, createdAt: clock.now() });
+    const row = replicaRow(release, {
+      replicaId,
+      compute,
+      driver: driver.name,
+      restarts,
+      createdAt: replica.timeAt(replica.beganAtMs),
+    });
     try {
       // The row is durable before the replica exists, so that no replica ever runs unrecorded.
       const [, stored, environment] = await Promise.all([
@@ -244,7 +262,7 @@ export class ReplicaRunner {
       replica.abort.signal.throwIfAborted();
       await driver.start(replicaSpec(stored, { replicaId, compute, environment }), replica.abort.signal);
       // What came before is the platform's own; from here on the app's code runs, and usage is counted.
-      void writer.change(replicaId, { kind: "started", at: clock.now(), address: null });
+      void writer.change(replicaId, { kind: "started", at: replica.timeAt(clock.monotonicMs()), address: null });
     } catch (error) {
       await this.#abandon(replica, error);
     }

@@ -53,13 +53,15 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Updates all these rows in one statement. Locks them in the order of their ids, as metering does. */
-  async seen(replicaIds: readonly ReplicaId[], at: number): Promise<void> {
+  async seen(sightings: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
     await sql`
       with running as (
-        select id from replicas where id = any(${replicaIds}::text[]) and stopped_at is null
-         order by id for no key update
+        select id, at from replicas
+          join unnest(${sightings.map((one) => one.replicaId)}::text[], ${sightings.map((one) => new Date(one.at))}::timestamptz[])
+            as given (given_id, at) on given_id = id
+         where stopped_at is null order by id for no key update of replicas
       )
-      update replicas set seen_at = greatest(seen_at, ${new Date(at)})
+      update replicas set seen_at = greatest(seen_at, running.at)
         from running where replicas.id = running.id`.execute(this.#db);
   }
 

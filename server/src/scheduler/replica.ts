@@ -23,7 +23,8 @@ export type ReplicaEnd = { readonly reason: string; readonly exitCode: number | 
 export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
-  readonly beganAtMs: number;
+  /** May be put right when the driver says for how long it has run. */
+  beganAtMs: number;
   /** How often the app had been restarted when it began: with fewer than now it is to be replaced. */
   readonly restarts: number;
   /** Ends its start, its probes and its deadline. */
@@ -48,12 +49,15 @@ export class Replica {
   hint: string | null = null;
   /** It is not to be touched before: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
+  readonly #createdAtMs: number;
   #state: ReplicaState;
 
   constructor(given: {
     replicaId: ReplicaId;
     release: ReplicaRelease;
     beganAtMs: number;
+    /** `beganAtMs`, since the epoch. */
+    createdAtMs: number;
     seenAtMs: number;
     restarts: number;
     state?: ReplicaState;
@@ -62,8 +66,16 @@ export class Replica {
     this.seenAtMs = given.seenAtMs;
     this.release = given.release;
     this.beganAtMs = given.beganAtMs;
+    this.#createdAtMs = given.createdAtMs;
     this.restarts = given.restarts;
     this.#state = given.state ?? "starting";
+  }
+
+  /**
+   * Now, since the epoch, as usage counts it: its first moment and the monotonic time since then, whatever the clock did.
+   */
+  timeAt(monotonicMs: number): number {
+    return this.#createdAtMs + (monotonicMs - this.beganAtMs);
   }
 
   get appId(): AppId {

@@ -17,15 +17,12 @@ export type SightingParts = {
 
 /** Rejects when the database or the driver does not answer. */
 export async function noteSightings({ fleet, driver, rows, clock }: SightingParts): Promise<void> {
-  const at = clock.now();
+  const nowMs = clock.monotonicMs();
   const running = (await driver.list()).flatMap(({ replicaId, state, isUnseen }) => {
     const replica = state === "running" && isUnseen !== true ? fleet.get(replicaId) : undefined;
     return replica === undefined || replica.isCreating ? [] : [replica];
   });
   if (running.length === 0) return;
-  for (const replica of running) replica.seenAtMs = Math.max(replica.seenAtMs, at);
-  await rows.seen(
-    running.map(({ replicaId }) => replicaId),
-    at,
-  );
+  for (const replica of running) replica.seenAtMs = Math.max(replica.seenAtMs, replica.timeAt(nowMs));
+  await rows.seen(running.map(({ replicaId, seenAtMs }) => ({ replicaId, at: seenAtMs })));
 }

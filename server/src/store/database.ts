@@ -1,11 +1,14 @@
 // Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the
 // queries. Every statement and every wait for a connection or a lock has a deadline; none may change what is only added to.
-import { Kysely, PostgresDialect, type Transaction } from "kysely";
+// In statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and defaults of columns are the server's.
+import { Kysely, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
-import { assert } from "#lib/assert.ts";
+import { assert, must } from "#lib/assert.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import { steadyClock } from "#lib/steady-clock.ts";
+import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 import { StartRefused } from "./start-refused.ts";
 import type { Tables } from "./tables.ts";
@@ -38,7 +41,8 @@ const retryPauseMs = 250;
 /** Connects and checks the server. Close with `destroy()`. Throws `StartRefused` when it cannot be reached or is too old. */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
-  await checkServer(config, options);
+  const time = new DatabaseTime({ clock: steadyClock, log: options.log, ask: () => askClock(pool) });
+  await checkServer(config, options, time);
   const pool = new Pool({
     ...config,
     max: options.connections,
@@ -57,7 +61,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  return new Kysely<Tables>({ dialect: new TimedDialect({ pool }, time) });
+}
+
+const clockColumn = "extract(epoch from clock_timestamp())::float8 * 1000 as ms";
+
+async function askClock(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ ms: number }>(`select ${clockColumn}`);
+  return must(rows[0], "a select without a table has one row").ms;
 }
 
 async function prepareConnection(client: ClientBase): Promise<void> {
@@ -101,11 +112,11 @@ function parseInt8(text: string): number {
   return value;
 }
 
-async function checkServer(config: ClientConfig, options: DatabaseOptions): Promise<void> {
+async function checkServer(config: ClientConfig, options: DatabaseOptions, time: DatabaseTime): Promise<void> {
   const { clock = systemClock, reachWaitMs = 15_000, log } = options;
   const deadline = clock.monotonicMs() + reachWaitMs;
   for (;;) {
-    const found = await askVersion(config);
+    const found = await askVersion(config, time);
     if (typeof found === "number") {
       if (Math.floor(found / 10_000) >= majorLeast) return;
       throw new StartRefused(
@@ -120,16 +131,19 @@ async function checkServer(config: ClientConfig, options: DatabaseOptions): Prom
   }
 }
 
-/** The server's version as PostgreSQL counts it (180004), or why it could not be asked. */
-async function askVersion(config: ClientConfig): Promise<number | Error> {
+/** The server's version as PostgreSQL counts it (180004), or why it could not be asked; looks at its clock. */
+async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<number | Error> {
   const client = new Client(config);
   client.on("error", () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: number }>(
-      "select current_setting('server_version_num')::int as version",
+    const askedMs = steadyClock.monotonicMs();
+    const { rows } = await client.query<{ version: number; ms: number }>(
+      `select current_setting('server_version_num')::int as version, ${clockColumn}`,
     );
-    return rows[0]?.version ?? 0;
+    const [row] = rows;
+    if (row !== undefined) time.saw(row.ms, askedMs);
+    return row?.version ?? 0;
   } catch (error) {
     return error instanceof Error ? error : new Error("unknown error", { cause: error });
   } finally {

@@ -1,6 +1,6 @@
 // Rows as a queue: a worker claims a row for a time, extends that time while it works, and lets go. When a worker dies
 // its time runs out and another may claim. Each claim raises the row's epoch, and every write of a worker names the
-// epoch it holds, so a worker that was given up on can no longer change anything. All times are the database's.
+// epoch it holds, so a worker that was given up on can no longer change anything. For the times see database-time.ts.
 import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -69,7 +69,7 @@ export class Leases<Name extends LeasedTable> {
     const { rows } = await sql<{ id: IdOf<Name>; epoch: number; taken: boolean }>`
       with free as (
         select id, lease_holder is not null as taken from ${sql.table(table)}
-         where (${wanted.where}) and (lease_until is null or lease_until < clock_timestamp())
+         where (${wanted.where}) and (lease_until is null or lease_until < lease_clock())
          order by ${wanted.order} limit ${wanted.limit} for update skip locked
       )
       update ${sql.table(table)} as claimed
@@ -129,8 +129,8 @@ export class Leases<Name extends LeasedTable> {
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
     const result = await sql`
-      update ${sql.table(table)} set lease_until = clock_timestamp()
-       where lease_holder = ${holder} and lease_until > clock_timestamp()`.execute(db);
+      update ${sql.table(table)} set lease_until = lease_clock() - interval '1 microsecond'
+       where lease_holder = ${holder} and lease_until >= lease_clock()`.execute(db);
     return Number(result.numAffectedRows ?? 0n);
   }
 
@@ -139,7 +139,7 @@ export class Leases<Name extends LeasedTable> {
     const { db, table } = this.#options;
     const { rows } = await sql<{ id: IdOf<Name> }>`
       with lost as (
-        select id from ${sql.table(table)} where lease_until < clock_timestamp()
+        select id from ${sql.table(table)} where lease_until < lease_clock()
          order by lease_until limit ${limit} for update skip locked
       )
       update ${sql.table(table)} as reaped

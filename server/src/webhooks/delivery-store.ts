@@ -57,8 +57,9 @@ export async function addRows(
                   content_type, body, body_bytes, failed_reason, wants_lease, place)
     ), known as (
       -- In order, so that two transactions that add the same endpoints do not wait for each other.
-      insert into webhook_endpoints (id, project_id, url)
-      select distinct on (endpoint_id) endpoint_id, project_id, endpoint_url from given order by endpoint_id
+      insert into webhook_endpoints (id, project_id, url, created_at)
+      select distinct on (endpoint_id) endpoint_id, project_id, endpoint_url, clock_timestamp() from given
+       order by endpoint_id
       on conflict (id) do nothing
     ), placed as (
       select given.*, endpoint.paused_at is not null as is_paused,
@@ -66,12 +67,12 @@ export async function addRows(
         from given left join webhook_endpoints as endpoint on endpoint.id = given.endpoint_id
     ), added as (
       insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
-                                      content_type, body, body_bytes, state, reason, ended_at,
+                                      content_type, body, body_bytes, state, reason, created_at, due_at, ended_at,
                                       lease_holder, lease_epoch, lease_until)
       select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type,
              coalesce(body, (select body from large where large.id = placed.id)), body_bytes,
              case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
-             case when failed_reason is not null then clock_timestamp() end,
+             clock_timestamp(), clock_timestamp(), case when failed_reason is not null then clock_timestamp() end,
              case when is_held then ${holder} end, case when is_held then 1 else 0 end,
              case when is_held then clock_timestamp() + ${leaseMs} * interval '1 millisecond' end
         from placed order by place

@@ -28,6 +28,7 @@ export function webhookRetention(options: WebhookRetentionOptions): Loop {
   const { clock, log } = options;
   return new Loop({
     ...{ name: "webhook retention", intervalMs, clock, log },
+    waitsForClock: true,
     turn: (signal) => removeOldWebhooks(options, signal),
   });
 }

@@ -19,6 +19,10 @@ export class VirtualClock implements Clock {
     return this.#nowMs;
   }
 
+  isSettled(): boolean {
+    return true;
+  }
+
   after(ms: number, run: () => void): () => void {
     const timer = { atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, run };
     this.#timers.add(timer);

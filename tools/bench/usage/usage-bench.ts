@@ -88,7 +88,11 @@ async function benchMeter(
   const sightings: number[] = [];
   const turns: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    sightings.push(...(await timed(1, () => store.seen(ids, nowMs + (round + 1) * minuteMs))));
+    sightings.push(
+      ...(await timed(1, () =>
+        store.seen(ids.map((replicaId) => ({ replicaId, at: nowMs + (round + 1) * minuteMs }))),
+      )),
+    );
     turns.push(...(await timed(1, () => meter.turn())));
   }
   return [

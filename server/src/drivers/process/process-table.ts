@@ -1,15 +1,25 @@
 // The machine's processes as the process driver needs them: is this still the one we started, which is its first child,
 // what runs besides. Linux has /proc; elsewhere only the process id is looked at.
 import { readdirSync, readFileSync } from "node:fs";
+import { sinceBootMs } from "#lib/clock.ts";
 import { parseStat, type ProcessIdentity } from "./replica-files.ts";
 
 const hasProc = process.platform === "linux";
+/** Of times in /proc, on every Linux. */
+const tickMs = 10;
 
 /** True while the process runs; one that has ended and only waits to be reaped does not. */
 export function isAlive(identity: ProcessIdentity): boolean {
   if (!hasProc || identity.startTicks === null) return signal(identity.pid, 0);
   const found = parseStat(readProc(`/proc/${identity.pid}/stat`));
   return found !== null && found.startTicks === identity.startTicks && !/[ZX]/.test(found.state);
+}
+
+/** How long it has run, counted by the kernel since the machine was started, whatever the clock did; undefined: not known here. */
+export function ranMs({ startTicks }: ProcessIdentity): number | undefined {
+  const startMs = Number(startTicks) * tickMs;
+  if (!hasProc || !(startMs > 0)) return undefined;
+  return Math.max(0, sinceBootMs() - startMs);
 }
 
 /** The oldest child of a process that is alive: of a replica's shell, the app. Null when it has none, or without /proc. */

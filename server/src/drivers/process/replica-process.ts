@@ -8,7 +8,7 @@ import type { Clock } from "#lib/clock.ts";
 import { exitSummary } from "./exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
 import { ListenerOwner } from "./listener-owner.ts";
-import { bootId, firstChild, isAlive, memoryKills, signal } from "./process-table.ts";
+import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
 import {
   readEnded,
   readPid,
@@ -113,7 +113,10 @@ export class ReplicaProcess {
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
     const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
-    return { replicaId, appId, releaseId, state, ...unseen, address: this.#address, isReady: this.#isReady, reason };
+    const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity);
+    const time = ran === undefined ? {} : { ranMs: ran };
+    const what = { address: this.#address, isReady: this.#isReady, reason };
+    return { replicaId, appId, releaseId, state, ...unseen, ...time, ...what };
   }
 
   /** Begins to look. For an adopted one what is so already is taken in without telling it. */

@@ -1,0 +1,40 @@
+// Watches the machine's clock for the platform: steps are reported soon, and at the start what the database last saw is
+// compared with what the clock says, since nothing else tells of a step while the platform was away.
+import { sql } from "kysely";
+import { Loop } from "#lib/loop.ts";
+import type { SteadyClock } from "#lib/steady-clock.ts";
+import type { Foundation } from "./platform-foundation.ts";
+
+/** Steps are told to the second or two; reading the clock costs nothing. */
+const lookEveryMs = 2_000;
+/** A platform that was away for longer cannot be told from one whose clock went ahead. */
+const awayMostMs = 86_400_000;
+const backLeastMs = 60_000;
+
+/** Reports steps from now on. */
+export async function watchClock(
+  clock: SteadyClock,
+  { db, lifecycle, log }: Pick<Foundation, "db" | "lifecycle" | "log">,
+): Promise<void> {
+  clock.watch(log);
+  const { rows } = await sql<{ at: Date | null }>`
+    select greatest((select at from audit_log order by id desc limit 1),
+                    (select max(seen_at) from replicas where stopped_at is null)) as at`.execute(db);
+  const lastMs = rows[0]?.at?.getTime() ?? clock.now();
+  const passedMs = clock.now() - lastMs;
+  const seconds = Math.round(passedMs / 1000);
+  if (passedMs > awayMostMs) {
+    clock.unsettle();
+    log.info(
+      { seconds },
+      "the platform was away for long, or the clock is ahead: nothing is removed for its age for a day",
+    );
+  } else if (passedMs < -backLeastMs) {
+    clock.unsettle();
+    log.warn({ seconds }, "the machine's clock is behind what the database has seen; check it");
+  }
+  const turn = (): Promise<void> => Promise.resolve(void clock.now());
+  const loop = new Loop({ name: "clock", intervalMs: lookEveryMs, turn, clock, log });
+  loop.start();
+  lifecycle.onClose("clock", () => loop.stop());
+}

@@ -1,0 +1,126 @@
+// What `clock_timestamp()` means in the platform's statements: a parameter instead of the database's own clock, which steps
+// as any clock does. It is the platform's time where the database's agrees with it, else the database's without its steps,
+// so that platforms on several machines count by one clock.
+import { PostgresDialect, PostgresQueryCompiler, type CompiledQuery, type PostgresDialectConfig } from "kysely";
+import type { Log } from "#lib/log.ts";
+import type { SteadyClock } from "#lib/steady-clock.ts";
+import { followMs, SteadyTime } from "#lib/steady-time.ts";
+
+const lookEveryMs = 10_000;
+/** When it is asked again if it does not answer. */
+const lookWaitMs = 60_000;
+/** An answer that took longer says too little. */
+const answerMostMs = 500;
+/** After the time has changed, ends of leases are compared with what it was before until each lease was extended. */
+const leaseHoldMs = 120_000;
+
+export type DatabaseTimeOptions = {
+  readonly clock: SteadyClock;
+  readonly log: Log;
+  /** Asks the database for its clock, in milliseconds since the epoch. */
+  readonly ask: () => Promise<number>;
+};
+
+/** The time of one database; looks at the database's clock now and then while it is used. */
+export class DatabaseTime {
+  readonly #options: DatabaseTimeOptions;
+  #theirs: SteadyTime | null = null;
+  #nextLookMs = 0;
+  #lastMs = 0;
+  #lastMonotonicMs = 0;
+  #jump: { readonly byMs: number; readonly untilMs: number } | null = null;
+
+  constructor(options: DatabaseTimeOptions) {
+    this.#options = options;
+  }
+
+  /** The database's clock was asked for at `askedMs`, monotonic, and has just answered. */
+  saw(theirMs: number, askedMs: number): void {
+    const { clock, log } = this.#options;
+    const monotonicMs = clock.monotonicMs();
+    const tookMs = monotonicMs - askedMs;
+    this.#nextLookMs = monotonicMs + lookEveryMs;
+    if (this.#theirs === null) {
+      this.#theirs = new SteadyTime(theirMs, askedMs + tookMs / 2);
+    } else if (tookMs <= answerMostMs) {
+      const report = this.#theirs.look(theirMs - tookMs, askedMs, tookMs);
+      if (report === null) return;
+      const { kind, aheadMs } = report;
+      log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, "the database's clock has stepped, or agrees again");
+    }
+  }
+
+  /** The time now, and the one to compare the ends of leases with, as PostgreSQL reads them. */
+  read(): { readonly now: string; readonly leases: string } {
+    const { clock } = this.#options;
+    const monotonicMs = clock.monotonicMs();
+    if (monotonicMs >= this.#nextLookMs) this.#look(monotonicMs);
+    const ourMs = clock.exactMs();
+    const theirMs = this.#theirs?.at(monotonicMs) ?? ourMs;
+    const foundMs = Math.abs(theirMs - ourMs) <= followMs ? ourMs : theirMs;
+    const byMs = this.#lastMs === 0 ? 0 : foundMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
+    if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
+    // Small corrections do not put it back.
+    const nowMs = byMs < -2 * followMs ? foundMs : Math.max(foundMs, this.#lastMs);
+    this.#lastMs = nowMs;
+    this.#lastMonotonicMs = monotonicMs;
+    const jumpMs = this.#jump !== null && monotonicMs < this.#jump.untilMs ? this.#jump.byMs : 0;
+    return { now: timeText(nowMs), leases: timeText(nowMs - jumpMs) };
+  }
+
+  /** What keeps a database from answering is other statements' to say. */
+  #look(askedMs: number): void {
+    this.#nextLookMs = askedMs + lookWaitMs;
+    this.#options.ask().then(
+      (theirMs) => this.saw(theirMs, askedMs),
+      () => undefined,
+    );
+  }
+}
+
+/** The dialect whose statements have `clock_timestamp()`, and `lease_clock()` for ends of leases, from `time`. */
+export class TimedDialect extends PostgresDialect {
+  readonly #time: DatabaseTime;
+
+  constructor(config: PostgresDialectConfig, time: DatabaseTime) {
+    super(config);
+    this.#time = time;
+  }
+
+  override createQueryCompiler(): PostgresQueryCompiler {
+    return new TimedCompiler(this.#time);
+  }
+}
+
+class TimedCompiler extends PostgresQueryCompiler {
+  readonly #time: DatabaseTime;
+
+  constructor(time: DatabaseTime) {
+    super();
+    this.#time = time;
+  }
+
+  override compileQuery(...given: Parameters<PostgresQueryCompiler["compileQuery"]>): CompiledQuery {
+    const compiled = super.compileQuery(...given);
+    if (!/clock_timestamp\(\)|lease_clock\(\)/.test(compiled.sql)) return compiled;
+    const { now, leases } = this.#time.read();
+    const parameters = [...compiled.parameters];
+    let text = compiled.sql;
+    for (const [name, value] of [
+      ["clock_timestamp()", now],
+      ["lease_clock()", leases],
+    ] as const) {
+      if (!text.includes(name)) continue;
+      parameters.push(value);
+      text = text.replaceAll(name, `$${parameters.length}::timestamptz`);
+    }
+    return { ...compiled, sql: text, parameters };
+  }
+}
+
+/** With microseconds, which a `Date` does not have. */
+function timeText(ms: number): string {
+  const whole = Math.floor(ms);
+  const micros = Math.floor((ms - whole) * 1000);
+  return `${new Date(whole).toISOString().slice(0, -1)}${String(micros).padStart(3, "0")}Z`;
+}
