@@ -34,6 +34,12 @@ const needs: readonly Need[] = [
     packages: ["chromium-headless-shell"],
     use: "suites that look at pages in a browser",
   },
+  {
+    name: "libfaketime",
+    probe: ["sh", "-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"],
+    packages: ["faketime"],
+    use: "suites that move the clock under a platform",
+  },
 ];
 
 /** The longest that one command of the package manager may take. */

