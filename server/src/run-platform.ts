@@ -3,11 +3,13 @@ import { parseArgs } from "node:util";
 import { ConfigRefused, readConfig, type Config } from "./config.ts";
 import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
+import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
 import { StartRefused } from "#store/start-refused.ts";
 
 /** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
 export async function runPlatform(args: readonly string[]): Promise<number> {
+  const closed = closeInheritedDescriptors();
   let config: Config;
   try {
     const { values } = parseArgs({ args: [...args], options: { help: { type: "boolean", short: "h" } } });
@@ -23,6 +25,11 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     return 1;
   }
   const log = createLog({ level: config.logLevel, pretty: process.stderr.isTTY });
+  if (closed === null && process.platform === "linux") {
+    log.warn("/proc is not readable: files that the platform was started with may be open in apps and builds");
+  } else if (closed !== null && closed.length > 0) {
+    log.info({ descriptors: closed }, "closed files that the platform was started with");
+  }
   const signalled = firstSignal();
   let platform: Platform;
   try {

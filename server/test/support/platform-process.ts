@@ -62,17 +62,28 @@ export class PlatformProcess {
     return this.#child?.pid ?? -1;
   }
 
-  /** Starts it (again) on its data folder, and waits until it says that it is ready. `entry`: another program than the platform's own. */
-  async restart(other: { readonly entry?: string; readonly environment?: Record<string, string> } = {}): Promise<void> {
+  /**
+   * Starts it (again) on its data folder, and waits until it says that it is ready. `entry`: another program than the
+   * platform's own. `inherited`: what it is started with open besides, by number.
+   */
+  async restart(
+    other: {
+      readonly entry?: string;
+      readonly environment?: Record<string, string>;
+      readonly inherited?: Readonly<Record<number, number>>;
+    } = {},
+  ): Promise<void> {
     const before = this.#printed.length;
     const own = { SLIPWAY_PORT: "0", SLIPWAY_DATA_DIR: this.dataDir, SLIPWAY_DRIVER: "process" };
+    const stdio: (number | "ignore" | "pipe")[] = ["ignore", "pipe", "pipe"];
+    for (const [number, open] of Object.entries(other.inherited ?? {})) stdio[Number(number)] = open;
     const child = spawn(process.execPath, [other.entry ?? entry], {
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: Array.from(stdio, (one) => one ?? "ignore"),
       env: { ...cleanEnvironment(), ...own, ...this.#settings, ...other.environment },
     });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
-      stream.on("data", (chunk: Buffer) => (this.#printed += chunk.toString()));
+      stream?.on("data", (chunk: Buffer) => (this.#printed += chunk.toString()));
     }
     const ended = once(child, "exit").then(([code]) => {
       throw new Error(`the platform ended with ${String(code)}:\n${this.#printed}`);
