@@ -118,7 +118,8 @@ export const settingTable = {
     default: "2",
     least: 1,
     most: 64,
-    about: "How many builds run at the same time; those that only wait for their app to start do not count.",
+    about:
+      "How many builds run at the same time; those that only wait for their app to start do not count. Of two or more, one project leaves a place to others once there is another project.",
   },
   SLIPWAY_LINE_LENGTH: {
     kind: "integer",

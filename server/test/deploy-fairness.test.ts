@@ -1,6 +1,8 @@
 // Whose build is begun next when several projects wait.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -8,7 +10,10 @@ import { claimable } from "#deploy/build-store.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { toJson } from "#store/json.ts";
 import { Leases } from "#store/lease.ts";
+import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { startGitServer } from "#test/support/git-server.ts";
 
 test("a project with many builds in the queue does not keep another's first one waiting", async (t) => {
   const { db } = await testDatabase(t);
@@ -41,8 +46,55 @@ test("a project with many builds in the queue does not keep another's first one 
   });
   const claimed: string[] = [];
   for (let count = 0; count < 4; count++) {
-    const [lease] = await leases.claim({ ...claimable, limit: 1 });
+    const [lease] = await leases.claim({
+      ...claimable({ running: [], runningMax: 1, working: [], workingMax: 1 }),
+      limit: 1,
+    });
     claimed.push(String(lease?.id));
   }
   assert.deepEqual(claimed, [busy[0], other, ...busy.slice(1)]);
+});
+
+/** A queue with a repository whose builds end once their app's file is there. */
+async function openHeld(t: TestContext, buildsAtOnce: number) {
+  const database = await testDatabase(t);
+  const folder = temporaryFolder(t, "fairness");
+  const server = await startGitServer(t);
+  const hold = `until test -e ${folder}/go; do sleep 0.05; done`;
+  const toml = `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(hold)}]\n`;
+  await server.createRepo("acme", "long", { "main.py": "", "cerebrium.toml": toml });
+  await server.createRepo("acme", "short", { "main.py": "" });
+  const trial = playedTrial(() => ({ ok: true }));
+  await startQueue(t, { ...database, folder, urlTemplate: server.urlTemplate, trial, buildsAtOnce });
+  const { db } = database;
+  const build = async (given: { name: string; projectId?: ProjectId; gitRepo: string }) => {
+    const app = await createApp(db, { ...given, request: { gitRepo: given.gitRepo } });
+    return { projectId: app.projectId, buildId: (await requestBuild(db, app)).buildId };
+  };
+  const states = async (): Promise<string[]> =>
+    (await db.selectFrom("builds").select("status").orderBy("created_at").execute()).map(({ status }) => status);
+  return { db, build, states, letGo: () => writeFileSync(join(folder, "go"), "") };
+}
+
+test("while long builds of one project run, another's build does not wait for them to end", async (t) => {
+  const { db, build, states, letGo } = await openHeld(t, 2);
+  const other = await createApp(db, { name: "short", request: { gitRepo: "acme/short" } });
+  const { projectId, buildId } = await build({ name: "one", gitRepo: "acme/long" });
+  const more = [];
+  for (const name of ["two", "three"]) more.push(await build({ name, projectId, gitRepo: "acme/long" }));
+  await buildInState(db, buildId, ["building"]);
+  await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
+  assert.deepEqual(await states(), ["building", "pending", "pending", "success"]);
+  letGo();
+  for (const one of more) await buildInState(db, one.buildId, ["success"]);
+});
+
+test("a project that is alone on the platform builds as many at once as are allowed", async (t) => {
+  const { db, build, states, letGo } = await openHeld(t, 2);
+  const first = await build({ name: "one", gitRepo: "acme/long" });
+  const second = await build({ name: "two", projectId: first.projectId, gitRepo: "acme/long" });
+  for (const { buildId } of [first, second]) await buildInState(db, buildId, ["building"]);
+  assert.deepEqual(await states(), ["building", "building"]);
+  letGo();
+  for (const { buildId } of [first, second]) await buildInState(db, buildId, ["success"]);
 });

@@ -23,15 +23,32 @@ export type BuildRecord = {
   readonly settings: AppSettings | null;
 };
 
-/** Unfinished builds that may be begun: neither cancelled nor given up on, and no older one of the same app unfinished. For `Leases.claim`. */
-export const claimable = {
-  where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax} and not exists (
-    select from builds older
-    where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)`,
-  // Projects with fewer builds under way first, so that one with a hundred in the queue does not make all others wait.
-  order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
-    and busy.lease_until > lease_clock()), created_at, number`,
+/** What a platform works on, and how much of it may be one project's while there are other projects. */
+export type ProjectShare = {
+  readonly running: readonly BuildId[];
+  readonly runningMax: number;
+  /** Those of `running` that take a place: they do not only start their app. */
+  readonly working: readonly BuildId[];
+  readonly workingMax: number;
 };
+
+/**
+ * Unfinished builds that may be begun: neither cancelled nor given up on, no older one of the same app unfinished, and
+ * within the share of their project. For `Leases.claim`.
+ */
+export function claimable({ running, runningMax, working, workingMax }: ProjectShare) {
+  return {
+    where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax} and not exists (
+      select from builds older
+      where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)
+      and (not exists (select from projects other where other.id <> builds.project_id) or (
+        select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
+        from builds beside where beside.id = any(${running}::uuid[]) and beside.project_id = builds.project_id))`,
+    // Projects with fewer builds under way first, so that one with a hundred in the queue does not make all others wait.
+    order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
+      and busy.lease_until > lease_clock()), created_at, number`,
+  };
+}
 
 /** The build; undefined when there is none. */
 export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {

@@ -1,6 +1,6 @@
-// Works on builds: claims what is waiting, as many at once as allowed (those that only start their app do not count) and
-// one per app, ends what is cancelled, takes back what a killed platform left. The rows are the queue; several platforms
-// may work on one database.
+// Works on builds: claims what is waiting, as many at once as allowed (those that only start their app do not count), one
+// per app and not all of one project, ends what is cancelled, takes back what a killed platform left. The rows are the
+// queue; several platforms may work on one database.
 import { randomUUID } from "node:crypto";
 import type { BuildId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -82,16 +82,29 @@ export class BuildQueue {
   }
 
   async #turn(): Promise<void> {
-    const { db, buildsAtOnce } = this.#options;
+    const { db } = this.#options;
     if ((await endAbandoned(db)) > 0) this.#isUntidy = true;
     const ids = [...this.#running.keys()];
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const id of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled"));
-    const starting = [...this.#running.values()].filter(({ isBuilt }) => isBuilt).length;
-    const room = buildsAtOnce - (this.#running.size - Math.min(starting, startingMost));
-    const leases = room <= 0 ? [] : await this.#leases.claim({ ...claimable, limit: room });
-    for (const lease of leases) this.#begin(lease);
+    while (await this.#beginNext());
     if (this.#running.size === 0 && this.#isUntidy) await this.#tidy();
+  }
+
+  /**
+   * Begins the build whose turn it is; false when there is none or no place. One at a time, since each changes whose turn
+   * is next. A project leaves one place to others: builds are long, and those that run are not ended for others.
+   */
+  async #beginNext(): Promise<boolean> {
+    const { buildsAtOnce } = this.#options;
+    const running = [...this.#running.keys()];
+    const working = running.filter((id) => this.#running.get(id)?.isBuilt !== true);
+    const starting = Math.min(running.length - working.length, startingMost);
+    if (running.length - starting >= buildsAtOnce) return false;
+    const share = { running, runningMax: startingMost / 2, working, workingMax: Math.max(1, buildsAtOnce - 1) };
+    const [lease] = await this.#leases.claim({ ...claimable(share), limit: 1 });
+    if (lease !== undefined) this.#begin(lease);
+    return lease !== undefined;
   }
 
   #begin(lease: Lease<"builds">): void {
