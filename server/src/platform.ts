@@ -7,7 +7,7 @@ import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
 import { resealForwardings } from "#audit/reseal.ts";
-import { Git } from "#deploy/git.ts";
+import { cpuSecondsFor, Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import { Source } from "#deploy/source.ts";
@@ -335,7 +335,7 @@ type QueueParts = Store & {
 
 function openQueue(config: Config, parts: QueueParts): BuildQueue {
   const { db, notifications, instanceId, log, cases, routes, scheduler, driver, builder, buildLogs } = parts;
-  const git = new Git({ toolEnvironment: config.toolEnvironment });
+  const git = new Git({ ...config, cpuSecondsMax: cpuSecondsFor(config.gitSizeBytes) });
   const source = new Source({
     ...{ git, clock, urlTemplate: config.gitUrl },
     timeoutMs: config.gitTimeoutSeconds * 1000,

@@ -296,20 +296,26 @@ test("a repository that is too large is given up on while it is fetched", async 
 test("a tree that unpacks to far more than was sent is refused before a file is written", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
-  let object = await server.git("acme", "app", ["hash-object", "-w", "--stdin"], "x".repeat(1000));
-  let kind = "100644 blob";
-  for (let level = 0; level < 8; level++) {
-    const entries = Array.from({ length: 10 }, (_, index) => `${kind} ${object}\te${index}`).join("\n");
-    object = await server.git("acme", "app", ["mktree"], `${entries}\n`);
-    kind = "040000 tree";
-  }
-  const commit = await server.git("acme", "app", ["commit-tree", object, "-m", "bomb"]);
-  await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
+  const blob = await server.git("acme", "app", ["hash-object", "-w", "--stdin"], "x".repeat(1000));
+  const emptyTree = await server.git("acme", "app", ["mktree"], "");
   const { fetch } = openSource(t, server);
-  assert.match(
-    await refusal(fetch()),
-    /cannot be deployed: (it holds more than 200000 files|its files hold more than 50 MB)/,
-  );
+  for (const [inner, innerKind] of [
+    [blob, "100644 blob"],
+    [emptyTree, "040000 tree"],
+  ] as const) {
+    let [object, kind]: [string, string] = [inner, innerKind];
+    for (let level = 0; level < 12; level++) {
+      const entries = Array.from({ length: 10 }, (_, index) => `${kind} ${object}\te${index}`).join("\n");
+      object = await server.git("acme", "app", ["mktree"], `${entries}\n`);
+      kind = "040000 tree";
+    }
+    const commit = await server.git("acme", "app", ["commit-tree", object, "-m", "bomb"]);
+    await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
+    assert.match(
+      await refusal(fetch()),
+      /cannot be deployed: (it holds more than 200000 (files|folders)|its files hold more than 50 MB)/,
+    );
+  }
 });
 
 test("a host that does not answer ends the fetch within the limit", async (t) => {

@@ -13,6 +13,31 @@ export type GitFailure = {
 type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) => string };
 
 const rules: readonly Rule[] = [
+  // First: what git says after one of its processes was ended sounds like a host that broke off.
+  {
+    form: /attempting to allocate \d+ over limit/i,
+    sentence: ({ repository }) =>
+      `${repository} holds an object that takes more memory to unpack than a build may use. Keep large files elsewhere.`,
+  },
+  {
+    form: /out of memory|cannot allocate memory|unable to create thread/i,
+    sentence: ({ repository }) =>
+      `git needs more memory for ${repository} than a build may use: it holds or names too much.`,
+  },
+  {
+    // The second: a process that was ended says nothing, only the one that waits for it does.
+    form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
+    sentence: ({ repository }) =>
+      `${repository} takes git more processor time or memory to unpack than a build may use. Make it smaller.`,
+  },
+  {
+    form: /died of signal (6|11)\b|segmentation fault|maximum allowed tree depth/i,
+    sentence: ({ repository }) => `${repository} holds objects on which git itself fails.`,
+  },
+  {
+    form: /did not receive expected object|did not send all necessary objects/i,
+    sentence: ({ repository }) => `${repository} lacks objects that its commit names.`,
+  },
   {
     form: /redirect|returned error: 30\d/i,
     sentence: ({ host, repository }) =>
@@ -46,11 +71,6 @@ const rules: readonly Rule[] = [
       `The commit is not in ${repository} any more (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
   },
   {
-    form: /attempting to allocate \d+ over limit/i,
-    sentence: ({ repository }) =>
-      `${repository} holds an object that takes more memory to unpack than a build may use. Keep large files elsewhere.`,
-  },
-  {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
     sentence: ({ repository }) =>
       `${repository} holds objects that git refuses as malformed; its own words stand above.`,
@@ -81,7 +101,10 @@ export function explainMissingBranch(given: {
 }): string {
   const { repository, branch, branches } = given;
   if (branches.length === 0) return `${repository} has no branches yet: push a commit to "${branch}" first.`;
-  const named = branches.slice(0, 10).join(", ");
+  const named = branches
+    .slice(0, 10)
+    .map((name) => name.slice(0, 100))
+    .join(", ");
   const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
   return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Set gitBranch to one of them.`;
 }

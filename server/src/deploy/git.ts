@@ -24,6 +24,8 @@ export type GitRun = {
 export type GitResult = {
   readonly end: CommandEnd;
   readonly isOk: boolean;
+  /** It was ended because it wrote more errors than anybody reads; with fetches these are the host's messages. */
+  readonly isChatty: boolean;
   /** Standard output and error, each cut at `outputCharactersMax`. */
   readonly output: string;
   readonly errorOutput: string;
@@ -34,8 +36,17 @@ const tokenUsername = "x-access-token";
 /** The user that git hosts have for ssh. */
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
-/** Larger objects that are not sent as a difference need no memory; a difference of a kilobyte could ask for any amount. */
-const objectBytesMax = 1024 * 1024 * 1024;
+/**
+ * Larger objects that are not sent as a difference need no memory; a difference of a kilobyte could ask for any amount.
+ * Hosts send none of what is larger, unless they are told to.
+ */
+const objectBytesMax = 512 * 1024 * 1024;
+/** Beside an object and what it is a difference to: programs, the parts of packs that are mapped, lists of references. */
+const otherBytesMax = 256 * 1024 * 1024;
+/** The exit code of git when it has used up its processor time (SIGXCPU). */
+export const cpuTimeExitCode = 128 + 24;
+/** Bounds git and what it starts; a system that does not know a limit goes without it. */
+const limited = `ulimit -v "$1" 2>/dev/null; ulimit -S -t "$2" 2>/dev/null; shift 2; exec "$@"`;
 
 /** Settings that hold for every run, whatever the machine is configured to. */
 const settings: readonly (readonly [string, string])[] = [
@@ -47,6 +58,9 @@ const settings: readonly (readonly [string, string])[] = [
   ["core.protectHFS", "true"],
   ["core.protectNTFS", "true"],
   ["core.bigFileThreshold", "64m"],
+  ["core.packedGitWindowSize", "32m"],
+  ["core.packedGitLimit", "128m"],
+  ["pack.threads", "2"],
   ["credential.helper", ""],
   ["fetch.recurseSubmodules", "false"],
   ["submodule.recurse", "false"],
@@ -67,20 +81,28 @@ const settings: readonly (readonly [string, string])[] = [
   ["advice.detachedHead", "false"],
 ];
 
+/** Processor time for a repository of so many bytes: to unpack and check 2 GB takes 20 s; what takes far longer is made to. */
+export function cpuSecondsFor(bytes: number): number {
+  return 60 + Math.ceil(bytes / 20_000_000);
+}
+
 /** git as it is installed here. */
 export class Git {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #objectBytesMax: number;
+  readonly #cpuSecondsMax: number;
 
   /**
    * `toolEnvironment`: where programs, proxies and certificates are; package indexes are left out. `objectBytesMax`: the
-   * most memory that git may take for one object.
+   * most memory that git may take for one object. `cpuSecondsMax`: the most processor time of one of its processes.
    */
   constructor(options: {
     readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly objectBytesMax?: number;
+    readonly cpuSecondsMax?: number;
   }) {
     this.#objectBytesMax = options.objectBytesMax ?? objectBytesMax;
+    this.#cpuSecondsMax = options.cpuSecondsMax ?? cpuSecondsFor(0);
     const wanted = Object.entries(options.toolEnvironment).filter(([name]) => !/^(PIP|UV|PYENV)_/.test(name));
     this.#environment = Object.fromEntries(wanted);
   }
@@ -103,19 +125,24 @@ export class Git {
   async run(run: GitRun): Promise<GitResult> {
     let output = "";
     let errorOutput = "";
+    const chatty = new AbortController();
+    const kilobytesMax = Math.round((2 * this.#objectBytesMax + otherBytesMax) / 1024);
+    const limits = ["/bin/sh", "-c", limited, "sh", String(kilobytesMax), String(this.#cpuSecondsMax)] as const;
     const end = await runCommand({
-      command: ["git", "--git-dir", run.gitDir, "--work-tree", run.workTree, ...run.args],
+      command: [...limits, "git", "--git-dir", run.gitDir, "--work-tree", run.workTree, ...run.args],
       cwd: run.workTree,
       environment: this.#environmentOf(run),
-      signal: run.signal,
+      signal: AbortSignal.any([run.signal, chatty.signal]),
       timeoutMs: run.timeoutMs,
       ...(run.onOutput === undefined ? {} : { onOutput: run.onOutput }),
       onLine: (stream, text) => {
         if (stream === "stdout" && output.length < outputCharactersMax) output += `${text}\n`;
-        if (stream === "stderr" && errorOutput.length < outputCharactersMax) errorOutput += `${text}\n`;
+        if (stream === "stderr") errorOutput += `${text}\n`;
+        if (errorOutput.length > outputCharactersMax) chatty.abort();
       },
     });
-    return { end, isOk: end.kind === "exited" && end.exitCode === 0, output, errorOutput };
+    const isOk = end.kind === "exited" && end.exitCode === 0;
+    return { end, isOk, isChatty: chatty.signal.aborted, output, errorOutput };
   }
 
   #environmentOf({ remote, gitDir }: GitRun): Record<string, string> {
@@ -132,6 +159,8 @@ export class Git {
       GIT_TERMINAL_PROMPT: "0",
       GIT_ASKPASS: "true",
       GIT_LFS_SKIP_SMUDGE: "1",
+      // Threads share their reserves of memory, which count.
+      MALLOC_ARENA_MAX: "1",
       GIT_ALLOC_LIMIT: String(this.#objectBytesMax),
       // An empty list allows none at all.
       GIT_ALLOW_PROTOCOL: protocol ?? "",

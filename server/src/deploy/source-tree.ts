@@ -1,5 +1,6 @@
 // The listing of a repository's tree, read before a single file is written: how much it holds, and what in it needs
-// care (submodules, links, names that are no text). Pure: bytes in, findings out.
+// care (submodules, links, names that are no text). Folders are listed and counted too: a folder that holds itself ten
+// times over, ten levels deep and without a file, would have git walk without end. Pure: bytes in, findings out.
 
 /** What one folder of a repository holds. Names are relative to that folder. */
 export type TreeListing = {
@@ -7,24 +8,39 @@ export type TreeListing = {
   readonly bytes: number;
   readonly submodules: readonly string[];
   readonly links: readonly string[];
+  /** Those that are small enough to be read. */
   readonly attributeFiles: readonly string[];
   /** Files small enough to be LFS pointers. */
   readonly smallFiles: readonly string[];
 };
 
+/** `filesMax` holds for files and for folders. */
 export type TreeLimits = { readonly filesMax: number; readonly bytesMax: number };
 
-const nameBytesMax = 4096;
+/** Half of what the system takes: the app's folder lies below others. */
+const pathBytesMax = 2048;
+/** What file systems take. */
+const nameBytesMax = 255;
+/** Of all paths together, which are held in memory; 200 000 files with 300 each. */
+const listingBytesMax = 60_000_000;
+/** Each is followed before the app is built. */
+const linksMax = 10_000;
+/** Git's own limits of attributes are lower. */
+const attributeBytesMax = 100_000;
+const attributeFilesMax = 1000;
+const tooLongPath = `it holds a path that is longer than ${pathBytesMax} bytes`;
 /** A pointer of Git LFS has about 130 bytes. */
 const pointerBytes = { least: 100, most: 250 };
 
-/** Reads `git ls-tree -r -l -z` as it comes, so that a tree of millions of entries is given up on early. */
+/** Reads `git ls-tree -r -t -l -z` as it comes, so that a tree of millions of entries is given up on early. */
 export class TreeReader {
   readonly #limits: TreeLimits;
   #rest: Buffer = Buffer.alloc(0);
   #refusal: string | null = null;
   #files = 0;
+  #folders = 0;
   #bytes = 0;
+  #listingBytes = 0;
   readonly #submodules: string[] = [];
   readonly #links: string[] = [];
   readonly #attributeFiles: string[] = [];
@@ -42,7 +58,7 @@ export class TreeReader {
       rest = rest.subarray(end + 1);
     }
     this.#rest = rest;
-    if (rest.length > nameBytesMax + 100) this.#refusal ??= "it holds a file whose path is longer than 4096 bytes";
+    if (rest.length > pathBytesMax + 100) this.#refusal ??= tooLongPath;
     return this.#refusal === null;
   }
 
@@ -62,25 +78,44 @@ export class TreeReader {
     };
   }
 
-  /** `<mode> <type> <object> <size>\t<name>`; the size of a submodule is `-`. */
+  /** `<mode> <type> <object> <size>\t<name>`; the size of folders and submodules is `-`. */
   #entry(bytes: Buffer): void {
     const tab = bytes.indexOf(9);
-    const [mode, type, , size] = bytes.subarray(0, tab).toString("latin1").split(/ +/);
-    const name = decode(bytes.subarray(tab + 1));
+    const [mode, type, , sizeText] = bytes.subarray(0, tab).toString("latin1").split(/ +/);
+    const path = bytes.subarray(tab + 1);
+    const name = decode(path);
     if (name === null) {
       this.#refusal = "it holds a file whose name is not valid UTF-8";
       return;
     }
-    this.#files += 1;
-    this.#bytes += Number(size) || 0;
-    if (this.#files > this.#limits.filesMax) this.#refusal = `it holds more than ${this.#limits.filesMax} files`;
-    if (this.#bytes > this.#limits.bytesMax) {
-      this.#refusal = `its files hold more than ${Math.round(this.#limits.bytesMax / 1_000_000)} MB (SLIPWAY_GIT_SIZE_MB)`;
-    }
+    const size = Number(sizeText) || 0;
+    if (type === "tree") this.#folders += 1;
+    else this.#files += 1;
+    this.#bytes += size;
+    this.#listingBytes += path.length;
     if (type === "commit") this.#submodules.push(name);
     else if (mode === "120000") this.#links.push(name);
-    else if (/(^|\/)\.gitattributes$/.test(name)) this.#attributeFiles.push(name);
-    else if (Number(size) >= pointerBytes.least && Number(size) <= pointerBytes.most) this.#smallFiles.push(name);
+    else if (/(^|\/)\.gitattributes$/.test(name)) this.#addAttributes(name, size);
+    else if (size >= pointerBytes.least && size <= pointerBytes.most) this.#smallFiles.push(name);
+    this.#refusal = this.#refusalOf(path);
+  }
+
+  #addAttributes(name: string, size: number): void {
+    if (size <= attributeBytesMax && this.#attributeFiles.length < attributeFilesMax) this.#attributeFiles.push(name);
+  }
+
+  #refusalOf(path: Buffer): string | null {
+    const { filesMax, bytesMax } = this.#limits;
+    if (path.length > pathBytesMax) return tooLongPath;
+    if (path.length - path.lastIndexOf(47) - 1 > nameBytesMax) {
+      return `it holds a file or folder whose name is longer than ${nameBytesMax} bytes`;
+    }
+    if (this.#files > filesMax) return `it holds more than ${filesMax} files`;
+    if (this.#folders > filesMax) return `it holds more than ${filesMax} folders`;
+    if (this.#links.length > linksMax) return `it holds more than ${linksMax} symbolic links`;
+    if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long all together";
+    const megabytes = Math.round(bytesMax / 1_000_000);
+    return this.#bytes > bytesMax ? `its files hold more than ${megabytes} MB (SLIPWAY_GIT_SIZE_MB)` : null;
   }
 }
 

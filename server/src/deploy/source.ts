@@ -1,15 +1,16 @@
 // Brings the app's folder of a repository, at one pinned commit, into a folder of its own: bounded in time and size,
 // without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
-import { lstat, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from "node:fs/promises";
-import { dirname, join, resolve, sep } from "node:path";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { BuildFailed, type BuildLog } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { folderBytes } from "./folder-size.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
-import type { Git, GitResult, GitRun } from "./git.ts";
+import { cpuTimeExitCode, type Git, type GitResult, type GitRun } from "./git.ts";
 import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl, type Checked } from "./source-url.ts";
+import { reportFindings } from "./source-findings.ts";
 import { TreeReader, type TreeListing } from "./source-tree.ts";
 
 export type SourceRequest = {
@@ -47,9 +48,8 @@ const filesMax = 200_000;
 /** How often the folder is measured while git writes to it. */
 const measureEveryMs = 200;
 const fetchedRef = "refs/slipway/source";
-const pointerStart = "version https://git-lfs.github.com/spec/v1";
-/** Names in a warning; the rest is counted. */
-const namesShownMax = 5;
+/** Of what git and its host say when a fetch fails; the last lines tell why. */
+const errorLinesMax = 50;
 
 type Fetch = {
   readonly request: SourceRequest;
@@ -79,7 +79,8 @@ export class Source {
       request.log("source", "platform", `Commit ${commit} of ${fetch.repository}.`);
       const listing = await this.#list(fetch, commit);
       await this.#checkOut(fetch, commit);
-      await reportFindings(fetch.appDir, listing, request.log);
+      const checkTime = (): void => this.#checkTime(fetch);
+      await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       await rm(fetch.gitDir, { recursive: true, force: true });
       return { commit, appDir: fetch.appDir };
     } catch (error) {
@@ -157,7 +158,8 @@ export class Source {
 
   async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {
     const { repository, remote, branch, request } = fetch;
-    for (const line of result.errorOutput.trim().split("\n")) request.log("source", "stderr", line);
+    const lines = result.errorOutput.trim().split("\n").slice(-errorLinesMax);
+    for (const line of lines) request.log("source", "stderr", line);
     if (pinned === null && /couldn't find remote ref/i.test(result.errorOutput)) {
       const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
         isRemote: true,
@@ -165,12 +167,7 @@ export class Source {
       const branches = list.output.split("\n").flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
       return explainMissingBranch({ repository, branch, branches });
     }
-    return explainGitFailure({
-      repository,
-      host: remote.url.host,
-      hasCredential: remote.credential !== null,
-      output: result.errorOutput,
-    });
+    return explainGitFailure({ ...namesOf(fetch), output: result.errorOutput });
   }
 
   /** Reads what the app's folder holds before any of it is written. */
@@ -179,7 +176,7 @@ export class Source {
     const type = await this.#git(fetch, ["cat-file", "-t", tree]);
     if (type.output.trim() !== "tree") throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
     const reader = new TreeReader({ filesMax, bytesMax: this.#options.bytesMax });
-    const listed = await this.#git(fetch, ["ls-tree", "-r", "-l", "-z", tree], {
+    const listed = await this.#git(fetch, ["ls-tree", "-r", "-t", "-l", "-z", tree], {
       onOutput: (chunk) => reader.push(chunk),
     });
     const result = reader.result();
@@ -253,7 +250,7 @@ export class Source {
       onOutput?: (chunk: Buffer) => boolean;
     } = {},
   ): Promise<GitResult> {
-    const { clock, git, timeoutMs } = this.#options;
+    const { clock, git } = this.#options;
     const result = await git.run({
       args,
       gitDir: fetch.gitDir,
@@ -264,78 +261,38 @@ export class Source {
       ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
     });
     fetch.request.signal.throwIfAborted();
-    if (result.end.kind === "timeout") {
-      throw new BuildFailed(
-        `Fetching ${fetch.repository} took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Try again with a rebuild, or make the repository smaller.`,
-      );
-    }
+    if (result.end.kind === "timeout") throw this.#tookTooLong(fetch);
+    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends messages without end.`);
     if (result.end.kind === "aborted") throw new Error("git was ended");
+    if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
+      throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
+    }
     if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
       throw new BuildFailed("git is not installed on the machine that builds; the operator has to install it.");
     }
     return result;
   }
+
+  /** For work of our own between the runs of git. */
+  #checkTime(fetch: Fetch): void {
+    fetch.request.signal.throwIfAborted();
+    if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
+  }
+
+  #tookTooLong({ repository }: Fetch): BuildFailed {
+    const seconds = Math.round(this.#options.timeoutMs / 1000);
+    return new BuildFailed(
+      `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Try again with a rebuild, or make the repository smaller.`,
+    );
+  }
+}
+
+/** What a sentence about git's failure may name. */
+function namesOf({ repository, remote }: Fetch) {
+  return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
 }
 
 function valueOf<T>(checked: Checked<T>): T {
   if (!checked.ok) throw new BuildFailed(checked.reason);
   return checked.value;
-}
-
-/** Says in the build's log what was left out, and removes links that lead out of the folder. */
-async function reportFindings(appDir: string, listing: TreeListing, log: BuildLog): Promise<void> {
-  const warn = (text: string): void => log("source", "platform", `Warning: ${text}`);
-  if (listing.submodules.length > 0) {
-    warn(`submodules are not fetched; these folders are empty: ${named(listing.submodules)}.`);
-  }
-  const root = await realpath(appDir);
-  for (const link of listing.links) {
-    const target = await leavingTarget(root, link);
-    if (target === null) continue;
-    await rm(join(root, link), { force: true });
-    warn(`the link ${link} leads out of the app's folder (to ${target}) and was left out.`);
-  }
-  const pointers = await findPointers(root, listing);
-  if (pointers.length > 0) {
-    warn(
-      `files kept in Git LFS are not fetched; these hold only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
-    );
-  }
-}
-
-/** Where a link leads when that is outside of the folder; null when it stays inside. */
-async function leavingTarget(root: string, link: string): Promise<string | null> {
-  const path = join(root, link);
-  if (!(await lstat(path)).isSymbolicLink()) return null;
-  const target = await readlink(path);
-  const isInside = (place: string | null): boolean => place === root || place?.startsWith(root + sep) === true;
-  const isKept = isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
-  return isKept ? null : target.slice(0, 200);
-}
-
-/** The place that a target stands for once the links on its way are followed, as far as it exists; null when that cannot be told. */
-async function realTarget(from: string, target: string): Promise<string | null> {
-  const missing: string[] = [];
-  // Not joined: `..` behind a link means the folder above the link's target.
-  for (let parts = `${from}/${target}`.split("/"); parts.length > 1; parts = parts.slice(0, -1)) {
-    const real = await realpath(parts.join("/") || "/").catch(() => null);
-    if (real !== null) return missing.includes("..") ? null : join(real, ...missing);
-    missing.unshift(parts.at(-1) ?? "");
-  }
-  return null;
-}
-
-async function findPointers(root: string, listing: TreeListing): Promise<string[]> {
-  const attributes = await Promise.all(listing.attributeFiles.map((name) => readFile(join(root, name), "utf8")));
-  if (!attributes.some((text) => text.includes("filter=lfs"))) return [];
-  const found: string[] = [];
-  for (const name of listing.smallFiles) {
-    if ((await readFile(join(root, name), "utf8")).startsWith(pointerStart)) found.push(name);
-  }
-  return found;
-}
-
-function named(names: readonly string[]): string {
-  const shown = names.slice(0, namesShownMax).join(", ");
-  return names.length > namesShownMax ? `${shown} and ${names.length - namesShownMax} more` : shown;
 }

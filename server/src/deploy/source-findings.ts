@@ -1,0 +1,90 @@
+// Looks over what was checked out: says in the build's log what was left out, and removes links that lead out of the folder.
+// Called by `deploy/source.ts`. Bounded in work and in lines, whatever the repository holds.
+import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
+import { dirname, join, resolve, sep } from "node:path";
+import type { BuildLog } from "#drivers/builder.ts";
+import type { TreeListing } from "./source-tree.ts";
+
+const pointerStart = "version https://git-lfs.github.com/spec/v1";
+/** Names in a warning; the rest is counted. */
+const namesShownMax = 5;
+/** Links with a warning of their own; the rest is counted. */
+const linksShownMax = 20;
+
+/** `checkTime` throws once the time of the fetch is over. */
+export async function reportFindings(
+  appDir: string,
+  listing: TreeListing,
+  { log, checkTime }: { readonly log: BuildLog; readonly checkTime: () => void },
+): Promise<void> {
+  const warn = (text: string): void => log("source", "platform", `Warning: ${text}`);
+  if (listing.submodules.length > 0) {
+    warn(`submodules are not fetched; these folders are empty: ${named(listing.submodules)}.`);
+  }
+  const root = await realpath(appDir);
+  let left = 0;
+  for (const link of listing.links) {
+    checkTime();
+    const target = await leavingTarget(root, link);
+    if (target === null) continue;
+    await rm(join(root, link), { force: true });
+    left += 1;
+    if (left > linksShownMax) continue;
+    warn(`the link ${link} leads out of the app's folder (to ${target}) and was left out.`);
+  }
+  if (left > linksShownMax) warn(`${left - linksShownMax} more links lead out of the app's folder and were left out.`);
+  const pointers = await findPointers(root, listing, checkTime);
+  if (pointers.length > 0) {
+    warn(
+      `files kept in Git LFS are not fetched; these hold only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
+    );
+  }
+}
+
+/** Where a link leads when that is outside of the folder; null when it stays inside. */
+async function leavingTarget(root: string, link: string): Promise<string | null> {
+  const path = join(root, link);
+  if (!(await lstat(path)).isSymbolicLink()) return null;
+  const target = await readlink(path);
+  const isInside = (place: string | null): boolean => place === root || place?.startsWith(root + sep) === true;
+  const isKept = isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
+  return isKept ? null : target.slice(0, 200);
+}
+
+/** The place that a target stands for once the links on its way are followed, as far as it exists; null when that cannot be told. */
+async function realTarget(from: string, target: string): Promise<string | null> {
+  // Not joined: `..` behind a link means the folder above the link's target.
+  const parts = `${from}/${target}`.split("/");
+  // What exists ends at one part, behind which nothing does: halving finds it in few looks, however long the target is.
+  let [there, missing, real] = [1, parts.length + 1, "/"];
+  while (missing - there > 1) {
+    const middle = Math.floor((there + missing) / 2);
+    const found = await realpath(parts.slice(0, middle).join("/") || "/").catch(() => null);
+    if (found === null) missing = middle;
+    else [there, real] = [middle, found];
+  }
+  const rest = parts.slice(there);
+  return rest.includes("..") ? null : join(real, ...rest);
+}
+
+async function findPointers(root: string, listing: TreeListing, checkTime: () => void): Promise<string[]> {
+  const found: string[] = [];
+  if (!(await usesLfs(root, listing.attributeFiles))) return found;
+  for (const name of listing.smallFiles) {
+    checkTime();
+    if ((await readFile(join(root, name), "utf8")).startsWith(pointerStart)) found.push(name);
+  }
+  return found;
+}
+
+async function usesLfs(root: string, attributeFiles: readonly string[]): Promise<boolean> {
+  for (const name of attributeFiles) {
+    if ((await readFile(join(root, name), "utf8")).includes("filter=lfs")) return true;
+  }
+  return false;
+}
+
+function named(names: readonly string[]): string {
+  const shown = names.slice(0, namesShownMax).join(", ");
+  return names.length > namesShownMax ? `${shown} and ${names.length - namesShownMax} more` : shown;
+}

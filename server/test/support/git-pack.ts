@@ -1,0 +1,66 @@
+// Packs of git made by hand, for repositories that no git would make.
+import { createHash } from "node:crypto";
+import { deflateSync } from "node:zlib";
+
+export type Kind = "commit" | "tree" | "blob";
+
+/** What a tree holds: mode, name and the id of the object. */
+export type TreeEntry = readonly [mode: string, name: string, id: Buffer];
+
+const numbers = { commit: 1, tree: 2, blob: 3 } as const;
+const differenceNumber = 7;
+
+/** The id of an object. */
+export function idOf(kind: Kind, content: Buffer): Buffer {
+  return createHash("sha1").update(`${kind} ${content.length}\0`).update(content).digest();
+}
+
+/** Seven bits in each byte, the lowest first, as packs have sizes. */
+export function sizeBytes(size: number): number[] {
+  return size < 128 ? [size] : [(size & 127) | 128, ...sizeBytes(Math.floor(size / 128))];
+}
+
+/** One repository in the making. Objects are given by `add`, or raw by `addEntry`. */
+export class Pack {
+  readonly #entries: Buffer[] = [];
+
+  /** Adds an object and returns its id. */
+  add(kind: Kind, content: Buffer): Buffer {
+    this.addEntry(numbers[kind], content.length, deflateSync(content));
+    return idOf(kind, content);
+  }
+
+  /** `entries` in the order that git has them in. */
+  addTree(entries: readonly TreeEntry[]): Buffer {
+    const parts = entries.flatMap(([mode, name, id]) => [Buffer.from(`${mode} ${name}\0`), id]);
+    return this.add("tree", Buffer.concat(parts));
+  }
+
+  /** A commit of the tree; returns its id in hexadecimal digits. */
+  addCommit(tree: Buffer): string {
+    const who = "a <a@example.com> 1 +0000";
+    const text = `tree ${tree.toString("hex")}\nauthor ${who}\ncommitter ${who}\n\nx\n`;
+    return this.add("commit", Buffer.from(text)).toString("hex");
+  }
+
+  /** An object given as what to do with another one. */
+  addDifference(base: Buffer, instructions: Buffer): void {
+    this.addEntry(differenceNumber, instructions.length, Buffer.concat([base, deflateSync(instructions)]));
+  }
+
+  /** `size`: what it says to have unpacked. */
+  addEntry(number: number, size: number, packed: Buffer): void {
+    const first = (number << 4) | (size & 15);
+    const rest = Math.floor(size / 16);
+    const head = rest === 0 ? [first] : [first | 128, ...sizeBytes(rest)];
+    this.#entries.push(Buffer.concat([Buffer.from(head), packed]));
+  }
+
+  /** `count`: how many objects it says to hold. */
+  bytes(count = this.#entries.length): Buffer {
+    const head = Buffer.from([...Buffer.from("PACK"), 0, 0, 0, 2, 0, 0, 0, 0]);
+    head.writeUInt32BE(count, 8);
+    const content = Buffer.concat([head, ...this.#entries]);
+    return Buffer.concat([content, createHash("sha1").update(content).digest()]);
+  }
+}
