@@ -212,7 +212,8 @@ export const routes = {
   health: {
     method: "GET",
     path: "/healthz",
-    about: "Answers 200 while the platform serves.",
+    about:
+      "Answers 200 while the platform serves and its database takes writes, so that runs can be accepted; else 503.",
     access: "public",
     audit: null,
     status: 200,

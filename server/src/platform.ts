@@ -51,6 +51,7 @@ import { openBilling } from "./platform-billing.ts";
 import { watchClock } from "./platform-clock.ts";
 import { openDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
+import { Health } from "./platform-health.ts";
 import { openPeople } from "./platform-people.ts";
 import { openBudgets, openPlans, type OpenedPlans } from "./platform-plans.ts";
 import { forwardingTo, type OnStep, openRuns, openWebhooks } from "./platform-runs.ts";
@@ -89,7 +90,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const store = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
   await resealAll(store, log);
-  const reached: Reached = { urls: null, isServing: false };
+  const reached: Reached = { urls: null };
   const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
   const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, {
     ...store,
@@ -130,7 +131,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
     ...logs,
     log,
   };
-  const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached });
+  const health = new Health({ db, clock });
+  const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached, health });
   guard.addOwnPlace({ host: config.host, port });
   await onListening(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
@@ -151,8 +153,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   });
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
-  lifecycle.onClose("health", () => void (reached.isServing = false));
-  reached.isServing = true;
+  health.serve(lifecycle);
   return baseUrl;
 }
 
@@ -223,24 +224,25 @@ function siteOf({ trustedProxies, appPagesHost }: Config): Site {
   return { appPagesHost, clientAddress: (peer, forwardedFor) => proxies.clientAddress(peer, forwardedFor) };
 }
 
-/** What is known only once the platform listens, and once its start is complete. */
-type Reached = { urls: Urls | null; isServing: boolean };
+/** What is known only once the platform listens. */
+type Reached = { urls: Urls | null };
 
-type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "waitReason" | "isServing"> & {
+type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "waitReason" | "unhealthy"> & {
   readonly scheduler: Scheduler;
   readonly proxy: Proxy;
   readonly lifecycle: Lifecycle;
   readonly reached: Reached;
+  readonly health: Health;
 };
 
 /** The management API and the one listener before it and the proxy; returns its port. */
 async function openListener(config: Config, given: ListenerNeeds): Promise<number> {
-  const { scheduler, proxy, lifecycle, reached, ...parts } = given;
+  const { scheduler, proxy, lifecycle, reached, health, ...parts } = given;
   const stopping = new AbortController();
   const api = createApi({
     ...{ ...parts, clock, stopping: stopping.signal },
     urls: () => must(reached.urls, "the platform listens"),
-    isServing: () => reached.isServing,
+    unhealthy: () => health.refusal(),
     deploysPerMinute: config.deploysPerMinute,
     trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),

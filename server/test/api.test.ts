@@ -56,12 +56,12 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly i
 }
 
 test("health is told only while the platform serves", async (t) => {
-  let isServing = false;
-  const api = await startManagementApi(t, { isServing: () => isServing });
+  let reason: string | null = "The platform is starting or stopping.";
+  const api = await startManagementApi(t, { unhealthy: () => Promise.resolve(reason) });
   const before = await api.call("GET", "/healthz", { token: null });
   assert.equal(before.status, 503);
   assert.match(before.body.message, /starting or stopping/);
-  isServing = true;
+  reason = null;
   assert.deepEqual((await api.call("GET", "/healthz", { token: null })).body, { status: "ok" });
 });
 

@@ -89,10 +89,16 @@ async function aBacklogHoldsUpNobodyElse({ platform, db }: Ground): Promise<void
   await sql`delete from runs where app_id = ${busy} and state = 'pending'`.execute(db);
 }
 
+const health = (platform: PlatformProcess): Promise<Response> => fetch(`${platform.bootstrap.baseUrl}/healthz`);
+
 async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<void> {
   const running = await accepted(await platform.call("quick", "wait?async=true"));
   await until("it runs", async () => (await stateOf(db, running)) === "running");
+  assert.equal((await health(platform)).status, 200);
   gate.shut();
+  await until("the platform says that it accepts no runs", async () => (await health(platform)).status === 503);
+  const told = (await (await health(platform)).json()) as { message: string };
+  assert.match(told.message, /database takes no writes/);
   const refused = await platform.call("quick", "run?async=true");
   const { message } = (await refused.json()) as { message: string };
   assert.deepEqual([refused.status, /could not be stored/.test(message)], [503, true], message);
@@ -108,6 +114,7 @@ async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<
     .where("id", "=", running)
     .executeTakeFirst();
   assert.equal(row?.attempt, 1, "it ran once");
+  await until("the platform says that it is well", async () => (await health(platform)).status === 200);
   await until("runs are accepted again", async () => (await platform.call("quick", "run?async=true")).status === 202);
 }
 

@@ -1,11 +1,14 @@
 // What survives the end of the platform's process: replicas, builds, keys. Real processes, real signals.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { deploy } from "./support/examples.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { PlatformProcess, startPlatform } from "./support/platform-process.ts";
+import { freePorts } from "./support/guide.ts";
 import { until } from "./support/until.ts";
 
 const pidApp = `import os
@@ -40,6 +43,22 @@ test("a restart keeps replicas running, and a stop ends with code 0", async (t) 
   await platform.end("SIGKILL");
   await platform.restart();
   assert.equal(await startedAt(), first, "the replica of before the kill answers");
+});
+
+test("the first start says that it is well only once bootstrap.json is there", async (t) => {
+  const [port = ""] = await freePorts(1);
+  const platform = new PlatformProcess(temporaryFolder(t, "first-start"), { SLIPWAY_PORT: port });
+  t.after(() => platform.remove());
+  const started = platform.restart();
+  const file = join(platform.dataDir, "bootstrap.json");
+  const isWell = (): Promise<boolean> =>
+    fetch(`http://127.0.0.1:${port}/healthz`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await until("it is well", isWell, { deadlineMs: 60_000 });
+  assert.ok(existsSync(file));
+  await started;
 });
 
 test("a second platform on the same data folder is refused and names the first one's process", async (t) => {

@@ -8,17 +8,18 @@ import type { Urls } from "./urls.ts";
 type Parts = {
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly urls: () => Urls;
-  /** False until the start is complete, and once the platform stops. */
-  readonly isServing: () => boolean;
+  /** Why calls and runs cannot be taken at the moment; null when they can. Answers within seconds. */
+  readonly unhealthy: () => Promise<string | null>;
 };
 
 /** Answers about the platform itself. */
-export function platformHandlers({ keys, urls, isServing }: Parts): Record<"health" | "keySet" | "openApi", Handler> {
+export function platformHandlers({ keys, urls, unhealthy }: Parts): Record<"health" | "keySet" | "openApi", Handler> {
   let document: object | undefined;
   return {
     async health() {
-      if (isServing()) return await Promise.resolve({ status: "ok" });
-      throw new Fault("unavailable", "The platform is starting or stopping.", { retryAfterSeconds: 1 });
+      const reason = await unhealthy();
+      if (reason !== null) throw new Fault("unavailable", reason, { retryAfterSeconds: 1 });
+      return { status: "ok" };
     },
     keySet: () => Promise.resolve(keys.jwks()),
     openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),

@@ -83,8 +83,8 @@ export type ApiParts = {
   readonly deploysPerMinute: number;
   /** Proxies whose word on where a request comes from is taken. */
   readonly trustedProxies?: readonly string[];
-  /** Whether `/healthz` may say so. */
-  readonly isServing: () => boolean;
+  /** What `/healthz` says instead of "ok". */
+  readonly unhealthy: () => Promise<string | null>;
   /** `Scheduler.waitReason`. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
@@ -142,7 +142,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...operatorTokenHandlers({ desk: parts.tokenDesk, keys: parts.keyDesk }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
-    ...platformHandlers({ keys: parts.keys, urls: parts.urls, isServing: parts.isServing }),
+    ...platformHandlers({ keys: parts.keys, urls: parts.urls, unhealthy: parts.unhealthy }),
   };
   addRoutes(api, handlers, {
     tokens: parts.tokens,

@@ -95,7 +95,7 @@ export async function startManagementApi(
     readonly deploysPerMinute?: number;
     readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
-    readonly isServing?: () => boolean;
+    readonly unhealthy?: () => Promise<string | null>;
     readonly waitReason?: (appId: string) => string | undefined;
   } = {},
 ): Promise<ApiUnderTest> {
@@ -108,7 +108,7 @@ export async function startManagementApi(
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     trustedProxies: options.trustedProxies ?? [],
-    isServing: options.isServing ?? (() => true),
+    unhealthy: options.unhealthy ?? (() => Promise.resolve(null)),
     waitReason: options.waitReason ?? (() => undefined),
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
