@@ -197,6 +197,13 @@ export const run = z.strictObject({
   redrivenAs: z.uuid().nullable(),
 });
 
+/** `callsLeftOut`: plain calls of the time that the page covers which were not recorded, as there were too many. */
+export const runAndCallPage = z.strictObject({
+  items: z.array(run),
+  callsLeftOut: z.int().min(0),
+  nextToken: z.string().optional(),
+});
+
 export const runPage = z.strictObject({ items: z.array(run), nextToken: z.string().optional() });
 
 export const oneRun = z.strictObject({ item: run });

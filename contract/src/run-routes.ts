@@ -11,12 +11,13 @@ export const runRoutes = {
   listRuns: {
     method: "GET",
     path: `${paths.app}/runs`,
-    about: "The runs of an app, newest first: async runs, and plain calls that have ended.",
+    about:
+      "The runs of an app, newest first: async runs, and plain calls that have ended. `callsLeftOut`: how many plain calls of the time that the page covers were not recorded, as there were too many at once; 0 with asyncOnly.",
     access: "runs.read",
     audit: null,
     query: runQuery,
     status: 200,
-    answer: answers.runPage,
+    answer: answers.runAndCallPage,
   },
   getRun: {
     method: "GET",

@@ -27,7 +27,7 @@ import { retentionLoop } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import type { Site } from "#proxy/site.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
-import { insertCallRecords } from "#runs/call-record-store.ts";
+import { callRecordWriter } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
 import { resealRuns } from "#runs/reseal.ts";
 import { RunDesk } from "#runs/run-desk.ts";
@@ -188,7 +188,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   const { db, notifications, tokens, routes, driver, environmentOf, planned, lines, log, lifecycle } = parts;
   const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
-  const records = new CallRecords({ write: (rows) => insertCallRecords(db, rows), clock, log });
+  const records = new CallRecords({ ...callRecordWriter(db), clock, log });
   lifecycle.onClose("records of calls", () => records.flush());
   const view = new ReplicaView();
   const proxy = new Proxy({

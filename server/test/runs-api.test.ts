@@ -1,8 +1,10 @@
 // Reading runs over the wire: lists of async runs and plain calls, one run, its result.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import { newRunId, type AppId, type ReplicaId } from "#lib/ids.ts";
+import { insertLeftOut } from "#runs/call-record-store.ts";
 import type { RunState } from "#runs/run-states.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { insertCall, insertRun, type RowsPlace } from "./support/run-rows.ts";
@@ -27,7 +29,7 @@ const at = (second: number): Date => new Date(Date.UTC(2026, 0, 1, 12, 0, second
 async function pageOf(api: ApiUnderTest, path: string): Promise<{ ids: string[]; nextToken?: string }> {
   const answer = await api.call("GET", path);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  const page = answers.runPage.parse(answer.body);
+  const page = answers.runAndCallPage.parse(answer.body);
   const ids = page.items.map((item) => item.id);
   return page.nextToken === undefined ? { ids } : { ids, nextToken: page.nextToken };
 }
@@ -65,6 +67,32 @@ describe("the list of runs", () => {
     assert.deepEqual((await pageOf(api, `${runs}?pageSize=69`)).nextToken, undefined, "an exact page is the last one");
     const arriving = await allOf(api, `${runs}?pageSize=10`, () => insertRun(place));
     assert.deepEqual(arriving, expected, "what arrives meanwhile stands before the first page");
+  });
+
+  test("says for each page how many plain calls of its time were not recorded; the pages add up to all", async (t) => {
+    const { api, place, runs } = await stage(t);
+    for (const second of [10, 20, 30, 40]) await insertCall(place, { receivedAt: at(second) });
+    const leftOut = async (appId: AppId, calls: readonly (readonly [second: number, calls: number])[]) =>
+      await insertLeftOut(
+        api.db,
+        calls.map(([second, count]) => ({
+          ...{ id: randomUUID(), projectId: place.projectId, appId, calls: count, latestAt: at(second).getTime() },
+        })),
+      );
+    await leftOut(place.appId, [
+      [5, 1],
+      [20, 20],
+      [25, 300],
+      [30, 4_000],
+      [50, 171_983],
+    ]);
+    await leftOut((await addApp(api, "other")).appId, [[25, 7]]);
+    const page = async (path: string) => answers.runAndCallPage.parse((await api.call("GET", path)).body);
+    const first = await page(`${runs}?pageSize=2`);
+    const second = await page(`${runs}?pageSize=2&nextToken=${first.nextToken}`);
+    assert.deepEqual([first.callsLeftOut, second.callsLeftOut, second.nextToken], [171_983, 4_321, undefined]);
+    assert.equal((await page(runs)).callsLeftOut, 176_304);
+    assert.equal((await page(`${runs}?asyncOnly=true`)).callsLeftOut, 0);
   });
 
   test("keeps microseconds apart, as the database does", async (t) => {

@@ -1,12 +1,13 @@
 // What is kept of runs and calls, on a real database: records of plain calls, the removal of what is old, and lists that
 // read a page and no more, whatever their length.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
 import { sql, type RawBuilder } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { newRunId, type AppId, type ProjectId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import { insertCallRecords } from "#runs/call-record-store.ts";
+import { callRecordWriter, countLeftOut, insertLeftOut } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
 import { deadQuery, runsQuery } from "#runs/run-list-store.ts";
 import { removeOldRuns } from "#runs/run-retention.ts";
@@ -23,8 +24,7 @@ const daysAgo = (days: number): Date => new Date(Date.now() - days * dayMs);
 
 test("records of calls are written by themselves, whatever their texts hold, and never twice", async (t) => {
   const { db } = await testDatabase(t);
-  const write = (records: Parameters<typeof insertCallRecords>[1]) => insertCallRecords(db, records);
-  const records = new CallRecords({ write, clock: systemClock, log: silentLog });
+  const records = new CallRecords({ ...callRecordWriter(db), clock: systemClock, log: silentLog });
   t.after(() => records.flush());
   const texts = ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/nul\0l", "/half\ud800", ""];
   const calls = texts.map((path, index) => ({
@@ -97,6 +97,11 @@ describe("what is old is removed", () => {
     const oldDead = await insertRun(place, { state: "timeout", ...ended(4) });
     const youngCall = await insertCall(place, { receivedAt: daysAgo(9), endedAt: daysAgo(9) });
     await insertCall(place, { receivedAt: daysAgo(11), endedAt: daysAgo(11) });
+    const counted = { projectId, appId, calls: 3 };
+    await insertLeftOut(db, [
+      { ...counted, id: randomUUID(), latestAt: daysAgo(9).getTime() },
+      { ...counted, id: randomUUID(), latestAt: daysAgo(11).getTime() },
+    ]);
     for (const [key, days] of [
       ["new", 0.9],
       ["old", 1.1],
@@ -109,6 +114,7 @@ describe("what is old is removed", () => {
     assert.deepEqual(await idsOf(db, "calls"), new Set([youngCall]));
     assert.deepEqual(await requestsOf(db), new Set([...unfinished, youngDead]));
     assert.deepEqual(await resultsOf(db), new Set([young, youngDead]));
+    assert.equal(await countLeftOut(db, appId, { afterMicros: null, untilMicros: null }), 3);
     const keys = await db.selectFrom("run_keys").select("key").execute();
     assert.deepEqual(keys, [{ key: "new" }]);
     const dead = await deadQuery(appId, { status: null, from: null, limit: 10 }).execute(db);

@@ -7,7 +7,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { DeadChoice } from "#runs/dead-runs.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
-import type { RunPage } from "#runs/run-list.ts";
+import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import type { RunState } from "#runs/run-states.ts";
 import { appOf, projectOf, runOf, type Call, type Handler } from "./call.ts";
@@ -47,9 +47,11 @@ function readers(parts: Parts): Record<Reading, Handler> {
       const { query } = call;
       // The kinds and choices of the values were checked by the contract's rows.
       const wanted = { asyncOnly: query["asyncOnly"] === true, ...pageWanted<RunState>(call) };
-      const ask = (): Promise<RunPage> => runs.list.page(appId, wanted);
+      const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
       const page = wanted.status === "success" ? await searches.run(projectOf(call), ask) : await ask();
-      return showPage(page, call, parts);
+      return { ...showPage(page, call, parts), callsLeftOut: page.callsLeftOut } satisfies z.infer<
+        typeof answers.runAndCallPage
+      >;
     },
     async getRun(call) {
       const { appId, runId } = runOf(call);

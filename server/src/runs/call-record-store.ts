@@ -1,7 +1,17 @@
-// Writes records of plain calls: many rows, one statement.
-import { sql } from "kysely";
+// Writes records of plain calls, and how many were left out: many rows, one statement.
+import { sql, type RawBuilder } from "kysely";
 import type { Db } from "#store/database.ts";
+import type { AppId } from "#lib/ids.ts";
 import type { CallRecord } from "./call-record.ts";
+import type { LeftOutCalls } from "./left-out.ts";
+
+/** What `CallRecords` writes with. */
+export function callRecordWriter(db: Db) {
+  return {
+    write: (records: readonly CallRecord[]) => insertCallRecords(db, records),
+    writeLeftOut: (rows: readonly LeftOutCalls[]) => insertLeftOut(db, rows),
+  };
+}
 
 /** Adds records; one that is there already (a repeated write) is left as it is. */
 export async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promise<void> {
@@ -21,4 +31,30 @@ export async function insertCallRecords(db: Db, records: readonly CallRecord[]):
       ${times((one) => one.receivedAt)}::timestamptz[], ${times((one) => one.endedAt)}::timestamptz[],
       ${column((one) => one.lineMs)}::real[], ${column((one) => one.totalMs)}::real[])
     on conflict (id) do nothing`.execute(db);
+}
+
+/** Adds counts; one that is there already (a repeated write) is left as it is. */
+export async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<void> {
+  const values = rows.map(({ id, projectId, appId, calls, latestAt }) => ({
+    ...{ id, project_id: projectId, app_id: appId, calls, at: new Date(latestAt) },
+  }));
+  await db
+    .insertInto("calls_left_out")
+    .values(values)
+    .onConflict((conflict) => conflict.column("id").doNothing())
+    .execute();
+}
+
+/** How many calls of the app were left out after one time and up to another, in microseconds since the epoch; null: without end. Read by `calls_left_out_by_app`. */
+export async function countLeftOut(
+  db: Db,
+  appId: AppId,
+  { afterMicros, untilMicros }: { readonly afterMicros: number | null; readonly untilMicros: number | null },
+): Promise<number> {
+  const time = (micros: number): RawBuilder<Date> => sql<Date>`to_timestamp(${micros}::numeric / 1000000)`;
+  let query = db.selectFrom("calls_left_out").where("app_id", "=", appId);
+  if (afterMicros !== null) query = query.where("at", ">", time(afterMicros));
+  if (untilMicros !== null) query = query.where("at", "<=", time(untilMicros));
+  const row = await query.select((of) => of.fn.sum<number | null>("calls").as("calls")).executeTakeFirstOrThrow();
+  return Number(row.calls ?? 0);
 }

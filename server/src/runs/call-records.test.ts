@@ -7,6 +7,7 @@ import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { recordOf, stateOf, type CallRecord } from "./call-record.ts";
 import { CallRecords } from "./call-records.ts";
+import type { LeftOutCalls } from "./left-out.ts";
 
 function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
   return {
@@ -25,7 +26,7 @@ function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
   };
 }
 
-function stage(options: { perSecondMax?: number; failures?: number } = {}) {
+function stage(options: { perSecondMax?: number; failures?: number; leftOutFailures?: number } = {}) {
   const clock = new VirtualClock();
   const written: (readonly CallRecord[])[] = [];
   const logged: Record<string, unknown>[] = [];
@@ -37,9 +38,17 @@ function stage(options: { perSecondMax?: number; failures?: number } = {}) {
   };
   const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
   const { perSecondMax = 2_000 } = options;
-  const records = new CallRecords({ write, clock, log, perSecondMax });
-  const leftOut = (): unknown[] => logged.flatMap((line) => ("leftOut" in line ? [line["leftOut"]] : []));
-  return { clock, written, records, leftOut, logged };
+  const counts = new Map<string, LeftOutCalls>();
+  let leftOutFailures = options.leftOutFailures ?? 0;
+  const writeLeftOut = async (rows: readonly LeftOutCalls[]): Promise<void> => {
+    await Promise.resolve();
+    for (const row of rows) counts.set(row.id, row);
+    // As when the connection breaks after the commit.
+    if (leftOutFailures-- > 0) throw new Error("the database is away");
+  };
+  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax });
+  const leftOut = (): number[] => [...counts.values()].map(({ calls }) => calls);
+  return { clock, written, records, leftOut, counts, logged };
 }
 
 const apps = (count: number): AppId[] => Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
@@ -96,8 +105,8 @@ describe("records of calls", () => {
     );
   });
 
-  test("are bounded per second, half of it for one app; the rest is counted and told once a minute", async () => {
-    const { clock, records, written, leftOut } = stage({ perSecondMax: 100 });
+  test("are bounded per second, half of it for one app; the rest is counted by app and written soon", async () => {
+    const { clock, records, written, leftOut, counts, logged } = stage({ perSecondMax: 100 });
     for (let count = 0; count < 80; count++) records.onFinished(callOf());
     for (const appId of apps(70)) records.onFinished(callOf({ appId }));
     await clock.advance(300);
@@ -108,10 +117,17 @@ describe("records of calls", () => {
     await clock.advance(300);
     assert.equal(written.flat().length, 101, "the next second begins anew");
     assert.deepEqual(leftOut(), []);
-    await clock.advance(60_000);
-    assert.deepEqual(leftOut(), [50]);
+    await clock.advance(5_000);
+    assert.equal(leftOut()[0], 30, "of the app that took its half");
+    assert.equal(
+      leftOut().reduce((sum, calls) => sum + calls, 0),
+      50,
+    );
+    const [first] = counts.values();
+    assert.deepEqual([first?.appId, first?.projectId, first?.latestAt], ["p-1-app", "p-1", 1_000]);
     await clock.advance(600_000);
-    assert.deepEqual(leftOut(), [50], "nothing new to tell");
+    assert.equal(counts.size, 21, "nothing new to tell");
+    assert.ok(logged.some((line) => line["leftOut"] === 50));
   });
 
   test("wait while the database is away, as long as there is room", async () => {
@@ -131,6 +147,15 @@ describe("records of calls", () => {
     await clock.advance(61_000);
     assert.equal(written.flat().length, 1);
     assert.deepEqual(leftOut(), [1]);
+  });
+
+  test("that are left out are counted once, also when word of the write is lost", async () => {
+    const { clock, records, leftOut } = stage({ perSecondMax: 2, leftOutFailures: 2 });
+    for (let count = 0; count < 11; count++) records.onFinished(callOf());
+    await clock.advance(6_000);
+    for (let count = 0; count < 4; count++) records.onFinished(callOf());
+    await clock.advance(60_000);
+    assert.deepEqual(leftOut(), [10, 3]);
   });
 
   test("are written at the stop without waiting for repeats, and what was left out is told", async () => {

@@ -1,17 +1,14 @@
 // Records plain calls after their end, behind the callers: they are gathered and written in batches, so many per second
-// at most. A record is worth less than a call: what is too much, or cannot be written, is counted and left out.
+// at most. A record is worth less than a call: what is too much, or cannot be written, is left out and counted.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import { recordOf, type CallRecord } from "./call-record.ts";
+import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
-export type CallRecordsOptions = {
-  /** Writes records; `insertCallRecords`. */
+/** `callRecordWriter` makes what writes. */
+export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Log;
   /** The most records per second; half of them may be of one app. 2,000 unless given. */
   readonly perSecondMax?: number;
 };
@@ -23,7 +20,6 @@ const batchMax = 1_000;
 const waitingMax = 10_000;
 const triesMax = 5;
 const retryBackoff: Backoff = { firstMs: 100, factor: 3, mostMs: 5_000, jitter: 0.2 };
-const reportMs = 60_000;
 
 /** One for the platform. Stop with `flush()`, after the proxy. */
 export class CallRecords {
@@ -33,18 +29,18 @@ export class CallRecords {
   #running: Promise<void> | undefined;
   #cancelGather: (() => void) | undefined;
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
-  #leftOut = 0;
-  #cancelReport: (() => void) | undefined;
+  readonly #leftOut: LeftOut;
   #stopping = new AbortController();
 
   constructor(options: CallRecordsOptions) {
     this.#options = options;
+    this.#leftOut = new LeftOut(options);
     this.#perSecondMax = options.perSecondMax ?? 2_000;
   }
 
   /** Told of each call; returns at once and never throws. To be handed to the proxy as it is. */
   readonly onFinished = (call: FinishedCall): void => {
-    if (!this.#mayTake(call.appId)) return this.#leaveOut(1);
+    if (!this.#mayTake(call.appId)) return this.#leftOut.add(call);
     this.#waiting.push(recordOf(call));
     if (this.#waiting.length >= batchMax) this.#begin();
     else this.#cancelGather ??= this.#options.clock.after(gatherMs, () => this.#begin());
@@ -56,7 +52,7 @@ export class CallRecords {
     this.#begin();
     while (this.#running !== undefined) await this.#running;
     this.#stopping = new AbortController();
-    this.#report();
+    await this.#leftOut.flush();
   }
 
   /** Counted per second of the clock; simple, and the records are a sample when there are too many. */
@@ -100,19 +96,6 @@ export class CallRecords {
       if (signal.aborted) break;
       await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
     }
-    this.#leaveOut(batch.length);
-  }
-
-  #leaveOut(count: number): void {
-    this.#leftOut += count;
-    this.#cancelReport ??= this.#options.clock.after(reportMs, () => this.#report());
-  }
-
-  #report(): void {
-    this.#cancelReport?.();
-    this.#cancelReport = undefined;
-    const leftOut = this.#leftOut;
-    this.#leftOut = 0;
-    if (leftOut > 0) this.#options.log.warn({ leftOut }, "calls were not recorded, as there were too many");
+    for (const record of batch) this.#leftOut.add(record);
   }
 }

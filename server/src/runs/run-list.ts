@@ -3,12 +3,15 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Db } from "#store/database.ts";
+import { countLeftOut } from "./call-record-store.ts";
 import { listDead, listRuns, readResult, readRun, type RunRow } from "./run-list-store.ts";
 import { makeRunToken, readRunToken, type RunTokenScope } from "./run-page-token.ts";
 import { isFinal, type RunState } from "./run-states.ts";
 
 /** A page; `nextToken` is null at the end. */
 export type RunPage = { readonly runs: readonly RunRow[]; readonly nextToken: string | null };
+/** `callsLeftOut`: plain calls of the page's time that were not recorded. */
+export type RunAndCallPage = RunPage & { readonly callsLeftOut: number };
 
 /** The answer of a run, as the app gave it. */
 export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
@@ -38,12 +41,15 @@ export class RunList {
   }
 
   /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of another query. */
-  async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunPage> {
+  async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = wanted;
     const scope: RunTokenScope = { list: "runs", appId, asyncOnly, status };
     const from = nextToken === null ? null : readRunToken(scope, nextToken);
     const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
-    return pageOf(rows, pageSize, scope);
+    const page = pageOf(rows, pageSize, scope);
+    const last = page.nextToken === null ? undefined : page.runs.at(-1);
+    const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
+    return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
   }
 
   /** Runs of an app that failed and can be redriven, newest first. Throws `Fault("invalid")` for a token of another query. */

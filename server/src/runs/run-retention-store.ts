@@ -40,6 +40,13 @@ export const deleteOldCalls: DeleteSome = async (db, { before, limit }) => {
   return Number(result.numDeletedRows);
 };
 
+/** How many plain calls were left out. */
+export const deleteOldLeftOut: DeleteSome = async (db, { before, limit }) => {
+  const old = db.selectFrom("calls_left_out").select("id").where("at", "<", before).limit(limit);
+  const result = await db.deleteFrom("calls_left_out").where("id", "in", old).executeTakeFirst();
+  return Number(result.numDeletedRows);
+};
+
 /** Idempotency keys. */
 export const deleteOldKeys: DeleteSome = async (db, { before, limit }) => {
   const result = await sql`

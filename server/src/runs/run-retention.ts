@@ -7,6 +7,7 @@ import type { Db } from "#store/database.ts";
 import {
   deleteOldCalls,
   deleteOldKeys,
+  deleteOldLeftOut,
   deleteOldRequests,
   deleteOldResults,
   deleteOldRuns,
@@ -60,6 +61,7 @@ function stepsOf({ resultRetentionDays, runRetentionDays }: RunRetentionOptions)
     { name: "requests", deleteSome: deleteOldRequests, days: bodyDays, batchMax: largeBatchMax },
     { name: "runs", deleteSome: deleteOldRuns, days: runRetentionDays, batchMax },
     { name: "calls", deleteSome: deleteOldCalls, days: runRetentionDays, batchMax },
+    { name: "numbers of calls that were not recorded", deleteSome: deleteOldLeftOut, days: runRetentionDays, batchMax },
     { name: "idempotency keys", deleteSome: deleteOldKeys, days: keyDays, batchMax },
   ];
 }

@@ -253,6 +253,18 @@ CREATE INDEX calls_by_app ON public.calls USING btree (app_id, received_at DESC,
 CREATE INDEX calls_by_time ON public.calls USING brin (ended_at);
 CREATE INDEX calls_not_successful ON public.calls USING btree (app_id, state, received_at DESC, id DESC) WHERE (state <> 'success'::text);
 
+create table calls_left_out (
+  id uuid not null,
+  project_id text not null,
+  app_id text not null,
+  calls integer not null,
+  at timestamp with time zone not null,
+  constraint calls_left_out_pkey PRIMARY KEY (id),
+  constraint calls_left_out_calls_check CHECK ((calls > 0))
+);
+CREATE INDEX calls_left_out_by_app ON public.calls_left_out USING btree (app_id, at) INCLUDE (calls);
+CREATE INDEX calls_left_out_by_time ON public.calls_left_out USING brin (at);
+
 create table coupon_applications (
   id uuid not null,
   number bigint not null generated always as identity,

@@ -190,6 +190,14 @@ export type CallsTable = {
   total_ms: number;
 };
 
+export type CallsLeftOutTable = {
+  id: string;
+  project_id: ProjectId;
+  app_id: AppId;
+  calls: number;
+  at: Date;
+};
+
 export type CouponApplicationsTable = {
   id: string;
   number: GeneratedAlways<number>;
@@ -667,6 +675,7 @@ export type Tables = {
   build_logs: BuildLogsTable;
   builds: BuildsTable;
   calls: CallsTable;
+  calls_left_out: CallsLeftOutTable;
   coupon_applications: CouponApplicationsTable;
   coupon_draws: CouponDrawsTable;
   coupons: CouponsTable;
