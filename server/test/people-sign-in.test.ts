@@ -23,7 +23,7 @@ test("a person signs in with a password and uses the management API with the acc
   assert.deepEqual(body.person, { id: adaId, email: adasEmail, name: "Ada", twoFactorEnabled: false });
   assert.match(
     headers.get("set-cookie") ?? "",
-    /^slipway_session=[\w.-]+; Path=\/v2\/auth; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
+    /^slipway_session=[\w.-]+; Path=\/v2\/auth; Max-Age=\d+; HttpOnly; SameSite=Strict; Priority=High$/,
   );
   const { accessToken: token } = body;
   const apps = await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });

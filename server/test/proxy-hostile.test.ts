@@ -53,6 +53,12 @@ test(
       'Alt-Svc: h2=":1"',
       "NEL: {}",
       "Report-To: {}",
+      "Accept-CH: Sec-CH-UA",
+      "Origin-Agent-Cluster: ?1",
+      'Use-As-Dictionary: match="/*"',
+      "Set-Login: logged-in",
+      'Secure-Session-Registration: (ES256);path="/v4"',
+      'Sec-Session-Registration: (ES256);path="/v4"',
       "X-Mine: yes",
     ];
     const answer = `HTTP/1.1 200 OK\r\n${fields.join("\r\n")}\r\nContent-Length: 0\r\n\r\n`;

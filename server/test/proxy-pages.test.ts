@@ -8,7 +8,17 @@ import { test, type TestContext } from "node:test";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { clientOf } from "#proxy/site.ts";
 import "#test/support/leftovers.ts";
-import { bedTokens, openProxyBed, projectId, type ProxyBed } from "#test/support/proxy-bed.ts";
+import {
+  answerWith,
+  bedTokens,
+  bothWays,
+  helloPath,
+  httpReplica,
+  openProxyBed,
+  projectId,
+  rawReplica,
+  type ProxyBed,
+} from "#test/support/proxy-bed.ts";
 
 const sandbox = /^sandbox(?: allow-(?!same-origin|top-navigation)[a-z-]+)+$/;
 
@@ -31,11 +41,13 @@ async function get({ port }: ProxyBed, headers: Record<string, string>): Promise
   return answer;
 }
 
+const bound = `of_the_app=1; Path=${helloPath}`;
+
 const attack: RequestListener = (_request, response) => {
   response.writeHead(200, [
     ...["Content-Type", "text/html", "Content-Length", "2"],
     ...["Content-Security-Policy", "script-src 'self'"],
-    ...["Set-Cookie", "slipway_session=mine; Path=/v2/auth", "Set-Cookie", "of_the_app=1"],
+    ...["Set-Cookie", "slipway_session=mine; Path=/v2/auth", "Set-Cookie", "of_the_app=1; Path=/; Domain=example"],
     ...["set-cookie", "__Secure-slipway_session=mine; Path=/v2/auth; Secure", "SET-COOKIE", "=slipway.state=mine"],
   ]);
   response.end("ok");
@@ -55,12 +67,12 @@ for (const takesPlain of [true, false]) {
       const [own, policy, ...more] = all["content-security-policy"] ?? [];
       assert.deepEqual([own, more], ["script-src 'self'", []], "the app's own holds as well");
       assert.match(policy ?? "none", sandbox, `for ${host}`);
-      assert.deepEqual(all["set-cookie"], ["of_the_app=1"]);
+      assert.deepEqual(all["set-cookie"], [bound]);
     }
     for (const host of ["apps.example", "APPS.example:8443"]) {
       const { headersDistinct: all } = await get(bed, { host });
       assert.deepEqual(all["content-security-policy"], ["script-src 'self'"], "nobody signs in to the dashboard there");
-      assert.deepEqual(all["set-cookie"], ["of_the_app=1"]);
+      assert.deepEqual(all["set-cookie"], [bound], "other apps are there");
     }
   });
 }
@@ -70,7 +82,55 @@ test("answers of an app that takes tokens are as the app gives them: no browser 
   bed.setReplicas(await startReplica(t, attack));
   const { headersDistinct: all } = await get(bed, { authorization: `Bearer ${bedTokens.project}` });
   assert.deepEqual(all["content-security-policy"], ["script-src 'self'"]);
+  assert.deepEqual(all["set-cookie"], [bound], "all cookies of one name and port are in one place");
 });
+
+test("an app that takes a WebSocket or refuses it binds its cookies to its own path, and hints set none", async (t) => {
+  const bed = await openProxyBed(t, { settings: { runtime: "custom" } });
+  const cookie = "Set-Cookie: of_the_app=1; Path=/\r\n";
+  const answers = [
+    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${cookie}\r\n`,
+    `HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n${cookie}\r\n`,
+  ];
+  const hints = `HTTP/1.1 103 Early Hints\r\n${cookie}Link: </a>\r\n\r\n`;
+  let answer = "";
+  bed.setReplicas(await rawReplica(t, (socket) => answerWith(socket, answer)));
+  for (answer of answers) {
+    const client = await bed.connect();
+    client.ask(`GET ${helloPath}/`, ["Connection: Upgrade", "Upgrade: websocket"]);
+    await client.sees("\r\n\r\n");
+    assert.match(client.text, new RegExp(`^HTTP/1\\.1 (?:101|403) [^]*\\r\\nSet-Cookie: ${bound}\\r\\n`));
+    assert.equal(client.text.match(/Set-Cookie/gi)?.length, 1);
+  }
+  answer = `${hints}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood`;
+  for (const fields of [[], ["TE: trailers"]]) {
+    const client = await bed.connect();
+    client.ask(`GET ${helloPath}/`, fields);
+    await client.sees("good");
+    assert.match(client.text, /103 Early Hints\r\nLink/);
+    assert.doesNotMatch(client.text, /Set-Cookie/i);
+  }
+});
+
+test(
+  "an app is sent no cookie of the platform's",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t);
+    bed.setReplicas(
+      await httpReplica(t, (asked, response) => response.end(JSON.stringify(asked.headers.cookie ?? null))),
+    );
+    const cookies = {
+      "a=1; slipway_session=secret; b=2": "a=1; b=2",
+      "__Secure-slipway_session=secret; slipway_device=secret": null,
+      "a=slipway_session": "a=slipway_session",
+    };
+    for (const [cookie, seen] of Object.entries(cookies)) {
+      for (let round = 0; round < 2; round++) {
+        assert.equal(await (await bed.call("/run", { headers: { cookie } })).json(), seen);
+      }
+    }
+  }),
+);
 
 test("calls that come through a trusted proxy are counted by their client, all others by who is there", async (t) => {
   const asked: string[] = [];

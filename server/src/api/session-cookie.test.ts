@@ -22,7 +22,7 @@ test("behind https the cookie is for https only, by its name too, and is read by
   const line = lineOf((reply) => setSessionCookie(reply, new Secret("value"), baseUrl));
   assert.equal(
     line,
-    "__Secure-slipway_session=value; Path=/v2/auth; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure",
+    "__Secure-slipway_session=value; Path=/v2/auth; Max-Age=2592000; HttpOnly; SameSite=Strict; Priority=High; Secure",
   );
   const gone = lineOf((reply) => clearSessionCookie(reply, baseUrl));
   assert.match(gone, /^__Secure-slipway_session=; .*Max-Age=0;.*Secure$/);

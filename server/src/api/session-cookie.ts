@@ -42,7 +42,8 @@ function isOwnOrigin(origin: string | undefined, host: string | undefined, baseU
 
 function cookie({ value, maxAge, baseUrl }: { value: string; maxAge: number; baseUrl: string }): string {
   const secure = isSecure(baseUrl) ? "; Secure" : "";
-  return `${nameOf(baseUrl)}=${value}; Path=${path}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${secure}`;
+  // Browsers that have too many cookies of one site let those of apps go first: see proxy/cookies.ts.
+  return `${nameOf(baseUrl)}=${value}; Path=${path}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict; Priority=High${secure}`;
 }
 
 /** The prefix has browsers refuse it over plain HTTP, and from there. */

@@ -1,7 +1,6 @@
 // Reads the head of an answer from a replica, strictly: what two readers could understand in two ways is refused, so
 // that no app can make its bytes pass for the answer to somebody else's call (RFC 9112). Pure.
 import { fieldKind, FieldReader, fieldLinesForm, fieldList, valueCharacters, type FieldKind } from "./fields.ts";
-import { ownCookieForm } from "./site.ts";
 
 /** How the body's end is found; `close`: when the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
@@ -33,6 +32,8 @@ export class AnswerHead extends FieldReader {
   /** Protocol that the connection is switched to; null: none. */
   upgrade: string | null = null;
   hasDate = false;
+  /** Values of `Set-Cookie`, which are not among the lines; null: none. */
+  cookies: string[] | null = null;
   /** What is wrong with it; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
@@ -79,7 +80,8 @@ export class AnswerHead extends FieldReader {
         this.bodyBytes = Number(value);
         return true;
       case "set-cookie":
-        return !ownCookieForm.test(value);
+        (this.cookies ??= []).push(value);
+        return false;
       case "connection":
         if (value.toLowerCase() === "close") this.#closes = true;
         else this.takeConnection(value);

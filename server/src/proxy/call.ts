@@ -10,6 +10,7 @@ import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { callTimeout, internal, lineTimeout, replicaFailed, tooLarge } from "./call-faults.ts";
 import type { Client, ClientUser } from "./client.ts";
+import { cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { statusOf } from "./refusal.ts";
@@ -146,9 +147,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    const { client, runId, fields, isSandboxed } = this.about;
+    const { client, runId, projectId, fields, isSandboxed } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
-    client.head(head, runId, { sendsTrailers, isSandboxed });
+    const cookies = cookiesOfApp(head.cookies, { projectId, appId: this.#app.meter.appId });
+    client.head(head, runId, { sendsTrailers, isSandboxed, cookies });
   }
 
   onPiece(piece: Piece, isLast: boolean): void {

@@ -19,6 +19,8 @@ export type HeadGiven = {
   readonly sendsTrailers: boolean;
   /** See site.ts. */
   readonly isSandboxed: boolean;
+  /** Values of `Set-Cookie`, see cookies.ts. */
+  readonly cookies: readonly string[];
 };
 
 /** One call's client. After `end`, `refuse`, a last piece or `destroy` nothing is written any more. */

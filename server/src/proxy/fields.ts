@@ -20,6 +20,7 @@ export type FieldKind =
   | "keep-alive"
   | "upgrade"
   | "date"
+  | "cookie"
   | "set-cookie"
   | "request-id"
   | "forwarded-for"
@@ -40,6 +41,7 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["trailer", "trailer"],
   ["upgrade", "upgrade"],
   ["date", "date"],
+  ["cookie", "cookie"],
   ["set-cookie", "set-cookie"],
   ["transfer-encoding", "transfer-encoding"],
   ["content-length", "content-length"],
@@ -57,6 +59,13 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["alt-svc", "whole-site"],
   ["nel", "whole-site"],
   ["report-to", "whole-site"],
+  ["accept-ch", "whole-site"],
+  ["origin-agent-cluster", "whole-site"],
+  ["use-as-dictionary", "whole-site"],
+  ["set-login", "whole-site"],
+  // Sessions that a browser binds to its device, for the whole site and with requests of its own.
+  ["secure-session-registration", "whole-site"],
+  ["sec-session-registration", "whole-site"],
 ];
 
 /** One for each length and first letter (without its case): no two names share both. */

@@ -52,10 +52,11 @@ export class NodeClient implements Client {
     if (!this.response.destroyed) this.response.writeContinue();
   }
 
-  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed, cookies }: HeadGiven): void {
     const { response } = this;
     const fields = answerFields(head);
     fields.push("X-Request-Id", runId);
+    for (const cookie of cookies) fields.push("Set-Cookie", cookie);
     if (isSandboxed) fields.push("Content-Security-Policy", pagePolicy);
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);

@@ -56,7 +56,7 @@ function answer(connection: PlainConnection, bytes: number): void {
     { isHead: false, isUpgrade: false },
     {
       onInformation: () => assert.fail("none was sent"),
-      onHead: (one) => connection.head(one, newRunId(), { sendsTrailers: false, isSandboxed: false }),
+      onHead: (one) => connection.head(one, newRunId(), { sendsTrailers: false, isSandboxed: false, cookies: [] }),
       onPiece: (piece, isLast) => void connection.piece(piece, isLast),
       onEnd: () => undefined,
     },

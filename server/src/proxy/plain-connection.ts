@@ -7,6 +7,7 @@ import type { RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { Client, ClientUser, HeadGiven } from "./client.ts";
+import { cookieLines } from "./cookies.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { PlainReader, type PlainRequest } from "./plain-request.ts";
 import { refusalBytes } from "./refusal.ts";
@@ -96,14 +97,14 @@ export class PlainConnection extends Timed implements Client {
     // A plain call has brought its body.
   }
 
-  head(head: AnswerHead, runId: RunId, { isSandboxed }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { isSandboxed, cookies }: HeadGiven): void {
     const isLengthTold = head.body === "length" || head.body === "none";
     this.#isChunked = !isLengthTold;
     const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
     const policy = isSandboxed ? `Content-Security-Policy: ${pagePolicy}\r\n` : "";
-    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${policy}${connection}\r\n`;
+    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${policy}${connection}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {

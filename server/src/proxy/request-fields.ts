@@ -1,4 +1,5 @@
 // Reads the header fields of a call once: what they say to the proxy, and the lines that its replica gets. Pure.
+import { withoutOwnCookies } from "./cookies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
 
 /** The fields of one request. Not changed once it is made, so it stands for every request with the same lines. */
@@ -8,6 +9,8 @@ export class RequestFields extends FieldReader {
   /** The caller's own, for apps without authentication. */
   authorizationLines = "";
   authorization: string | undefined = undefined;
+  /** What is left of those that held cookies of the platform. */
+  cookieLines = "";
   host: string | undefined = undefined;
   /** Bytes; -1: no such field. */
   contentLength = -1;
@@ -43,7 +46,7 @@ export class RequestFields extends FieldReader {
     }
     // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
-    this.#sent = `${host}${this.passed}${addedLines(this, context)}`;
+    this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
     this.#sentFor = context;
     return this.#sent;
   }
@@ -54,6 +57,8 @@ export class RequestFields extends FieldReader {
       case "date":
       case "set-cookie":
         return true;
+      case "cookie":
+        return this.#takeCookie(value);
       case "host":
         if (this.host !== undefined) this.refused = "The field Host is given twice.";
         this.host = value;
@@ -72,6 +77,14 @@ export class RequestFields extends FieldReader {
         this.#takeRare(kind, value);
         return false;
     }
+  }
+
+  /** The platform's own cookies are none of an app's business. */
+  #takeCookie(value: string): boolean {
+    const others = withoutOwnCookies(value);
+    if (others === value) return true;
+    if (others !== "") this.cookieLines += `Cookie: ${others}\r\n`;
+    return false;
   }
 
   #takeConnection(value: string): void {

@@ -27,6 +27,3 @@ export function isSandboxed(site: Site | undefined, app: { readonly disableAuth:
 export function clientOf(site: Site | undefined, peer: string, forwardedFor: string | undefined): string {
   return site?.clientAddress?.(peer, forwardedFor) ?? peer;
 }
-
-/** The platform's own cookies (see api/session-cookie.ts), whose names no app may set; some browsers take one without a name for what its value says. */
-export const ownCookieForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;

@@ -10,6 +10,7 @@ import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
+import { cookieLines, cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
@@ -133,11 +134,12 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   onHead(head: AnswerHead): void {
-    const { socket, runId } = this.about;
+    const { socket, runId, projectId } = this.about;
     this.status = head.status;
     const isSwitch = head.status === 101;
+    const cookies = cookiesOfApp(head.cookies, { projectId, appId: this.app.meter.appId });
     // A body that came in chunks ends with the connection here.
-    let text = `${head.text}X-Request-Id: ${runId}\r\n`;
+    let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     text += isSwitch
       ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
       : "Connection: close\r\n\r\n";
