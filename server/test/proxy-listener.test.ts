@@ -56,6 +56,31 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
   }
 });
 
+test("a browser that goes to a page of the platform with too many cookies is told so, and to remove them", async (t) => {
+  const bed = await openProxyBed(t);
+  const cookie = `Cookie: a=${"y".repeat(20_000)}; b=${"y".repeat(20_000)}`;
+  const navigates = "Sec-Fetch-Mode: navigate";
+  const long = `X: ${"y".repeat(40_000)}`;
+  const ask = async (path: string, ...fields: string[]): Promise<string> => {
+    const client = await bed.connect();
+    client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\n${fields.join("\r\n")}\r\n\r\n`);
+    await client.sawEnd();
+    assert.match(client.text, /^HTTP\/1\.1 431 .*"message":"The head of the request is longer than 32768 bytes/s);
+    return client.text;
+  };
+  const cleared = await ask("/dashboard", navigates, cookie);
+  assert.match(cleared, /\r\nClear-Site-Data: "cookies"\r\n.*The browser was told to remove the cookies/s);
+  const kept = [
+    await ask("/dashboard", cookie),
+    await ask("/dashboard", "Sec-Fetch-Mode: no-cors", cookie),
+    await ask("/dashboard", navigates, long),
+    await ask(`/dashboard?${"y".repeat(40_000)}`, navigates, "Cookie: a=b"),
+    await ask(`/dashboard?${"y".repeat(9_000)}`, navigates, cookie),
+    await ask(`${helloPath}/page`, navigates, cookie),
+  ];
+  for (const text of kept) assert.doesNotMatch(text, /Clear-Site-Data|cookies/);
+});
+
 test("connections that say nothing are closed, those with a call are not", async (t) => {
   const clock = new VirtualClock();
   const bed = await openProxyBed(t, { listenerClock: clock });

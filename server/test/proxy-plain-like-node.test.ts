@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { duplexPair } from "node:stream";
 import { test } from "node:test";
 import fc from "fast-check";
+import { unfitness } from "#proxy/malformed.ts";
 import { PlainReader, type PlainRequest } from "#proxy/plain-request.ts";
 import { RequestFields } from "#proxy/request-fields.ts";
 import { until } from "./support/until.ts";
@@ -50,6 +51,8 @@ class NodeReader {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString("latin1")));
     request.on("end", () => {
+      const unfit = unfitness(request);
+      if (unfit !== null) this.#readings.push(`refused: ${unfit.status}`);
       const { method = "", url = "", rawHeaders } = request;
       this.#readings.push({ method, url, fields: new RequestFields(rawHeaders), body });
       response.end();
@@ -99,6 +102,7 @@ const pieces = [
   ...[
     "Transfer-Encoding: chunked\r\n",
     "Transfer-Encoding: x\r\n",
+    "Transfer-Encoding: chunked;x\r\n",
     "Transfer-Encoding:\r\n",
     "transfer-encoding\t: chunked\r\n",
   ],
@@ -107,6 +111,8 @@ const pieces = [
     "Host\r\n",
     "Connection: close, x-a\r\n",
     "Connection:\r\n",
+    "Connection: close\r\n",
+    "Cookie: slipway_session=x\r\n",
     "Upgrade: h2c\r\n",
     "Expect: x\r\n",
     "Trailer: x\r\n",
@@ -115,6 +121,7 @@ const pieces = [
     " HTTP/1.0",
     " HTTP/1.1",
     " HTTP/2.0",
+    " HTTP/0.9",
     "GET ",
     "get ",
     "FOO ",
@@ -150,10 +157,10 @@ const requests = fc
   .map(([text, edits]) => edited(text, edits));
 
 function describe({ method, url, fields, body }: PlainRequest | Exclude<Reading, string>): unknown {
-  const { passed, authorization, host, contentLength, isChunked, refused, closes } = fields;
+  const { passed, cookieLines, authorization, host, contentLength, isChunked, refused, closes } = fields;
   // Node takes the blanks around values off, and ours passes them on as they are.
   const lines = passed.replaceAll(/:[ \t]*/g, ": ").replaceAll(/[ \t]+\r\n/g, "\r\n");
-  return { method, url, lines, authorization, host, contentLength, isChunked, refused, closes, body };
+  return { method, url, lines, cookieLines, authorization, host, contentLength, isChunked, refused, closes, body };
 }
 
 test("whatever is read as a plain call is exactly one call to node's server too, and the same", async () => {

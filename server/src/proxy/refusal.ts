@@ -1,6 +1,6 @@
 // Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code. A client that is still
 // sending a large body is read for a little longer, so that it sees the answer before its connection is closed.
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
@@ -33,7 +33,8 @@ export function refusalBytes(fault: Fault, runId: RunId, answer: { isLast: boole
   const body = faultBody(fault);
   const fields = fieldsOf(fault, runId, body.length);
   if (answer.isLast) fields.push("Connection", "close");
-  let head = `HTTP/1.1 ${statusOf(fault)} ${fault.code}\r\n`;
+  const status = statusOf(fault);
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
   for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
   const bytes = Buffer.from(`${head}\r\n`, "latin1");
   return answer.isHead === true ? bytes : Buffer.concat([bytes, body]);

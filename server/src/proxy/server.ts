@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
 import { Deadlines } from "./deadlines.ts";
-import { tokenForm } from "./fields.ts";
+import { headBytesMax, OpenAnswers, refuseUnfit, unfitness } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { isCallPath, originForm } from "./target.ts";
@@ -36,8 +36,6 @@ export type Listener = {
   close(options: { readonly drainMs: number }): Promise<void>;
 };
 
-/** Tokens have about 700 characters; cookies of other apps on the same host may be long. */
-const headBytesMax = 32_768;
 /** A whole head must have come within this. Bodies are bounded by the deadlines of calls. */
 const headMs = 30_000;
 const headCheckMs = 5_000;
@@ -71,16 +69,20 @@ export function createListener(parts: ListenerParts): Listener {
   server.maxConnections = connectionsMax;
   /** Node does not close those itself. */
   const upgraded = new Set<Duplex>();
+  const answers = new OpenAnswers();
   let isClosing = false;
   const take: TakeRequest = (request, response) => {
     if (isClosing) response.shouldKeepAlive = false;
-    if (isCall(request)) handle(request, response);
+    answers.add(response);
+    const unfit = unfitness(request);
+    if (unfit !== null) refuseUnfit(response, unfit);
+    else if (isCall(request)) handle(request, response);
     else fallback(request, response);
   };
   server.on("request", take);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // Calls: the app is asked whether it wants the body.
-    if (!isCall(request)) response.writeContinue();
+    if (!isCall(request) && unfitness(request) === null) response.writeContinue();
     take(request, response);
   });
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => {
@@ -89,7 +91,7 @@ export function createListener(parts: ListenerParts): Listener {
     const taker = isCall(request) ? parts.upgrade : parts.fallbackUpgrade;
     taker?.(request, socket, firstBytes);
   });
-  server.on("clientError", refuseMalformed);
+  server.on("clientError", (error, socket) => answers.refuse(error, socket));
   const plain = takePlain(server, parts);
   return {
     server,
@@ -147,46 +149,10 @@ function isCall(request: IncomingMessage): boolean {
 
 /** Other protocols than WebSocket are not switched to: their requests are answered as plain ones (RFC 9110, 7.8). */
 function isUpgradeTaken(request: IncomingMessage, parts: ListenerParts): boolean {
-  const isWebSocket = request.method === "GET" && request.headers.upgrade?.toLowerCase() === "websocket";
+  const isWebSocket =
+    request.method === "GET" && unfitness(request) === null && request.headers.upgrade?.toLowerCase() === "websocket";
   return isWebSocket && (isCall(request) || parts.fallbackUpgrade !== undefined);
 }
-
-/** Answers what node's parser refuses. The socket may be in any state. */
-function refuseMalformed(error: ParseError, socket: Duplex): void {
-  if (!socket.writable || error.code === "ECONNRESET") {
-    socket.destroy();
-    return;
-  }
-  const [status, message] = malformedAnswer(error);
-  const body = JSON.stringify({ message });
-  const fields = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
-  socket.once("finish", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status}\r\n${fields}\r\n\r\n${body}`);
-}
-
-function malformedAnswer({ code, rawPacket }: ParseError): [string, string] {
-  if (code === "HPE_HEADER_OVERFLOW") {
-    return ["431 Request Header Fields Too Large", `The head of the request is longer than ${headBytesMax} bytes.`];
-  }
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return ["408 Request Timeout", "The head of the request took too long."];
-  const method =
-    code === "HPE_INVALID_METHOD"
-      ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
-      : undefined;
-  if (method !== undefined) {
-    const message = `The method ${method} is not known. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
-    return ["501 Not Implemented", message];
-  }
-  return ["400 Bad Request", "The request is not HTTP/1.1."];
-}
-
-/** What node's parser refuses, with the bytes at which it did. */
-type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
-
-/** Enough for a look at what the client meant. */
-const firstLineBytesMax = 512;
-/** A request's first line whose method is well formed, though nobody may know it. */
-const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {

@@ -1,0 +1,130 @@
+// Answers what is not HTTP as the platform takes it: bytes that node's parser refuses, versions that nobody speaks here,
+// framing that an old version does not have. A request gets one answer at most, and what stands before it gets its own first.
+import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { newRunId } from "#lib/ids.ts";
+import { tokenForm } from "./fields.ts";
+
+/** What node's parser refuses, with the bytes at which it did. */
+export type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
+type Refusal = { readonly status: string; readonly message: string; readonly fields?: string };
+
+/** Tokens have about 700 characters; cookies of other apps on the same host may be long. */
+export const headBytesMax = 32_768;
+/** Of a head without its cookies; browsers send about 1,000. */
+const otherBytesMax = 8_192;
+/** Enough for a look at what the client meant. */
+const firstLineBytesMax = 512;
+/** A request's first line whose method is well formed, though nobody may know it. */
+const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
+
+/** Why the request is not served although node's parser has read it; null: it is. */
+export function unfitness(request: IncomingMessage): Refusal | null {
+  const { httpVersion } = request;
+  if (httpVersion === "1.1") return null;
+  if (httpVersion !== "1.0") {
+    const message = `HTTP/${httpVersion} is not spoken here: send the request as HTTP/1.1.`;
+    return { status: "505 HTTP Version Not Supported", message };
+  }
+  // Who wrote it, or a proxy on the way, may find its end elsewhere (RFC 9112, 6.1).
+  if (request.headers["transfer-encoding"] === undefined) return null;
+  return { status: "400 Bad Request", message: "HTTP/1.0 has no Transfer-Encoding: send a Content-Length." };
+}
+
+/** The answers that are open on each connection that node's server reads. */
+export class OpenAnswers {
+  /** Of the request that came last, and of the one before when that was open still. */
+  readonly #last = new WeakMap<Duplex, { readonly response: ServerResponse; readonly before: ServerResponse | null }>();
+  readonly #refused = new WeakSet<Duplex>();
+
+  /** Each request is to be told of. */
+  add(response: ServerResponse): void {
+    const { socket } = response.req;
+    const before = this.#last.get(socket)?.response ?? null;
+    this.#last.set(socket, { response, before: before === null || isOver(before) ? null : before });
+  }
+
+  /** Answers bytes that the parser refused, and closes the connection. The socket may be in any state. */
+  refuse(error: ParseError, socket: Duplex): void {
+    const { response = null, before = null } = this.#last.get(socket) ?? {};
+    if (error.code === "ECONNRESET") socket.destroy();
+    // Whoever said that a request is the last one on its connection sends nothing more: it is answered, the rest is not read.
+    if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket)) return;
+    this.#refused.add(socket);
+    const isOwnBody = response !== null && !response.req.complete;
+    const first = isOwnBody ? before : response;
+    const refuse = (): void => {
+      if (!socket.writable || (isOwnBody && response.headersSent)) close(socket);
+      else close(socket, bytesOf(refusalOf(error)));
+    };
+    if (first === null || isOver(first)) refuse();
+    else first.once("close", refuse);
+  }
+}
+
+/** Answers a request that is not served; the connection is closed after it. */
+export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
+  const body = JSON.stringify({ message });
+  const fields = ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))];
+  response.writeHead(Number(status.slice(0, 3)), [...fields, "X-Request-Id", newRunId(), "Connection", "close"]);
+  response.end(body);
+}
+
+function isOver(response: ServerResponse): boolean {
+  return response.writableFinished || response.destroyed;
+}
+
+function close(socket: Duplex, lastWords?: string): void {
+  if (socket.writableFinished) {
+    socket.destroy();
+    return;
+  }
+  socket.once("finish", () => socket.destroy());
+  socket.end(lastWords);
+}
+
+function bytesOf({ status, message, fields = "" }: Refusal): string {
+  const body = JSON.stringify({ message });
+  const own = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${newRunId()}`;
+  return `HTTP/1.1 ${status}\r\n${own}\r\n${fields}Connection: close\r\n\r\n${body}`;
+}
+
+function refusalOf({ code, rawPacket }: ParseError): Refusal {
+  if (code === "HPE_HEADER_OVERFLOW") return tooLong(rawPacket?.toString("latin1") ?? "");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    return { status: "408 Request Timeout", message: "The head of the request took too long." };
+  }
+  if (code === "HPE_INVALID_VERSION") {
+    return { status: "505 HTTP Version Not Supported", message: "The request is not HTTP/1.1." };
+  }
+  const method =
+    code === "HPE_INVALID_METHOD"
+      ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
+      : undefined;
+  // The bytes may begin with another request, which was in order.
+  if (method !== undefined && !METHODS.includes(method)) {
+    const message = `The method ${method} is not known. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
+    return { status: "501 Not Implemented", message };
+  }
+  return { status: "400 Bad Request", message: "The request is not HTTP/1.1." };
+}
+
+function tooLong(head: string): Refusal {
+  const status = "431 Request Header Fields Too Large";
+  const most = `The head of the request is longer than ${headBytesMax} bytes`;
+  if (!isFullOfCookies(head)) return { status, message: `${most}.` };
+  const message = `${most}, and most of it are cookies. The browser was told to remove the cookies of this host: load the page again. If that fails too, remove them by hand.`;
+  return { status, message, fields: 'Clear-Site-Data: "cookies"\r\n' };
+}
+
+/**
+ * A browser that goes to a page of the platform, which it could not do any more as long as it has so many cookies. Of an
+ * app's page the cookies are the app's; and a long address, which anybody can send a browser to, must not cost it any.
+ */
+function isFullOfCookies(head: string): boolean {
+  if (!/^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head) || !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head))
+    return false;
+  const others = head.replaceAll(/\r\ncookie:[^\r]*/gi, "");
+  return others.length <= otherBytesMax;
+}
