@@ -22,7 +22,7 @@ test("a person signs in with a password and uses the management API with the acc
   assert.equal(status, 200, JSON.stringify(body));
   assert.deepEqual(body.person, { id: adaId, email: adasEmail, name: "Ada", twoFactorEnabled: false });
   assert.match(
-    headers.get("set-cookie") ?? "",
+    headers.getSetCookie()[0] ?? "",
     /^slipway_session=[\w.-]+; Path=\/v2\/auth; Max-Age=\d+; HttpOnly; SameSite=Strict; Priority=High$/,
   );
   const { accessToken: token } = body;

@@ -7,13 +7,21 @@ import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
+import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { People } from "#people/people.ts";
 import type { PersonRow, SessionRow } from "#people/people-store.ts";
 import type { SignedIn } from "#people/sessions.ts";
 import { pathPart, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import { clearSessionCookie, requireOwnPage, sessionCookie, setSessionCookie } from "./session-cookie.ts";
+import {
+  clearSessionCookie,
+  deviceCookie,
+  requireOwnPage,
+  sessionCookie,
+  setDeviceCookie,
+  setSessionCookie,
+} from "./session-cookie.ts";
 import type { Urls } from "./urls.ts";
 
 type Ids =
@@ -35,7 +43,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       requireOwnPage(call.request, urls().baseUrl);
       const body = readBody({ fields: signInFields, required: ["email", "password"] }, call.body);
       const password = new Secret(String(body["password"]));
-      const done = await people.signIn.withPassword({ email: String(body["email"]), password, by: call.by });
+      const done = await people.signIn.withPassword({ email: String(body["email"]), password, ...trierOf(call, api) });
       return answerSignIn(call, done, api);
     },
     async issueAccessToken(call) {
@@ -45,7 +53,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       if (found === null) throw new Fault("unauthorized", "The session has ended; sign in again.");
       const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
       // The session goes on, and so does its cookie.
-      if (sent.isCookie) setSessionCookie(call.reply, new Secret(sent.value), urls().baseUrl);
+      if (sent.isCookie) setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
@@ -97,14 +105,31 @@ function answerSignIn(call: Call, done: SignedIn | Challenge, api: PeopleApi): z
 }
 
 /** As `answerSignIn`, where there is no second step. */
-export function answerSignedIn(call: Call, done: SignedIn, { urls }: PeopleApi): z.infer<typeof signedIn> {
-  setSessionCookie(call.reply, done.refreshToken, urls().baseUrl);
+export function answerSignedIn(call: Call, done: SignedIn, api: PeopleApi): z.infer<typeof signedIn> {
+  setCookies(call, done, api);
   return {
     accessToken: done.accessToken.reveal(),
     refreshToken: done.refreshToken.reveal(),
     expiresIn: done.expiresIn,
     person: showPerson(done.person),
   };
+}
+
+/** What a browser keeps of a sign-in: the session, and that the person has signed in with it. */
+export function setCookies(
+  call: Call,
+  { refreshToken, person: { id } }: Pick<SignedIn, "refreshToken" | "person">,
+  { people, urls }: PeopleApi,
+): void {
+  const { baseUrl } = urls();
+  setSessionCookie(call.reply, refreshToken, baseUrl);
+  const device = people.deviceCookies.valueFor(id, deviceCookie(call.request, baseUrl));
+  setDeviceCookie(call.reply, device, baseUrl);
+}
+
+/** Who tries to sign in. */
+export function trierOf(call: Call, { urls }: PeopleApi): Trier {
+  return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
 /** The refresh token of the body, else of the cookie, which only pages of the platform may use; empty when there is none. */

@@ -12,7 +12,7 @@ import {
 import { Secret } from "#lib/secret.ts";
 import type { Call, Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import { answerSignedIn, callerOf, type PeopleApi } from "./people-auth.ts";
+import { answerSignedIn, callerOf, trierOf, type PeopleApi } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 
 type PasswordIds = "signUp" | "changePassword" | "forgotPassword" | "resetPassword" | "createPasswordReset";
@@ -29,7 +29,8 @@ type TwoFactorIds =
 const asked = "If the address is known here, a link is on its way to it. It works once, within an hour.";
 
 /** Answers for passwords. */
-export function passwordHandlers({ people, urls }: PeopleApi): Record<PasswordIds, Handler> {
+export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
+  const { people, urls } = api;
   return {
     async signUp(call) {
       requireOwnPage(call.request, urls().baseUrl);
@@ -55,7 +56,7 @@ export function passwordHandlers({ people, urls }: PeopleApi): Record<PasswordId
       requireOwnPage(call.request, urls().baseUrl);
       const body = readBody({ fields: resetFields, required: ["token", "password"] }, call.body);
       const next = new Secret(String(body["password"]));
-      await people.passwords.reset({ secret: String(body["token"]), next, by: call.by });
+      await people.passwords.reset({ secret: String(body["token"]), next, ...trierOf(call, api) });
       return { message: "The password is set, and all sessions have ended; sign in with it." };
     },
     async createPasswordReset(call) {
@@ -77,7 +78,7 @@ export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler>
     async signInTwoFactor(call) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = readBody({ fields: twoFactorSignInFields, required: ["challenge", "code"] }, call.body);
-      const given = { challenge: String(body["challenge"]), code: String(body["code"]), by: call.by };
+      const given = { challenge: String(body["challenge"]), code: String(body["code"]), ...trierOf(call, api) };
       return answerSignedIn(call, await people.twoFactor.signIn(given), api);
     },
     async beginTwoFactor(call) {

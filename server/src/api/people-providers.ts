@@ -5,8 +5,8 @@ import type { ProviderId } from "#people/provider-auth.ts";
 import type { VisitEnd } from "#people/provider-sign-in.ts";
 import { pathPart, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import type { PeopleApi } from "./people-auth.ts";
-import { requireOwnPage, setSessionCookie } from "./session-cookie.ts";
+import { setCookies, trierOf, type PeopleApi } from "./people-auth.ts";
+import { requireOwnPage } from "./session-cookie.ts";
 
 type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
 
@@ -14,7 +14,8 @@ type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
 const queryLengthMost = 4_000;
 
 /** Answers for providers. */
-export function providerHandlers({ people, urls }: PeopleApi): Record<Ids, Handler> {
+export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
+  const { people, urls } = api;
   return {
     async listProviders() {
       return people.providers.offers();
@@ -26,7 +27,7 @@ export function providerHandlers({ people, urls }: PeopleApi): Record<Ids, Handl
       const id = body["provider"] as ProviderId;
       const visit = await people.providers.begin(id, {
         returnTo: returnTo === null ? null : String(returnTo),
-        by: call.by,
+        ...trierOf(call, api),
       });
       for (const line of visit.cookies) void call.reply.header("set-cookie", line);
       return { url: visit.url };
@@ -35,9 +36,9 @@ export function providerHandlers({ people, urls }: PeopleApi): Record<Ids, Handl
       const id = pathPart(call.request, "provider");
       if (id !== "oidc" && id !== "github") throw new Fault("not_found", "There is no such provider.");
       const cookie = visitCookie(call);
-      const end = await people.providers.end(id, { query: queryOf(call), cookie, by: call.by });
+      const end = await people.providers.end(id, { query: queryOf(call), cookie, ...trierOf(call, api) });
       for (const line of end.cookies) void call.reply.header("set-cookie", line);
-      if (end.done.kind === "signed_in") setSessionCookie(call.reply, end.done.refreshToken, urls().baseUrl);
+      if (end.done.kind === "signed_in") setCookies(call, end.done, api);
       await call.reply.redirect(placeOf(end), 302);
       return undefined;
     },

@@ -24,7 +24,7 @@ export const limits = {
   signUpAddress: { kind: "sign-up address", most: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes that are asked for again by people who are signed in, by person. */
   confirm: { kind: "confirm", most: 10, windowMs: 15 * minuteMs },
-  /** Links, refresh tokens and visits to a provider, by address. */
+  /** Links and visits to a provider, by device or address. */
   secretAddress: { kind: "secret address", most: 300, windowMs: 15 * minuteMs },
 } as const satisfies Record<string, Limit>;
 

@@ -19,6 +19,7 @@ import {
   personById,
   type PersonRow,
 } from "./people-store.ts";
+import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { Sessions } from "./sessions.ts";
@@ -91,9 +92,9 @@ export class PasswordDesk {
   }
 
   /** Sets a password by the secret of a link, which is good once, and ends all sessions. Throws `Fault("not_usable" | "invalid")`. */
-  async reset(given: { secret: string; next: Secret; by: By }): Promise<void> {
-    const { db, limits: counts, hashes } = this.#parts;
-    await counts.take(limits.secretAddress, addressKey(given.by.request?.address ?? ""));
+  async reset(given: Trier & { readonly secret: string; readonly next: Secret }): Promise<void> {
+    const { db, limits: counts, hashes, deviceCookies } = this.#parts;
+    await counts.take(limits.secretAddress, deviceCookies.keyOf(given));
     const personId = await this.#personOf(given.secret);
     const person = personId === null ? undefined : await personById(db, personId);
     if (person === undefined) {

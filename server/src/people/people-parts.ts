@@ -6,6 +6,7 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
 import type { Auth } from "./auth.ts";
+import type { DeviceCookies } from "./device-cookies.ts";
 import type { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
 import type { ScopedDatabase } from "./scoped-database.ts";
@@ -21,6 +22,7 @@ export type PeopleParts = {
   readonly auth: () => Auth;
   readonly tokens: SessionTokens;
   readonly limits: AttemptLimits;
+  readonly deviceCookies: DeviceCookies;
   readonly hashes: HashGate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;

@@ -16,6 +16,7 @@ import { loadAuthSecret } from "./auth-secret.ts";
 import { openAuth, type Auth } from "./auth.ts";
 import { checkNewPassword } from "./password-rules.ts";
 import { Challenges } from "./challenges.ts";
+import { DeviceCookies } from "./device-cookies.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
 import { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
@@ -54,6 +55,7 @@ export class People {
   readonly providers: ProviderSignIn;
   readonly twoFactor: TwoFactor;
   readonly devices: DeviceLogins;
+  readonly deviceCookies: DeviceCookies;
   readonly settings: PeopleSettings;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
@@ -66,6 +68,7 @@ export class People {
   constructor(parts: PeopleParts, settings: PeopleSettings) {
     this.#parts = parts;
     this.settings = settings;
+    this.deviceCookies = parts.deviceCookies;
     this.mailer = parts.mailer;
     this.hashes = parts.hashes;
     this.lookup = personLookup(parts.db);
@@ -136,6 +139,7 @@ export async function openPeopleArea(options: PeopleOptions): Promise<People> {
   };
   const tokens = new SessionTokens(secret);
   const limits = new AttemptLimits({ db, clock });
+  const deviceCookies = new DeviceCookies(secret);
   const shared = { db, keys, clock, log, mailer, baseUrl, secret };
-  return new People({ ...shared, scoped, auth, tokens, limits, hashes: new HashGate() }, settings);
+  return new People({ ...shared, scoped, auth, tokens, limits, deviceCookies, hashes: new HashGate() }, settings);
 }

@@ -2,9 +2,10 @@
 // back. Whatever comes back becomes a session, a challenge, or one of a few words for why not.
 import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
-import { addressKey, limits } from "./attempt-limits.ts";
+import { limits } from "./attempt-limits.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
 import { deleteSessions, lockPerson } from "./people-store.ts";
+import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
@@ -71,9 +72,9 @@ export class ProviderSignIn {
   }
 
   /** Where to send the browser. Throws `Fault("not_found" | "invalid" | "unavailable" | "rate_limited")`. */
-  async begin(id: ProviderId, given: { readonly returnTo: string | null; readonly by: By }): Promise<VisitBegin> {
+  async begin(id: ProviderId, given: Trier & { readonly returnTo: string | null }): Promise<VisitBegin> {
     this.#require(id);
-    await this.#count(given.by);
+    await this.#count(given);
     const returnTo = given.returnTo ?? dashboard;
     if (!isReturn(returnTo)) {
       throw new Fault("invalid", "returnTo must be a path of the dashboard, such as /dashboard/device.");
@@ -95,10 +96,10 @@ export class ProviderSignIn {
   /** Takes what the provider sent back. Throws as `begin` does; whatever else is wrong is a refusal. */
   async end(
     id: ProviderId,
-    given: { readonly query: Readonly<Record<string, string>>; readonly cookie: string | null; readonly by: By },
+    given: Trier & { readonly query: Readonly<Record<string, string>>; readonly cookie: string | null },
   ): Promise<VisitEnd> {
     this.#require(id);
-    await this.#count(given.by);
+    await this.#count(given);
     const auth = await this.#open(id);
     const headers = new Headers(given.cookie === null ? {} : { cookie: given.cookie });
     const params = { id };
@@ -150,8 +151,8 @@ export class ProviderSignIn {
     }
   }
 
-  async #count(by: By): Promise<void> {
-    await this.#parts.limits.take(limits.secretAddress, addressKey(by.request?.address ?? ""));
+  async #count(trier: Trier): Promise<void> {
+    await this.#parts.limits.take(limits.secretAddress, this.#parts.deviceCookies.keyOf(trier));
   }
 
   /** The instance; a provider that could not be looked up is looked up again by the next visit. */

@@ -6,13 +6,14 @@ import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
+import type { Trier } from "./device-cookies.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
 import { credentialOf, lockPerson, passwordHashOf, type Credential } from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
 import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
 
-export type PasswordSignIn = { readonly email: string; readonly password: Secret; readonly by: By };
+export type PasswordSignIn = Trier & { readonly email: string; readonly password: Secret };
 
 /** Signs in with a password. */
 export class SignIn {
@@ -30,13 +31,15 @@ export class SignIn {
   }
 
   /** A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`. */
-  async withPassword({ email, password, by }: PasswordSignIn): Promise<SignedIn | Challenge> {
-    const { db, limits: counts, hashes } = this.#parts;
+  async withPassword({ email, password, device, by }: PasswordSignIn): Promise<SignedIn | Challenge> {
+    const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     const address = by.request?.address ?? "";
     const person = await credentialOf(db, { email: email.toLowerCase(), address });
-    // Where the person has signed in before, they have tries of their own: nobody else's use those up.
-    const account = `${email.toLowerCase()} ${person?.isKnownAddress === true ? address : ""}`;
-    await counts.take(limits.signInAddress, addressKey(address));
+    // With a browser that the person has signed in with, and else where they have been, they have tries of their own:
+    // nobody else's use those up. Others may come from the address, so a known browser is not counted by it.
+    const known = deviceCookies.ofPerson(device, person?.id);
+    const account = `${email.toLowerCase()} ${known ?? (person?.isKnownAddress === true ? address : "")}`;
+    if (known === null) await counts.take(limits.signInAddress, addressKey(address));
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? (await this.#nobodysHash);
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
@@ -46,7 +49,7 @@ export class SignIn {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The e-mail address or the password is wrong.");
     }
-    await counts.giveBack(limits.signInAddress, addressKey(address));
+    if (known === null) await counts.giveBack(limits.signInAddress, addressKey(address));
     await counts.giveBack(limits.signInAccount, account);
     return done.kind === "two_factor" ? done : this.#sessions.tokensOf(done);
   }

@@ -9,7 +9,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { addressKey, limits } from "./attempt-limits.ts";
+import { limits } from "./attempt-limits.ts";
 import { lockSeconds } from "./auth.ts";
 import { faultOfAuth } from "./auth-failure.ts";
 import {
@@ -22,6 +22,7 @@ import {
   sessionById,
   type PersonRow,
 } from "./people-store.ts";
+import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
@@ -30,7 +31,7 @@ import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
 export type Enrolment = { readonly uri: string; readonly backupCodes: readonly string[] };
 
 /** A challenge and a code for it. */
-export type CodeSignIn = { readonly challenge: string; readonly code: string; readonly by: By };
+export type CodeSignIn = Trier & { readonly challenge: string; readonly code: string };
 
 const challengeForm = /^2fa-[A-Za-z0-9_-]{32}$/;
 const appCodeForm = /^\d{6}$/;
@@ -49,13 +50,13 @@ export class TwoFactor {
 
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
   async signIn(given: CodeSignIn): Promise<SignedIn> {
-    const { db, limits: counts } = this.#parts;
-    const address = addressKey(given.by.request?.address ?? "");
-    await counts.take(limits.signInAddress, address);
+    const { db, limits: counts, deviceCookies } = this.#parts;
+    const trier = deviceCookies.keyOf(given);
+    await counts.take(limits.signInAddress, trier);
     // A refusal is returned, not thrown: the count of wrong codes is part of the transaction, and must be kept.
     const done = await db.transaction().execute((tx) => this.#signIn(tx, given));
     if (done instanceof Fault) throw done;
-    await counts.giveBack(limits.signInAddress, address);
+    await counts.giveBack(limits.signInAddress, trier);
     return this.#sessions.tokensOf(done);
   }
 
