@@ -218,12 +218,15 @@ export const purgedRuns = z.strictObject({ purged: z.int().min(0), hasMore: z.bo
 /** What an app answered, byte by byte. */
 export const bytes = z.string();
 
-export const webhookSecret = z.strictObject({ id: z.uuid(), createdAt: time, expiresAt: time.nullable() });
+export const newWebhookSecret = z.strictObject({
+  id: z.uuid(),
+  createdAt: time,
+  expiresAt: time.nullable(),
+  secret: z.string().startsWith("whsec_"),
+});
 
-export const webhookSecretList = z.array(webhookSecret);
-
-/** The only answer that holds the value. */
-export const newWebhookSecret = webhookSecret.extend({ secret: z.string().startsWith("whsec_") });
+/** Null: the caller may not manage webhooks. */
+export const webhookSecretList = z.array(newWebhookSecret.extend({ secret: newWebhookSecret.shape.secret.nullable() }));
 
 export const webhookDelivery = z.strictObject({
   id: z.uuid(),

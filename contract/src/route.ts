@@ -99,6 +99,7 @@ export type AuditAction =
   | "run.cancel"
   | "runs.redrive"
   | "runs.purge"
+  | "webhook_secrets.read"
   | "webhook_secrets.create"
   | "webhook_secrets.delete"
   | "webhook_deliveries.replay"

@@ -13,9 +13,9 @@ export const webhookRoutes = {
     method: "GET",
     path: `${project}/webhook-secrets`,
     about:
-      "The secrets that sign the webhooks of a project and are valid now, newest first; at most two. Their values are never shown.",
+      "The secrets that sign the webhooks of a project and are valid now, newest first: one or two. Their values are shown to callers with `webhooks.write` only. A project has one from its first moment.",
     access: "webhooks.read",
-    audit: null,
+    audit: "webhook_secrets.read",
     status: 200,
     answer: answers.webhookSecretList,
   },
@@ -23,7 +23,7 @@ export const webhookRoutes = {
     method: "POST",
     path: `${project}/webhook-secrets`,
     about:
-      "Makes a secret that signs the webhooks of a project from now on, and shows its value this once. The one before stays valid for `overlapHours`; the body may be left out.",
+      "Makes a secret that signs the webhooks of a project from now on. The one before stays valid for `overlapHours`; the body may be left out.",
     access: "webhooks.write",
     audit: "webhook_secrets.create",
     body: { kind: "fields", fields: webhookSecretFields, required: [] },
@@ -33,7 +33,7 @@ export const webhookRoutes = {
   deleteWebhookSecret: {
     method: "DELETE",
     path: `${project}/webhook-secrets/{secret_id}`,
-    about: "Removes a secret: it signs nothing any more, at once.",
+    about: "Removes a secret: it signs nothing any more, at once. Another is made in place of the last one.",
     access: "webhooks.write",
     audit: "webhook_secrets.delete",
     status: 200,

@@ -76,6 +76,7 @@ const runs: WalkRows = {
 };
 
 const webhooks: WalkRows = {
+  listWebhookSecrets: { succeed: () => ({}) },
   createWebhookSecret: {
     succeed: () => ({}),
     resource: ({ body }) => ({ type: "webhook_secret", id: body.id }),

@@ -145,8 +145,8 @@ test("a range of failed deliveries is sent again, the others are left alone, and
   await db.insertInto("projects").values({ id: stranger, name: "another" }).execute();
   const all = { from: new Date(0), to: new Date(now + hourMs) };
   assert.deepEqual(await webhooks.desk.replayRange(stranger, all, by), { replayed: 0, hasMore: false });
-  const [entry] = await recorded(db);
-  assert.equal(entry?.action, "webhook_deliveries.replay");
+  const entry = (await recorded(db)).find(({ action }) => action === "webhook_deliveries.replay");
+  assert.ok(entry);
   assert.match(entry.text, /"count":\{"new":10\}/);
 });
 
@@ -195,7 +195,7 @@ test("an endpoint that has only failed for five days is paused: all of it waits,
   await assert.rejects(webhooks.desk.resumeEndpoint(projectId, id, by), { code: "conflict" });
   await webhooks.desk.pauseEndpoint(projectId, id, by);
   await assert.rejects(webhooks.desk.pauseEndpoint(projectId, id, by), { code: "conflict" });
-  const entries = await recorded(db);
+  const entries = (await recorded(db)).filter(({ action }) => action.startsWith("webhook_endpoints."));
   assert.deepEqual(
     entries.map(({ action, actor }) => [action, actor]),
     [
@@ -244,17 +244,18 @@ test("endpoints are listed page by page, each once however many deliveries it ha
   assert.equal(new Set(listed.map(({ url }) => url)).size, 12);
 });
 
-test("a secret is shown once, sealed at rest, not recorded, and at most two are valid", async (t) => {
+test("a project has a secret from the beginning; secrets are sealed at rest, not recorded, and at most two are valid", async (t) => {
   const stage = await webhookStage(t);
   const { desk } = await stage.open();
   const { db, projectId } = stage;
-  assert.deepEqual(await desk.listSecrets(projectId), []);
-  const made = [];
+  const [own, ...others] = await desk.listSecrets(projectId, by);
+  assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
+  const made = [own];
   for (let count = 0; count < 4; count++) made.push(await desk.createSecret(projectId, {}, by));
-  const listed = await desk.listSecrets(projectId);
+  const listed = await desk.listSecrets(projectId, by);
   assert.deepEqual(
     listed.map(({ id }) => id),
-    [made[3]?.id, made[2]?.id],
+    [made[4]?.id, made[3]?.id],
   );
   assert.equal(listed[0]?.expiresAt, null);
   const leftMs = Number(listed[1]?.expiresAt) - Date.now();
@@ -269,7 +270,11 @@ test("a secret is shown once, sealed at rest, not recorded, and at most two are 
     assert.match(secret.reveal(), /^whsec_[A-Za-z0-9+/]{43}=$/);
     assert.ok(!everything.includes(secret.reveal().slice(6)), "the value is nowhere to be read");
   }
-  await assert.rejects(desk.deleteSecret(stranger, made[3]?.id ?? "", by), { code: "not_found" });
+  assert.deepEqual(
+    listed.map(({ secret }) => secret.reveal()),
+    [made[4]?.secret.reveal(), made[3]?.secret.reveal()],
+  );
+  await assert.rejects(desk.deleteSecret(stranger, made[4]?.id ?? "", by), { code: "not_found" });
   await assert.rejects(desk.deleteSecret(projectId, randomUUID(), by), { code: "not_found" });
   await assert.rejects(desk.createSecret(stranger, {}, by), { code: "not_found" });
   for (const overlapHours of [-1, 721, Number.NaN]) {
@@ -278,16 +283,46 @@ test("a secret is shown once, sealed at rest, not recorded, and at most two are 
       message: /overlapHours/,
     });
   }
-  await desk.deleteSecret(projectId, made[3]?.id ?? "", by);
   const actions = (await recorded(db)).map(({ action }) => action);
-  assert.deepEqual(actions, [...Array.from({ length: 4 }, () => "webhook_secrets.create"), "webhook_secrets.delete"]);
+  const create = "webhook_secrets.create";
+  const read = "webhook_secrets.read";
+  assert.deepEqual(actions, [create, read, create, create, create, create, read]);
+});
+
+test("another secret takes the place of the last one, once, however many look; a deleted project has none", async (t) => {
+  const stage = await webhookStage(t);
+  const { desk } = await stage.open();
+  const { db, projectId } = stage;
+  const [own] = await desk.listSecrets(projectId, by);
+  await desk.deleteSecret(projectId, own?.id ?? "", by);
+  const lists = await Promise.all(Array.from({ length: 8 }, () => desk.listSecrets(projectId, by)));
+  const [next] = lists[0] ?? [];
+  assert.ok(next !== undefined && next.id !== own?.id && next.secret.reveal() !== own?.secret.reveal());
+  for (const list of lists)
+    assert.deepEqual(
+      list.map(({ id }) => id),
+      [next.id],
+    );
+  await desk.createSecret(projectId, { overlapHours: 1 }, by);
+  const [newest] = await desk.listSecrets(projectId, by);
+  await desk.deleteSecret(projectId, newest?.id ?? "", by);
+  const left = await desk.listSecrets(projectId, by);
+  assert.deepEqual(
+    [left[0]?.expiresAt, left[1]?.id],
+    [null, next.id],
+    "one that ends is no reason to have none without an end",
+  );
+  await db.deleteFrom("webhook_secrets").execute();
+  await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", projectId).execute();
+  for (const gone of [projectId, stranger]) await assert.rejects(desk.listSecrets(gone, by), { code: "not_found" });
+  assert.deepEqual(await db.selectFrom("webhook_secrets").selectAll().execute(), []);
 });
 
 test("two people who make a secret at once both get one that signs", async (t) => {
   const stage = await webhookStage(t);
   const { desk } = await stage.open();
   const made = await Promise.all([1, 2].map(() => desk.createSecret(stage.projectId, {}, by)));
-  const listed = await desk.listSecrets(stage.projectId);
+  const listed = await desk.listSecrets(stage.projectId, by);
   assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
 });
 

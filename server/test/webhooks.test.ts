@@ -40,7 +40,7 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   assert.equal(headers["slipway-status-code"], "422");
   assert.equal(headers["x-request-id"], delivery.runId);
   assert.equal(headers["webhook-id"], added.id);
-  assert.equal(headers["webhook-signature"], undefined, "the project has no secret");
+  assert.match(String(headers["webhook-signature"]), /^v1,[A-Za-z0-9+/]{43}=$/, "though nobody has made a secret");
   const seconds = Number(headers["x-cerebrium-webhook-timestamp"]);
   const message = { runId: delivery.runId, body };
   assert.equal(headers["x-cerebrium-webhook-signature"], callerSignature("the caller's", message, seconds));
@@ -184,10 +184,9 @@ test("project secrets sign, two of them while one takes over from the other", as
     await addAll(db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
     return await until("it has arrived", () => receiver.received[before]);
   };
-  assert.equal((await send()).headers["webhook-signature"], undefined);
-  const first = await webhooks.desk.createSecret(projectId, {}, byPlatform);
-  await until("the first signs", async () => (await send()).headers["webhook-signature"] !== undefined);
   const onlyFirst = await send();
+  const [first] = await webhooks.desk.listSecrets(projectId, byPlatform);
+  assert.ok(first !== undefined);
   verify(first.secret, onlyFirst);
   const second = await webhooks.desk.createSecret(projectId, { overlapHours: 1 }, byPlatform);
   assert.throws(() => verify(second.secret, onlyFirst));
@@ -206,7 +205,14 @@ test("project secrets sign, two of them while one takes over from the other", as
   verify(third.secret, last);
   assert.throws(() => verify(second.secret, last));
   await webhooks.desk.deleteSecret(projectId, third.id, byPlatform);
-  await until("nothing signs", async () => (await send()).headers["webhook-signature"] === undefined);
+  const [fourth] = await webhooks.desk.listSecrets(projectId, byPlatform);
+  assert.ok(fourth !== undefined && fourth.id !== third.id);
+  const replaced = await until("another signs in its place", async () => {
+    const received = await send();
+    return received.headers["webhook-signature"] === last.headers["webhook-signature"] ? null : received;
+  });
+  assert.throws(() => verify(third.secret, replaced));
+  verify(fourth.secret, replaced);
 });
 
 test("a failed delivery is tried again under the same id with a new time, and its attempts are kept", async (t) => {

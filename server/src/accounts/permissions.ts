@@ -18,7 +18,7 @@ export const permissionTable = {
   "runs.redrive": "Run failed runs again, and delete their kept requests.",
   "webhooks.read": "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
   "webhooks.write":
-    "Make and remove signing secrets of webhooks, repeat deliveries, resume endpoints, choose the schedule.",
+    "See, make and remove signing secrets of webhooks, repeat deliveries, resume endpoints, choose the schedule.",
   "secrets.read": "Read secrets.",
   "secrets.write": "Set and remove secrets.",
   "credentials.read": "See which git credentials there are, never their secrets.",

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { replayFields, scheduleFields, webhookSecretFields } from "@slipway/contract/parameters.ts";
+import { allows } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
 import type {
@@ -33,13 +34,19 @@ export function webhookHandlers(
 function secretHandlers(desk: WebhookDesk): Record<SecretIds, Handler> {
   return {
     async listWebhookSecrets(call) {
-      return (await desk.listSecrets(projectOf(call))).map(showSecret);
+      const { caller, by } = call;
+      const projectId = projectOf(call);
+      const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
+      const all = (await desk.listSecrets(projectId, by)).map(showSecret);
+      return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies z.infer<
+        typeof answers.webhookSecretList
+      >;
     },
     async createWebhookSecret(call) {
       // The body may be left out.
       const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
       const made = await desk.createSecret(projectOf(call), { overlapHours: Number(body["overlapHours"]) }, call.by);
-      return { ...showSecret(made), secret: made.secret.reveal() } satisfies z.infer<typeof answers.newWebhookSecret>;
+      return showSecret(made);
     },
     async deleteWebhookSecret(call) {
       await desk.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
@@ -138,8 +145,9 @@ function showPage<Item, Shown>(page: WebhookPage<Item>, show: (item: Item) => Sh
   return page.nextToken === null ? { items } : { items, nextToken: page.nextToken };
 }
 
-function showSecret({ id, createdAt, expiresAt }: WebhookSecret): z.infer<typeof answers.webhookSecret> {
-  return { id, createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null };
+function showSecret({ id, createdAt, expiresAt, secret }: WebhookSecret): z.infer<typeof answers.newWebhookSecret> {
+  const times = { createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null };
+  return { id, ...times, secret: secret.reveal() };
 }
 
 function showDelivery(item: DeliveryItem): z.infer<typeof answers.webhookDelivery> {

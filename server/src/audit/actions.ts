@@ -42,6 +42,7 @@ export const actionTable = {
   "git_credentials.update": "A git credential was set.",
   "git_credentials.delete": "A git credential was removed.",
   "replica.stop": "A replica was stopped by hand.",
+  "webhook_secrets.read": "The secrets that sign a project's webhooks were listed.",
   "webhook_secrets.create":
     "A secret that signs a project's webhooks was made; the one before stays valid for a while.",
   "webhook_secrets.delete": "A secret that signs a project's webhooks was deleted.",

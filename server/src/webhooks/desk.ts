@@ -19,7 +19,7 @@ import {
   type DeliveryRow,
   type EndpointRow,
 } from "./desk-store.ts";
-import type { NewWebhookSecret, SecretDesk, WebhookSecret } from "./secret-desk.ts";
+import type { SecretDesk, WebhookSecret } from "./secret-desk.ts";
 import { makeToken, readToken } from "./list-token.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { lockProject, putSchedule, readSchedule } from "./secret-store.ts";
@@ -112,8 +112,8 @@ export class WebhookDesk {
   }
 
   /** The valid ones, newest first; at most two. */
-  async listSecrets(projectId: ProjectId): Promise<readonly WebhookSecret[]> {
-    return await this.#secrets.list(projectId);
+  async listSecrets(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
+    return await this.#secrets.list(projectId, by);
   }
 
   /** Makes one, which signs at once; its value is shown this once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
@@ -121,7 +121,7 @@ export class WebhookDesk {
     projectId: ProjectId,
     wish: { readonly overlapHours?: number | undefined },
     by: By,
-  ): Promise<NewWebhookSecret> {
+  ): Promise<WebhookSecret> {
     return await this.#secrets.create(projectId, wish, by);
   }
 

@@ -5,7 +5,7 @@ import type { DeliveryId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { deliverySecretContext } from "./delivery.ts";
-import { webhookSecretContext } from "./signing-keys.ts";
+import { webhookSecretContext } from "./project-secrets.ts";
 
 const batchMax = 1000;
 

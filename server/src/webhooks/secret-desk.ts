@@ -1,24 +1,15 @@
-// The secrets that sign a project's webhooks: made, rotated and deleted. A value is shown once, when it is made; at most two
-// are valid at a time. Called by the API; each change and its audit row are one transaction.
-import { randomUUID } from "node:crypto";
+// The secrets that sign a project's webhooks: listed, rotated and deleted. A project has one from its first moment, and at
+// most two are valid at a time. Called by the API; each change and its audit row are one transaction.
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
-import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import {
-  deleteSecret,
-  insertSecret,
-  lockProject,
-  readValidSecrets,
-  retireSecrets,
-  type SecretRow,
-} from "./secret-store.ts";
-import { webhookSecretContext } from "./signing-keys.ts";
+import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
+import { deleteSecret, lockProject } from "./secret-store.ts";
 
 /** A secret as it is listed. */
 export type WebhookSecret = {
@@ -26,13 +17,12 @@ export type WebhookSecret = {
   readonly createdAt: Date;
   /** Null: the newest one, valid until another is made or it is deleted. */
   readonly expiresAt: Date | null;
+  readonly secret: Secret;
 };
-export type NewWebhookSecret = WebhookSecret & { readonly secret: Secret };
 
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 const overlapHoursDefault = 24;
 const overlapHoursMax = 720;
-const hourMs = 3_600_000;
 
 /** The use cases. They throw `Fault("not_found" | "invalid")`. */
 export class SecretDesk {
@@ -44,9 +34,13 @@ export class SecretDesk {
     this.#sealer = parts.sealer;
   }
 
-  /** The valid ones, newest first; at most two. */
-  async list(projectId: ProjectId): Promise<readonly WebhookSecret[]> {
-    return (await readValidSecrets(this.#db, projectId)).map((row) => shown(row));
+  /** The valid ones, newest first; one or two. Recorded. Throws `Fault("not_found")`. */
+  async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
+    const secrets = await validSecrets({ db: this.#db, sealer: this.#sealer }, projectId);
+    if (secrets.length === 0) throw noProject(projectId);
+    const resource = { type: "project", id: projectId };
+    await record(this.#db, { projectId, action: "webhook_secrets.read", by, resource });
+    return secrets.map(shown);
   }
 
   /** Makes one, which signs at once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
@@ -54,40 +48,32 @@ export class SecretDesk {
     projectId: ProjectId,
     { overlapHours = overlapHoursDefault }: { readonly overlapHours?: number | undefined },
     by: By,
-  ): Promise<NewWebhookSecret> {
+  ): Promise<WebhookSecret> {
     if (!(overlapHours >= 0 && overlapHours <= overlapHoursMax)) {
       throw new Fault("invalid", `overlapHours is ${overlapHours}, but must be a number from 0 to ${overlapHoursMax}.`);
     }
-    const id = randomUUID();
-    const secret = makeWebhookSecret();
-    const sealed = this.#sealer.seal(secret.reveal(), webhookSecretContext(projectId, id));
     const row = await this.#db.transaction().execute(async (tx) => {
-      if (!(await lockProject(tx, projectId))) throw new Fault("not_found", `There is no project ${projectId}.`);
-      await retireSecrets(tx, projectId, overlapHours * hourMs);
-      const made = await insertSecret(tx, { id, project_id: projectId, secret_sealed: sealed });
-      const changes = { overlapHours: { new: overlapHours } };
-      await record(tx, { projectId, action: "webhook_secrets.create", by, resource: resourceOf(id), changes });
-      await notify(tx, "webhook_secrets", projectId);
-      return made;
+      if (!(await lockProject(tx, projectId))) throw noProject(projectId);
+      return addSecret(tx, this.#sealer, { projectId, by, overlapHours });
     });
-    return { ...shown(row), secret };
+    return shown(row);
   }
 
-  /** It signs no more, at once. */
+  /** It signs no more, at once. Another takes the place of the last one. */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       const isGone = uuidForm.test(id) && (await lockProject(tx, projectId)) && (await deleteSecret(tx, projectId, id));
       if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
-      await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: resourceOf(id) });
+      await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: secretResource(id) });
       await notify(tx, "webhook_secrets", projectId);
     });
   }
 }
 
-function shown({ id, created_at: createdAt, expires_at: expiresAt }: SecretRow): WebhookSecret {
-  return { id, createdAt, expiresAt };
+function noProject(projectId: ProjectId): Fault {
+  return new Fault("not_found", `There is no project ${projectId}.`);
 }
 
-function resourceOf(id: string): { readonly type: string; readonly id: string } {
-  return { type: "webhook_secret", id };
+function shown({ id, created_at: createdAt, expires_at: expiresAt, secret }: OpenedSecret): WebhookSecret {
+  return { id, createdAt, expiresAt, secret };
 }

@@ -6,7 +6,7 @@ import type { Delivery } from "./delivery.ts";
 
 /** What an attempt is signed with. */
 export type Signing = {
-  /** Decoded; none: the project has no secret. */
+  /** Decoded; none: the project is deleted. */
   readonly keys: readonly Buffer[];
   /** When the attempt is made. */
   readonly nowMs: number;

@@ -8,7 +8,8 @@ import { secretPrefix } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { ScheduleName } from "./schedule.ts";
-import { readSchedule, readValidSecrets } from "./secret-store.ts";
+import { validSecrets } from "./project-secrets.ts";
+import { readSchedule } from "./secret-store.ts";
 
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
 type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; readonly untilMs: number };
@@ -18,11 +19,6 @@ export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedu
 const projectsKnownMost = 10_000;
 /** A lost notification costs so much at most. */
 const knownMs = 60_000;
-
-/** What a sealed secret of a project is bound to. */
-export function webhookSecretContext(projectId: ProjectId, id: string): string {
-  return `webhook-secret:${projectId}:${id}`;
-}
 
 /** The keys and the schedule of each project. `close()` ends the listening. */
 export class SigningKeys {
@@ -69,11 +65,13 @@ export class SigningKeys {
 
   async #read(projectId: ProjectId): Promise<Known> {
     const { db, sealer, clock } = this.#parts;
-    const [rows, schedule] = await Promise.all([readValidSecrets(db, projectId), readSchedule(db, projectId)]);
-    const keys = rows.map((row) => {
-      const secret = sealer.open(row.secret_sealed, webhookSecretContext(projectId, row.id)).reveal();
-      const bytes = Buffer.from(secret.slice(secretPrefix.length), "base64");
-      return { bytes, expiresMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY };
+    const [secrets, schedule] = await Promise.all([
+      validSecrets({ db, sealer }, projectId),
+      readSchedule(db, projectId),
+    ]);
+    const keys = secrets.map(({ secret, expires_at: expiresAt }) => {
+      const bytes = Buffer.from(secret.reveal().slice(secretPrefix.length), "base64");
+      return { bytes, expiresMs: expiresAt?.getTime() ?? Number.POSITIVE_INFINITY };
     });
     return { keys, schedule, untilMs: clock.monotonicMs() + knownMs };
   }

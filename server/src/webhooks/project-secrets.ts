@@ -1,0 +1,75 @@
+// Secrets of a project that sign its webhooks. There is always one without an end: whoever looks makes it when there is
+// none, so no delivery of a project leaves unsigned. Each change and its audit row are one transaction.
+import { randomUUID } from "node:crypto";
+import { platformActor, type By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import { makeWebhookSecret } from "#lib/webhook-signature.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import {
+  insertSecret,
+  isLiveProject,
+  lockProject,
+  readValidSecrets,
+  retireSecrets,
+  type SecretRow,
+} from "./secret-store.ts";
+
+export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
+
+/** A row with its value. */
+export type OpenedSecret = SecretRow & { readonly secret: Secret };
+
+/** What a sealed secret of a project is bound to. */
+export function webhookSecretContext(projectId: ProjectId, id: string): string {
+  return `webhook-secret:${projectId}:${id}`;
+}
+
+/** Those that are valid, newest first: one at least, unless the project is deleted or was never there. */
+export async function validSecrets({ db, sealer }: SecretParts, projectId: ProjectId): Promise<OpenedSecret[]> {
+  let rows = await readValidSecrets(db, projectId);
+  if (!hasNewest(rows)) {
+    rows = await db.transaction().execute(async (tx) => {
+      const isThere = (await lockProject(tx, projectId)) && (await isLiveProject(tx, projectId));
+      const found = await readValidSecrets(tx, projectId);
+      // Somebody else may have made it meanwhile.
+      if (!isThere || hasNewest(found)) return found;
+      return [await addSecret(tx, sealer, { projectId, by: { actor: platformActor } }), ...found];
+    });
+  }
+  return rows.map((row) => ({
+    ...row,
+    secret: sealer.open(row.secret_sealed, webhookSecretContext(projectId, row.id)),
+  }));
+}
+
+/** Makes one, which signs at once; the newest until now ends after `overlapHours` hours. The project is locked. */
+export async function addSecret(
+  tx: Tx,
+  sealer: Sealer,
+  { projectId, by, overlapHours }: { readonly projectId: ProjectId; readonly by: By; readonly overlapHours?: number },
+): Promise<OpenedSecret> {
+  const id = randomUUID();
+  const secret = makeWebhookSecret();
+  const sealed = sealer.seal(secret.reveal(), webhookSecretContext(projectId, id));
+  if (overlapHours !== undefined) await retireSecrets(tx, projectId, overlapHours * hourMs);
+  const row = await insertSecret(tx, { id, project_id: projectId, secret_sealed: sealed });
+  const changes = overlapHours === undefined ? {} : { changes: { overlapHours: { new: overlapHours } } };
+  await record(tx, { projectId, action: "webhook_secrets.create", by, resource: secretResource(id), ...changes });
+  await notify(tx, "webhook_secrets", projectId);
+  return { ...row, secret };
+}
+
+/** What an audit row names. */
+export function secretResource(id: string): { readonly type: string; readonly id: string } {
+  return { type: "webhook_secret", id };
+}
+
+const hourMs = 3_600_000;
+
+function hasNewest(rows: readonly SecretRow[]): boolean {
+  return rows.some((row) => row.expires_at === null);
+}
