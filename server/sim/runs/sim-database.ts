@@ -1,5 +1,5 @@
 // A real database whose clock the simulation moves, and that keeps every state a run was ever in. The schema `sim` stands
-// before all others on the search path, so that each `clock_timestamp()` of the product's statements is the simulation's.
+// before all others on the search path, so that each `clock_timestamp()` and `lease_clock()` of the product's statements is the simulation's.
 import { Client, Pool, type QueryResult } from "pg";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -46,6 +46,7 @@ const schema = `
   create schema sim;
   create function sim.clock_timestamp() returns timestamptz language sql volatile as
     $$select pg_catalog.to_timestamp(pg_catalog.current_setting('sim.ms')::float8 / 1000)$$;
+  create function sim.lease_clock() returns timestamptz language sql volatile as 'select sim.clock_timestamp()';
   create table sim.history (
     seq bigint generated always as identity, run_id uuid, backend integer, old_state text, new_state text,
     old_holder text, old_epoch bigint, new_epoch bigint, was_expired boolean, attempt smallint, starts integer, replica_id text, retries_max smallint,
