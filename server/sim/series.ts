@@ -12,6 +12,8 @@ type Run = (drawn: Drawn) => Promise<unknown>;
 
 const [name = "", count = "1000", first = String(unseenSeed()), part] = process.argv.slice(2);
 const tellEvery = 100;
+/** After the seeds under way. */
+const endSignals = ["SIGINT", "SIGTERM"] as const;
 
 const commands: Readonly<Record<string, (drawn: Drawn) => string>> = {
   runs: ({ seed, events }) => `server/sim/runs/run-seeds.ts ${seed} 1 ${events}`,
@@ -34,7 +36,7 @@ async function withRun(use: (run: Run) => Promise<void>): Promise<void> {
 async function runPart(run: Run, { at, of }: { readonly at: number; readonly of: number }): Promise<void> {
   let [tried, failed] = [0, 0];
   let isEnding = false;
-  process.once("SIGTERM", () => (isEnding = true));
+  for (const signal of endSignals) process.once(signal, () => (isEnding = true));
   for (let index = at; index < Number(count) && !isEnding; index += of) {
     const drawn = drawnOf(Number(first) + index);
     try {
@@ -58,9 +60,11 @@ if (part === undefined) {
     const script = process.argv[1] ?? "";
     return spawn(process.execPath, [script, name, count, first, `${at}/${of}`], { stdio: "inherit" });
   });
-  process.once("SIGTERM", () => {
-    for (const child of children) child.kill();
-  });
+  for (const signal of endSignals) {
+    process.once(signal, () => {
+      for (const child of children) child.kill();
+    });
+  }
   const codes = await Promise.all(children.map(async (child) => (await once(child, "exit"))[0] as number | null));
   process.exitCode = codes.every((code) => code === 0) ? 0 : 1;
 } else {
