@@ -147,6 +147,22 @@ test("a platform that took a run over from itself does not mistake the old hold 
   assert.equal(await stateOf(db, runId), "success");
 });
 
+test("what was claimed and lost is not read, nor is it when it was claimed again meanwhile", async (t) => {
+  const { db, ours, theirs, claim } = await stage(t);
+  await ours.insert([newRun({ isHeld: false })]);
+  const first = await claim("ours");
+  assert.equal((await ours.read(first)).length, 1);
+  await expire(db);
+  await theirs.reapQueued(10);
+  assert.deepEqual(await ours.read(first), []);
+  const second = await claim("ours");
+  assert.deepEqual(await ours.read(first), []);
+  assert.deepEqual(
+    (await ours.read(second)).map(({ epoch }) => epoch),
+    second.map(({ epoch }) => epoch),
+  );
+});
+
 test("a lost run that was running is taken over as running, and never goes back to the line by itself", async (t) => {
   const { db, ours, theirs, claim } = await stage(t);
   const { runId } = newRun();

@@ -227,17 +227,22 @@ export class RunStore {
     return rows.map((row) => ({ appId: row.app_id, dueInMs: Number(row.due_in_ms) }));
   }
 
-  /** What is needed to work on runs that were claimed; those that are gone meanwhile are left out. */
+  /**
+   * What is needed to work on runs that were claimed. Those that were lost meanwhile are left out, also where this platform
+   * has claimed them anew: they are in hand then, and would be begun a second time.
+   */
   async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
+    const epochs = new Map(held.map(({ runId, epoch }) => [runId, epoch]));
     const rows = await this.#db
       .selectFrom("runs")
       .innerJoin("run_requests", "run_requests.run_id", "runs.id")
       .selectAll("runs")
       .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
-      .where("runs.id", "in", [...held.map(({ runId }) => runId)])
+      .where("runs.id", "in", [...epochs.keys()])
       .where("lease_holder", "=", this.#holder)
       .execute();
-    return rows.map((row) => ({
+    const ours = rows.filter((row) => epochs.get(row.id) === row.lease_epoch);
+    return ours.map((row) => ({
       runId: row.id,
       epoch: row.lease_epoch,
       projectId: row.project_id,
