@@ -14,6 +14,7 @@ import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { connectionsMax } from "#drivers/process/network.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -180,6 +181,32 @@ time.sleep(1000)`,
     const code = `import socket\nprint("GOT", socket.create_connection(("${host}", ${port}), 20).recv(100).decode(), flush=True)`;
     const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
     await told.line(spec.replicaId, "GOT lan");
+  });
+
+  it("cannot fill the machine's table of connections", { skip: skipNetwork }, async (t) => {
+    assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+    const { host, port } = (targets as { lan: { host: string; port: number } }).lan;
+    const network = { ...sandbox.network, allowed: [`${host}/32`] };
+    const code = `import resource, socket
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+answered, silent, open_ones = 0, 0, []
+while silent < 20 and answered < ${connectionsMax + 1000}:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    open_ones.append(one)
+    one.settimeout(0.2)
+    try:
+        one.sendto(b"x", ("${host}", ${port}))
+        one.recv(1)
+        answered += 1
+        silent = 0
+    except OSError:
+        silent += 1
+print("ANSWERED", answered, flush=True)`;
+    const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+    await told.told("exited", spec.replicaId);
+    const line = told.texts(spec.replicaId).find((text) => text.startsWith("ANSWERED "));
+    assert.equal(line, `ANSWERED ${connectionsMax}`);
   });
 
   /** Runs an app of the attacker's on another driver. */

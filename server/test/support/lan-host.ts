@@ -5,12 +5,19 @@ import { once } from "node:events";
 
 const port = 8123;
 
-/** Answers each connection with "lan". */
+/** Answers each connection with "lan", and each datagram with itself. */
 export async function openLanHost(): Promise<{ readonly host: string; readonly port: number; close(): Promise<void> }> {
   const link = `lan${process.pid}`;
   const [third, fourth] = [process.pid >> 8, process.pid & 0xfc];
   const [gateway, host] = [`192.168.${third & 0xff}.${fourth + 1}`, `192.168.${third & 0xff}.${fourth + 2}`];
-  const server = `import socket
+  const server = `import socket, threading
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.bind(("0.0.0.0", ${port}))
+def echo():
+    while True:
+        data, sender = u.recvfrom(100)
+        u.sendto(data, sender)
+threading.Thread(target=echo, daemon=True).start()
 s = socket.create_server(("0.0.0.0", ${port}))
 print("ready", flush=True)
 while True:

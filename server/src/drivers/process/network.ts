@@ -33,6 +33,8 @@ export const hostName = "slipway.internal";
 const range = "10.213";
 /** Begins the name of the machine's end of every cable, of whichever installation. */
 export const linkPrefix = "slp";
+/** Connections of one app at a time: the kernel's table of them is one for the whole machine (262,144 where memory is not short). */
+export const connectionsMax = 4_096;
 
 /** Ranges that no app reaches unless they are allowed: private networks and those for special purposes. */
 const privateRanges = [
@@ -127,6 +129,7 @@ export function networkRules(network: OwnNetwork): string {
   const ours = `"${linkPrefix}${network.installation}*"`;
   const all = `"${linkPrefix}*"`;
   const { allowed, nameServers, platform } = network;
+  const fewConnections = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
   const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
   const allowedLine = allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
   const names = nameServers.map(
@@ -136,6 +139,11 @@ export function networkRules(network: OwnNetwork): string {
     `add table inet ${table}`,
     `delete table inet ${table}`,
     `table inet ${table} {`,
+    " set connections {",
+    "  type ifname",
+    "  size 65535",
+    "  flags dynamic",
+    " }",
     " chain calls_of_the_platform {",
     "  type nat hook prerouting priority dstnat;",
     ...(platform === null || !isIPv4(platform.host)
@@ -145,6 +153,7 @@ export function networkRules(network: OwnNetwork): string {
     " chain to_the_machine {",
     "  type filter hook input priority filter;",
     `  iifname ${ours} ct state established,related accept`,
+    fewConnections,
     ...ports.map((port) => `  iifname ${ours} ${port} accept`),
     ...names,
     ...allowedLine,
@@ -155,6 +164,7 @@ export function networkRules(network: OwnNetwork): string {
     `  oifname ${ours} ct state established,related accept`,
     `  oifname ${ours} drop`,
     `  iifname ${ours} oifname ${all} drop`,
+    fewConnections,
     ...names,
     `  iifname ${ours} ip daddr { ${metadataRanges.join(", ")} } drop`,
     ...allowedLine,

@@ -255,6 +255,9 @@ export class ReplicaProcess {
         return;
       }
       this.#address = { path: record.socket };
+    } else if (record.port === null && ready.port === 0) {
+      this.#startError = "the runtime named no usable port";
+      return;
     } else {
       this.#address = this.#addressAt(record.port ?? ready.port);
     }
