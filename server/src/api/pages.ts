@@ -8,6 +8,13 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/** No page that has opened this one, or was opened by it, gets hold of its window. */
+const headers = {
+  "content-security-policy": policy,
+  "cache-control": "no-cache",
+  "cross-origin-opener-policy": "same-origin",
+};
+
 const types = {
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
@@ -38,7 +45,5 @@ export function addPages(api: FastifyInstance): void {
 function add(api: FastifyInstance, url: string, name: `${string}.${keyof typeof types}`): void {
   const text = readFileSync(join(import.meta.dirname, "pages", name), "utf8");
   const type = types[name.slice(name.lastIndexOf(".") + 1) as keyof typeof types];
-  api.get(url, (_request, reply: FastifyReply) =>
-    reply.headers({ "content-security-policy": policy, "cache-control": "no-cache" }).type(type).send(text),
-  );
+  api.get(url, (_request, reply: FastifyReply) => reply.headers(headers).type(type).send(text));
 }

@@ -126,13 +126,13 @@ export class Browser {
     this.#protocol = protocol;
   }
 
-  /** A new page with cookies of its own. `isDark`, `width`: how the reader's screen is. */
-  async open(look: { readonly isDark?: boolean; readonly width?: number } = {}): Promise<Page> {
+  /** A new page, with cookies of its own or those of the page `beside`. `isDark`, `width`: how the reader's screen is. */
+  async open(look: { readonly isDark?: boolean; readonly width?: number; readonly beside?: Page } = {}): Promise<Page> {
     const send = this.#protocol.send.bind(this.#protocol);
-    const { browserContextId } = await send("Target.createBrowserContext");
+    const { browserContextId } = look.beside ?? (await send("Target.createBrowserContext"));
     const { targetId } = await send("Target.createTarget", { url: "about:blank", browserContextId });
     const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
-    const page = new Page((method, params) => send(method, params, sessionId));
+    const page = new Page((method, params) => send(method, params, sessionId), browserContextId);
     this.#protocol.listen((message) => {
       if ((message as Json).sessionId === sessionId) page.hear(message.method ?? "", message.params);
     });
@@ -152,8 +152,11 @@ export class Page {
   /** What the browser complained about: errors of scripts, blocked by the policy; not refusals by the API. */
   readonly complaints: string[] = [];
 
-  constructor(send: Page["send"]) {
+  readonly browserContextId: string;
+
+  constructor(send: Page["send"], browserContextId: string) {
     this.send = send;
+    this.browserContextId = browserContextId;
   }
 
   /** Takes an event of the browser. */
@@ -175,9 +178,9 @@ export class Page {
     await this.send("Page.reload");
   }
 
-  /** The value of an expression in the page; promises are waited for. */
+  /** The value of an expression in the page, as if the reader had clicked; promises are waited for. */
   async evaluate(expression: string): Promise<Json> {
-    const given = { expression, returnByValue: true, awaitPromise: true };
+    const given = { expression, returnByValue: true, awaitPromise: true, userGesture: true };
     const { result, exceptionDetails } = await this.send("Runtime.evaluate", given);
     if (exceptionDetails !== undefined) throw new Error(JSON.stringify(exceptionDetails));
     return result.value;

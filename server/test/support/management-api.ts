@@ -96,6 +96,8 @@ export async function startManagementApi(
     readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
     readonly unhealthy?: () => Promise<string | null>;
+    /** Serves it elsewhere than on a listener of its own; returns where. */
+    readonly listen?: typeof listen;
     readonly waitReason?: (appId: string) => string | undefined;
   } = {},
 ): Promise<ApiUnderTest> {
@@ -113,7 +115,7 @@ export async function startManagementApi(
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();
-  baseUrl = await listen(t, api);
+  baseUrl = await (options.listen ?? listen)(t, api);
   const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
     const project = projectId ?? ownProject;
     const wish: TokenWish =

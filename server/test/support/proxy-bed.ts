@@ -67,6 +67,8 @@ export type BedOptions = {
   readonly options?: Partial<ProxyOptions>;
   /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
   readonly takesPlain?: boolean;
+  /** Gets what is no call. */
+  readonly fallback?: RequestListener;
 };
 
 /** Opens a bed with the app `hello`, which takes two calls per replica unless told otherwise. */
@@ -103,7 +105,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     handle: (request, response) => proxy.handle(request, response),
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
-    fallback: (request, response) => response.end(`fallback ${request.url}`),
+    fallback: bed.fallback ?? ((request, response) => response.end(`fallback ${request.url}`)),
     clock: bed.listenerClock ?? systemClock,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });

@@ -1,0 +1,220 @@
+// A platform with an open app in a hostile hand, and a person who is signed in to its dashboard in a real browser and then
+// looks at a page of the app: proxy and management API on one port, as the platform has them; the app is the test's.
+import assert from "node:assert/strict";
+import type { IncomingMessage, RequestListener } from "node:http";
+import type { TestContext } from "node:test";
+import { createPerson, createProject } from "#accounts/projects.ts";
+import { Secret } from "#lib/secret.ts";
+import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
+import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import { signInOn } from "./support/page-stage.ts";
+import { helloPath, httpReplica, openProxyBed } from "./support/proxy-bed.ts";
+import { until } from "./support/until.ts";
+
+const person = { email: "ada@example.test", password: "a password for tests" };
+
+/** What the app answers. */
+export type Served = {
+  readonly status?: number;
+  /** Name, value, name, value … */
+  readonly headers?: readonly string[];
+  readonly body?: string;
+};
+
+/** One request that reached the management API or a page of the platform. */
+export type Asked = { readonly method: string; readonly url: string; readonly headers: IncomingMessage["headers"] };
+
+export type HostileStage = {
+  readonly baseUrl: string;
+  /** The same platform under the name that is for pages of apps. */
+  readonly pagesUrl: string;
+  readonly api: ApiUnderTest;
+  /** Signed in to the dashboard. */
+  readonly victim: Page;
+  /** Reached the platform since the attempt began. */
+  readonly asked: Asked[];
+  /** Reached the app. */
+  readonly called: Asked[];
+  /** From here on the app answers so. */
+  serve(served: Served): void;
+  /** The person opens the app's page, in a tab beside the dashboard; `at`: the address. */
+  look(served?: Served, at?: string): Promise<Page>;
+  /** The browser has lost the session, and the person signs in anew. */
+  signInAgain(): Promise<void>;
+  /** Which cookies the browser would send there. */
+  cookiesFor(url: string): Promise<string[]>;
+  /** Before each attempt: nothing is left of the one before. */
+  begin(): Promise<void>;
+  /** Holds whatever an app does: the person is signed in still, the session was not used, nothing of the platform was changed. */
+  isUnharmed(): Promise<void>;
+};
+
+const plainPage: Served = {
+  headers: ["Content-Type", "text/html"],
+  body: "<!doctype html><title>hostile</title><p>hello",
+};
+
+/** The page of the app. */
+export const pagePath = `${helloPath}/page`;
+
+type Ground = Pick<HostileStage, "baseUrl" | "pagesUrl" | "api" | "asked" | "called" | "serve">;
+
+/** The platform and the app. */
+async function openGround(t: TestContext): Promise<Ground> {
+  const asked: Asked[] = [];
+  const called: Asked[] = [];
+  let served = plainPage;
+  let platform: RequestListener = () => undefined;
+  const bed = await openProxyBed(t, {
+    ...{ route: { disableAuth: true }, settings: { runtime: "custom", replicaConcurrency: 100 } },
+    options: { site: { appPagesHost: "localhost" } },
+    fallback: (request, response) => {
+      asked.push(noted(request));
+      platform(request, response);
+    },
+  });
+  bed.setReplicas(
+    await httpReplica(t, (request, response) => {
+      called.push(noted(request));
+      const { status = 200, headers = [], body = "" } = served;
+      response.writeHead(status, [...headers]);
+      response.end(body);
+    }),
+  );
+  const baseUrl = `http://127.0.0.1:${bed.port}`;
+  const api = await startManagementApi(t, {
+    listen: (_context, instance) => {
+      platform = (request, response) => instance.routing(request, response);
+      t.after(() => instance.close());
+      return Promise.resolve(baseUrl);
+    },
+  });
+  const id = await createPerson(api.db, { ...person, name: "Ada", password: new Secret(person.password) });
+  await createProject(api.db, { name: "Ada's", ownerId: id, by: testBy });
+  const pagesUrl = `http://localhost:${bed.port}`;
+  return { baseUrl, pagesUrl, api, asked, called, serve: (next) => (served = next) };
+}
+
+/** Starts it, with the person signed in. */
+export async function startHostileStage(t: TestContext): Promise<HostileStage> {
+  const ground = await openGround(t);
+  const { baseUrl, serve } = ground;
+  const found = findBrowser();
+  assert.ok("program" in found);
+  const browser = await startBrowser(t, found.program);
+  const victim = await browser.open();
+  const cookiesFor = async (url: string): Promise<string[]> => {
+    const { cookies } = await victim.send("Network.getCookies", { urls: [url] });
+    return cookies.map(({ name, value }: Json) => `${name}=${value}`).toSorted();
+  };
+  const signedIn = new SignedIn(ground, victim, cookiesFor);
+  await signedIn.anew();
+  return {
+    ...{ ...ground, victim, cookiesFor },
+    signInAgain: () => signedIn.anew(),
+    begin: () => signedIn.begin(),
+    isUnharmed: () => signedIn.isUnharmed(),
+    async look(next = plainPage, at = baseUrl + pagePath) {
+      serve(next);
+      const page = await browser.open({ beside: victim });
+      await page.goTo(at);
+      await isLoaded(page, at);
+      return page;
+    },
+  };
+}
+
+/** The person's sign-in, and that nothing has become of it. */
+class SignedIn {
+  readonly #ground: Ground;
+  readonly #victim: Page;
+  readonly #cookiesFor: HostileStage["cookiesFor"];
+  #own: string[] = [];
+  #state: Json = null;
+
+  constructor(ground: Ground, victim: Page, cookiesFor: HostileStage["cookiesFor"]) {
+    this.#ground = ground;
+    this.#victim = victim;
+    this.#cookiesFor = cookiesFor;
+  }
+
+  async anew(): Promise<void> {
+    const { baseUrl, api, asked } = this.#ground;
+    await this.#victim.goTo(`${baseUrl}/dashboard`);
+    await signInOn(this.#victim, person);
+    await this.#victim.shows("No apps yet.");
+    this.#own = await this.#cookiesFor(`${baseUrl}/v2/auth/token`);
+    const names = this.#own.map((one) => one.split("=")[0]);
+    assert.deepEqual(names, ["slipway_device", "slipway_session"]);
+    this.#state = await stateOf(api);
+    asked.length = 0;
+  }
+
+  async begin(): Promise<void> {
+    const { baseUrl, asked, called } = this.#ground;
+    // An app with too many cookies of its own is out of its own reach; the next attempt is another app's.
+    const { cookies } = await this.#victim.send("Network.getAllCookies");
+    for (const { name, domain, path } of cookies) {
+      if (path !== "/v2/auth") await this.#victim.send("Network.deleteCookies", { name, domain, path });
+    }
+    if ((await this.#cookiesFor(`${baseUrl}/v2/auth/token`)).join() !== this.#own.join()) await this.anew();
+    asked.length = 0;
+    called.length = 0;
+  }
+
+  async isUnharmed(): Promise<void> {
+    const { baseUrl, api, asked } = this.#ground;
+    const used = asked.filter(({ headers }) => headers.cookie?.includes("slipway_session") === true);
+    const what = used.map(({ method, url }) => `${method} ${url}`);
+    assert.deepEqual(what, [], "nothing was sent with the session");
+    const now = await this.#cookiesFor(`${baseUrl}/v2/auth/token`);
+    assert.deepEqual(now, this.#own, "the platform's cookies are as they were");
+    assert.deepEqual(await this.#cookiesFor(`${baseUrl}/dashboard`), [], "no cookie of an app reaches the platform");
+    assert.deepEqual(await stateOf(api), this.#state, "nothing was changed");
+    await this.#victim.goTo(`${baseUrl}/dashboard`);
+    await this.#victim.shows("No apps yet.");
+    const workers = "navigator.serviceWorker.getRegistrations().then((all) => all.length)";
+    assert.equal(await this.#victim.evaluate(workers), 0, "nobody stands between the browser and the platform");
+  }
+}
+
+function noted({ method = "", url = "", headers }: IncomingMessage): Asked {
+  return { method, url, headers };
+}
+
+/** Waits until the page has come to the address. */
+export async function isLoaded(page: Page, at: string): Promise<void> {
+  const { pathname } = new URL(at);
+  await until(`the page is at ${pathname}`, () =>
+    page
+      .evaluate(`location.pathname === ${JSON.stringify(pathname)} && document.readyState === "complete"`)
+      // It is between two pages.
+      .catch(() => false),
+  );
+}
+
+/** What a page that acts as the person could change. */
+async function stateOf({ db }: ApiUnderTest): Promise<Json> {
+  const [sessions, projects, tokens, people] = await Promise.all([
+    db.selectFrom("person_sessions").select(["id", "token"]).orderBy("id").execute(),
+    db.selectFrom("projects").select(["id", "name", "deleted_at"]).orderBy("id").execute(),
+    db.selectFrom("tokens").select(["id", "revoked_at"]).orderBy("id").execute(),
+    db.selectFrom("people").select(["id", "email", "name"]).orderBy("id").execute(),
+  ]);
+  return { sessions, projects, tokens, people };
+}
+
+/** One thing that a hostile app tries. */
+export type Attempt = (stage: HostileStage, t: TestContext) => Promise<void>;
+
+/** Of a page. */
+export const html = ["Content-Type", "text/html"];
+/** A page that sets cookies. */
+export function setting(...cookies: readonly string[]): Served {
+  return { headers: [...html, ...cookies.flatMap((cookie) => ["Set-Cookie", cookie])], body: "<p>hello" };
+}
+
+/** What a page's script gets: a value, or the name of the error. */
+export function tried(page: Page, expression: string): Promise<unknown> {
+  return page.evaluate(`(async () => ${expression})().catch((error) => error.name)`);
+}
