@@ -93,7 +93,7 @@ export const appFields = {
     least: 0.25,
     most: 192,
     default: 2,
-    about: "CPU cores of a replica.",
+    about: "CPU cores of a replica; it gets no more where the platform can make cgroups.",
   },
   deploymentInitializationTimeout: {
     kind: "number",
@@ -214,7 +214,7 @@ export const appFields = {
     least: 0.05,
     most: 1984,
     default: 4,
-    about: "Memory of a replica in GB.",
+    about: "Memory of a replica in GB; one that needs more is ended where the platform can make cgroups.",
   },
   minReplicaCount: {
     kind: "integer",

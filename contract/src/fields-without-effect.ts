@@ -8,13 +8,10 @@ export const fieldsWithoutEffect = {
   cliVersion: "It says which client sent the request; it is kept with the app.",
   computeTier: "One machine reclaims nothing; each replica's row says which tier it was started with.",
   containerRuntime: "The process driver has one kind of sandbox only.",
-  cpu: "The process driver does not hold replicas to a share of the processor; each replica's row says what was asked for.",
   dockerAuth: "The process driver pulls no images; the credentials are kept, encrypted, for drivers that do.",
   gitAutoDeploy: "Pushes are not received yet; the setting is kept for the day when they are.",
   gpuCount: "The process driver does not deal out single GPUs; each replica's row says how many were asked for.",
   logLevel: "Build logs hold everything, whatever the level.",
-  memory:
-    "The process driver does not hold replicas to an amount of memory; each replica's row says what was asked for.",
   partialUpload: "An app that is linked to a repository uploads nothing.",
   provider: "Until pools are configured, this machine stands for every provider.",
   region: "Until pools are configured, this machine stands for every region.",

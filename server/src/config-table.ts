@@ -121,6 +121,30 @@ export const settingTable = {
     about:
       "How many builds run at the same time; those that only wait for their app to start do not count. Of two or more, one project leaves a place to others once there is another project.",
   },
+  SLIPWAY_STORAGE_LIMIT_GB: {
+    kind: "integer",
+    default: null,
+    least: 1,
+    most: 1_000_000,
+    about:
+      "The most that a project's /persistent-storage may hold, in GB; replicas that let it grow further are ended. Default: no limit but the room that is kept free.",
+  },
+  SLIPWAY_REPLICA_DISK_GB: {
+    kind: "integer",
+    default: null,
+    least: 1,
+    most: 1_000_000,
+    about:
+      "The most that a replica (beside its code, in its home and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit but the room that is kept free.",
+  },
+  SLIPWAY_DISK_RESERVE_MB: {
+    kind: "integer",
+    default: null,
+    least: 16,
+    most: 1_000_000,
+    about:
+      "What is kept free on the disk for the platform, in MB, half of it by a file in the data folder: below it nothing is built, and replicas and builds that fill the disk are ended. Default: 5 % of the disk, at most 2000.",
+  },
   SLIPWAY_LINE_LENGTH: {
     kind: "integer",
     default: "1000",

@@ -35,6 +35,8 @@ export type Config = {
   readonly gitSizeBytes: number;
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
+  /** What may be written to the disk, and what is kept free there; null: no limit, or by the disk's size. */
+  readonly disk: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
   readonly lineLength: number;
   readonly bodyLimitBytes: number;
   readonly asyncBodyBytesMax: number;
@@ -96,6 +98,7 @@ export function readConfig(environment: Environment): Config {
   }
   const text = (name: SettingName): string | null => rawValue(environment, name);
   const integer = (name: SettingName): number => parseInteger(name, text(name) ?? "");
+  const size = (name: SettingName, unit: number): number | null => (text(name) === null ? null : integer(name) * unit);
   const refuse = (why: string): never => {
     throw new ConfigRefused(why);
   };
@@ -120,6 +123,11 @@ export function readConfig(environment: Environment): Config {
     gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
+    disk: {
+      replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
+      storageBytes: size("SLIPWAY_STORAGE_LIMIT_GB", 1e9),
+      reserveBytes: size("SLIPWAY_DISK_RESERVE_MB", 1e6),
+    },
     lineLength: integer("SLIPWAY_LINE_LENGTH"),
     bodyLimitBytes: integer("SLIPWAY_BODY_LIMIT_MB") * 1_000_000,
     asyncBodyBytesMax: integer("SLIPWAY_ASYNC_BODY_LIMIT_MB") * 1_048_576,

@@ -5,27 +5,34 @@ import { computeTypes } from "@slipway/contract/app-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
+import { detectCgroups, releaseCgroups } from "#drivers/process/cgroup-detect.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { DiskReserve } from "#drivers/process/disk-reserve.ts";
+import { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { applyNetworkRules } from "#drivers/process/network-machine.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { StartRefused } from "#store/start-refused.ts";
 import { dataPaths, type Config } from "./config.ts";
+import type { Foundation } from "./platform-foundation.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
 
 export type OpenedDriver = {
   readonly driver: Driver;
   readonly builder: Builder;
+  readonly disk: DiskWatch;
   /** Once the platform listens: apps in networks of their own may call it there. */
   readonly onListening: (port: number) => Promise<void>;
 };
 
 /** Throws `StartRefused` where the settings ask for what this machine cannot do. */
-export async function openDriver(config: Config, log: Log, clock: Clock): Promise<OpenedDriver> {
+export async function openDriver(
+  config: Config,
+  { instanceId, log, lifecycle, clock }: Pick<Foundation, "instanceId" | "log" | "lifecycle" | "clock">,
+): Promise<OpenedDriver> {
   if (config.driver !== null && config.driver !== "process") {
     throw new StartRefused(
       `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
@@ -35,20 +42,25 @@ export async function openDriver(config: Config, log: Log, clock: Clock): Promis
   await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
   const sandbox = await detectSandbox(paths.replicasDir, config.appNetwork);
   refuseLess(config, sandbox);
+  const cgroups = detectCgroups(instanceId);
+  lifecycle.onClose("cgroups", () => releaseCgroups(cgroups));
+  const disk = await openDisk(config, sandbox, { log, lifecycle, clock });
   if (config.simulateCompute) {
     log.warn("SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU");
   }
   const compute = config.simulateCompute ? computeTypes : (["CPU"] as const);
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;
-  const driver = new ProcessDriver({ dataDir, replicasDir, storageDir, runtimeDir, sandbox, compute, clock, log });
+  const driver = new ProcessDriver({
+    ...{ dataDir, replicasDir, storageDir, runtimeDir, sandbox, cgroups, disk, compute, clock, log },
+  });
   const builder = new ProcessBuilder({
-    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, clock },
+    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, cgroups, disk, clock },
     pythons: new PythonFinder({ environment: toolEnvironment }),
     commandTimeoutMs: config.buildTimeoutSeconds * 1000,
     hidden: [dataDir],
   });
-  return { driver, builder, onListening: (port) => letAppsCall(sandbox, { config, port, log }) };
+  return { driver, builder, disk, onListening: (port) => letAppsCall(sandbox, { config, port, log }) };
 }
 
 function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
@@ -78,4 +90,18 @@ function portsOf({ publicUrl }: Config, port: number): number[] {
   if (url === null) return [port];
   const publicPort = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   return publicPort === port ? [port] : [port, publicPort];
+}
+
+async function openDisk(
+  { dataDir, disk: limits }: Config,
+  sandbox: Sandbox,
+  { log, lifecycle, clock }: Pick<Foundation, "log" | "lifecycle" | "clock">,
+): Promise<DiskWatch> {
+  const isUserOwned = sandbox.kind === "namespaces" && sandbox.isUserOwned;
+  const reserve = new DiskReserve(dataDir);
+  const { storageDir } = dataPaths(dataDir);
+  const disk = new DiskWatch({ dataDir, storageDir, limits, reserve, isUserOwned, clock, log });
+  await disk.open();
+  lifecycle.onClose("disk", () => disk.close());
+  return disk;
 }

@@ -15,8 +15,10 @@ import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
+import { Fault } from "#lib/fault.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
+import { isNoRoom, noRoomRetrySeconds } from "#lib/no-room.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -49,8 +51,9 @@ import { dataPaths, type Config } from "./config.ts";
 import { openAudit } from "./platform-audit.ts";
 import { openBilling } from "./platform-billing.ts";
 import { watchClock } from "./platform-clock.ts";
-import { openDriver } from "./platform-driver.ts";
+import { openDriver, type OpenedDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
+import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { Health } from "./platform-health.ts";
 import { openPeople } from "./platform-people.ts";
 import { openBudgets, openPlans, type OpenedPlans } from "./platform-plans.ts";
@@ -80,7 +83,8 @@ export async function startPlatform(config: Config, log: Log, onStep: OnStep = (
     return { baseUrl, stop: () => lifecycle.close() };
   } catch (error) {
     await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
-    throw error;
+    if (!isNoRoom(error)) throw error;
+    throw new StartRefused(await fullDiskText(config.dataDir, error), { cause: error });
   }
 }
 
@@ -107,9 +111,9 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
-  const { driver, builder, onListening } = await openDriver(config, log, clock);
+  const { driver, builder, disk, onListening } = await openDriver(config, { ...store, log, lifecycle, clock });
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
-  const shared = { tokens, routes, driver, environmentOf, planned, log, lifecycle, onStep };
+  const shared = { tokens, routes, driver, disk, environmentOf, planned, log, lifecycle, onStep };
   const parts = { ...store, ...shared, lines: logs.appLogs };
   const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
@@ -177,6 +181,7 @@ type CallParts = Store &
     readonly tokens: TokenDoor;
     readonly routes: Routes;
     readonly driver: Driver;
+    readonly disk: OpenedDriver["disk"];
     readonly environmentOf: ConstructorParameters<typeof Scheduler>[0]["environmentOf"];
     readonly planned: OpenedPlans;
     readonly lines: AppLogs;
@@ -185,7 +190,7 @@ type CallParts = Store &
 
 /** All that calls go through: proxy, scheduler, runs, webhooks; nothing is listened for yet. */
 async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
-  const { db, notifications, tokens, routes, driver, environmentOf, planned, lines, log, lifecycle } = parts;
+  const { db, notifications, tokens, routes, driver, disk, environmentOf, planned, lines, log, lifecycle } = parts;
   const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
   const records = new CallRecords({ ...callRecordWriter(db), clock, log });
@@ -197,7 +202,13 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
     limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
     onFinished: records.onFinished,
     refusalOf,
-    asyncAccept: { accept: (call) => runs.accept(call) },
+    asyncAccept: {
+      accept: (call) => {
+        const refusal = config.databaseUrl === null ? disk.storeRefusal() : null;
+        if (refusal === null) runs.accept(call);
+        else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: noRoomRetrySeconds }));
+      },
+    },
     forwarding: forwardingTo(webhooks, guard, config.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
@@ -285,6 +296,7 @@ type Store = Pick<Foundation, "db" | "notifications" | "sealer" | "instanceId">;
 
 async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
   const paths = dataPaths(config.dataDir);
+  await releaseReserve(config.dataDir);
   const lock = lockFolder(paths.lockFile);
   lifecycle.onClose("data folder", () => lock.release());
   let url: Secret;

@@ -1,4 +1,5 @@
 // What `main.ts` runs once the Node version is known to do: arguments, settings, start, signals, stop.
+import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { ConfigRefused, readConfig, type Config } from "./config.ts";
 import { helpText } from "./config-help.ts";
@@ -30,6 +31,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   } else if (closed !== null && closed.length > 0) {
     log.info({ descriptors: closed }, "closed files that the platform was started with");
   }
+  protectFromMemoryKills();
   const signalled = firstSignal();
   let platform: Platform;
   try {
@@ -42,6 +44,15 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
   log.info({ signal: await signalled }, "stopping");
   return stop(platform, log);
+}
+
+/** With the database, which inherits it; root alone may. Apps and builds set theirs high. */
+function protectFromMemoryKills(): void {
+  try {
+    writeFileSync("/proc/self/oom_score_adj", "-500");
+  } catch {
+    // Then at least apps and builds go first.
+  }
 }
 
 async function stop(platform: Platform, log: Log): Promise<number> {

@@ -2,6 +2,7 @@
 // error with an id, whose cause goes to the log only.
 import type { FastifyReply } from "fastify";
 import { Fault, faultTable } from "#lib/fault.ts";
+import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
 import type { Log } from "#lib/log.ts";
 
 /** The fault that a caller is told. `requestId` leads to the log when the cause is the platform's. */
@@ -26,6 +27,9 @@ export function faultOf(error: unknown, requestId: string): Fault {
   if (isDatabaseAway(code, error)) {
     const text = "The platform's database does not answer at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
+  }
+  if (isNoRoom(error)) {
+    return new Fault("unavailable", noRoomText, { cause: error, retryAfterSeconds: noRoomRetrySeconds });
   }
   if (isClientError(error)) {
     return new Fault("malformed", "The request cannot be read: its path, headers or body are not well formed.", {

@@ -46,7 +46,7 @@ export function checkCapabilities(given: {
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {
     const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
     warnings.push(
-      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here, and this version has no driver that does: leave room for them on the machine.`,
+      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here: leave room for them on the machine, or let the operator give the platform cgroups (docs/guides/isolation.md).`,
     );
   }
   if (!settings.compute.some((type) => capabilities.compute.includes(type))) {

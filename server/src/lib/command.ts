@@ -32,9 +32,10 @@ const closeWaitMs = 2000;
 
 /**
  * Starts the program as a child and ends the whole group once the pipe to the platform breaks, which also happens when
- * the platform is killed. The arguments are handed on as they are.
+ * the platform is killed. The arguments are handed on as they are. When memory runs out it goes before the platform.
  */
 const guard = `exec 3<&0
+{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
 "$@" </dev/null 3<&- &
 program=$!
 { read -r never <&3; kill -KILL 0; } >/dev/null 2>&1 &

@@ -7,6 +7,7 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Db } from "#store/database.ts";
@@ -76,7 +77,7 @@ export class Enqueue implements AsyncAccept {
       if (error instanceof Fault) return call.refuse(error);
       if (error instanceof GroupCommitFull) return call.refuse(busy());
       log.error({ err: error, runId: call.runId }, "a run could not be accepted");
-      call.refuse(new Fault("unavailable", notStored, { cause: error, retryAfterSeconds }));
+      call.refuse(notStoredFor(error));
     });
   }
 
@@ -181,6 +182,11 @@ export class Enqueue implements AsyncAccept {
 
 function busy(): Fault {
   return new Fault("unavailable", tooMany, { retryAfterSeconds });
+}
+
+function notStoredFor(error: unknown): Fault {
+  if (!isNoRoom(error)) return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
+  return new Fault("unavailable", noRoomText, { cause: error, retryAfterSeconds: noRoomRetrySeconds });
 }
 
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {

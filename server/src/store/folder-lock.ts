@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { isNoRoom } from "#lib/no-room.ts";
 import { StartRefused } from "./start-refused.ts";
 
 /** A held lock; `release` may be called twice. */
@@ -37,7 +38,7 @@ export function lockFolder(lockFile: string): FolderLock {
     database.close();
     throw isBusy(error) ? refusal(folder, pidFile) : error;
   }
-  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  writePid(pidFile);
   let held = true;
   const instanceId = readInstanceId(join(folder, "instance.id"));
   return {
@@ -61,6 +62,15 @@ function makeFolder(folder: string): void {
   } catch (error) {
     // Another start may have made it a moment ago.
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw error;
+  }
+}
+
+/** A full disk, which the next step of the start may mend, must not stop it for the sake of a message. */
+function writePid(pidFile: string): void {
+  try {
+    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  } catch (error) {
+    if (!isNoRoom(error)) throw error;
   }
 }
 

@@ -6,6 +6,8 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { groupNames } from "#drivers/process/cgroup.ts";
+import { detectCgroups, releaseCgroups, removeLeftGroups } from "#drivers/process/cgroup-detect.ts";
 import type { Json } from "./management-api.ts";
 import "./checked-answers.ts";
 import { until } from "./until.ts";
@@ -126,7 +128,20 @@ export class PlatformProcess {
     if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
     const ours = [join(this.dataDir, "builds"), join(this.dataDir, "replicas"), join(this.dataDir, "postgres")];
     await endProcessesThatName(ours);
+    await this.#removeCgroups();
     await rm(this.dataDir, { recursive: true, force: true });
+  }
+
+  /** A killed platform, or one whose replicas were, leaves them. */
+  async #removeCgroups(): Promise<void> {
+    const instanceId = await readFile(join(this.dataDir, "instance.id"), "utf8").catch(() => "");
+    if (instanceId === "") return;
+    const cgroups = detectCgroups(instanceId.trim());
+    await until("the cgroups of the test's replicas are gone", () => {
+      removeLeftGroups(cgroups, () => false);
+      return cgroups.places.every((place) => groupNames(place).length === 0);
+    });
+    releaseCgroups(cgroups);
   }
 
   /** A call of the management API with the owner's service account. */

@@ -4,6 +4,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSyn
 import { dirname, join } from "node:path";
 import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
+import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
+import type { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { installationOf } from "#drivers/process/network.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
@@ -25,11 +27,18 @@ export class ProcessGround implements ConformanceGround {
   readonly dataDir: string;
   readonly #sandbox: Sandbox;
   readonly #runtimeDir: string;
+  readonly #cgroups: Cgroups;
   #apps = 0;
 
-  constructor(options: { readonly sandbox: Sandbox; readonly runtimeDir?: string }) {
-    this.dataDir = makeFolder("replicas with blanks");
+  constructor(options: {
+    readonly sandbox: Sandbox;
+    readonly runtimeDir?: string;
+    readonly cgroups?: Cgroups;
+    readonly dataDir?: string;
+  }) {
+    this.dataDir = options.dataDir ?? makeFolder("replicas with blanks");
     this.#sandbox = ofInstallation(options.sandbox, this.dataDir);
+    this.#cgroups = options.cgroups ?? noCgroups;
     this.#runtimeDir = options.runtimeDir ?? testRuntimeDir;
     mkdirSync(join(this.dataDir, "venv/bin"), { recursive: true });
     symlinkSync(python, join(this.dataDir, "venv/bin/python"));
@@ -39,8 +48,9 @@ export class ProcessGround implements ConformanceGround {
     return join(this.dataDir, "replicas");
   }
 
-  driver(): Driver {
-    return new ProcessDriver({ ...this.places(), compute: ["CPU"], clock: systemClock, log: silentLog });
+  driver(disk?: DiskWatch): Driver {
+    const watched = disk === undefined ? {} : { disk };
+    return new ProcessDriver({ ...this.places(), ...watched, compute: ["CPU"], clock: systemClock, log: silentLog });
   }
 
   /** The part of a driver's options that can be written down. */
@@ -51,6 +61,7 @@ export class ProcessGround implements ConformanceGround {
       storageDir: join(this.dataDir, "storage"),
       runtimeDir: this.#runtimeDir,
       sandbox: this.#sandbox,
+      cgroups: this.#cgroups,
     };
   }
 

@@ -7,6 +7,7 @@ import { isAbsolute, join } from "node:path";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import { entering, type Cgroup } from "./cgroup.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { connectNetwork } from "./network-machine.ts";
 import { projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
@@ -21,6 +22,8 @@ export type BuildTools = {
   readonly environment: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly sandbox: Sandbox;
+  /** Holds all that the build runs. */
+  readonly cgroup: Cgroup;
   readonly projectId: ProjectId;
   /** Folders of this build alone. */
   readonly homeDir: string;
@@ -58,7 +61,7 @@ const outputCharactersMax = 20_000;
 export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResult> {
   let output = "";
   const end = await runCommand({
-    ...spawned(tools, run),
+    ...inCgroup(tools, spawned(tools, run)),
     cwd: run.cwd,
     signal: tools.signal,
     timeoutMs: tools.timeoutMs,
@@ -101,6 +104,11 @@ type Spawned = {
   readonly command: readonly [string, ...string[]];
   readonly environment: Readonly<Record<string, string>>;
 };
+
+function inCgroup({ cgroup }: BuildTools, { command: [file, ...args], environment }: Spawned): Spawned {
+  const entered = entering(cgroup, { file, args, environment });
+  return { command: [entered.file, ...entered.args], environment };
+}
 
 function spawned(tools: BuildTools, run: ToolRun): Spawned {
   const environment = { ...tools.environment, ...run.environment };

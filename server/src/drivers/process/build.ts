@@ -1,6 +1,7 @@
 // The process driver's builder: an app becomes a folder with its files, a Python of this machine and a virtual
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { join } from "node:path";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -9,7 +10,10 @@ import { must } from "#lib/assert.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders } from "./build-packages.ts";
+import { groupAt, makeGroup, removeGroup } from "./cgroup.ts";
+import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
 import { endText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
+import { ownFolders, type DiskWatch, type DiskWriter } from "./disk-watch.ts";
 import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
@@ -27,6 +31,10 @@ export type ProcessBuilderOptions = {
   /** The runtime's Python files, compiled for each Python that apps use; null: none. */
   readonly runtimeDir: string | null;
   readonly sandbox: Sandbox;
+  /** From `detectCgroups`; without them nothing is held. */
+  readonly cgroups?: Cgroups;
+  /** Ends who fills the disk; without it nobody does. */
+  readonly disk?: DiskWatch;
   /** Folders that commands of an app must not see: the platform's data. */
   readonly hidden: readonly string[];
   readonly clock: Clock;
@@ -35,6 +43,8 @@ export type ProcessBuilderOptions = {
 type Context = Parameters<Builder["build"]>[1];
 
 const compileTimeoutMs = 120_000;
+/** Of one build: pip needs a few GB for the largest packages, and compilers a process for each core. */
+const buildLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
 export class ProcessBuilder implements Builder {
@@ -56,17 +66,24 @@ export class ProcessBuilder implements Builder {
         "The process driver cannot build from a Dockerfile, and this version has no driver that can. Leave dockerfilePath out, and name the app's packages and entrypoint instead.",
       );
     }
+    const refusal = this.#options.disk?.buildRefusal() ?? null;
+    if (refusal !== null) throw new BuildFailed(`${refusal} Deploy again then.`);
     const buildDir = join(this.#options.buildsDir, plan.buildId);
+    const ended = new AbortController();
+    const removeWriter = this.#options.disk?.add(this.#writerOf(plan, ended), false);
     // What a killed try has left.
     await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
     try {
-      return await this.#buildAlone(plan, context, buildDir);
+      const signal = AbortSignal.any([context.signal, ended.signal]);
+      return await this.#buildAlone(plan, { ...context, signal }, buildDir);
     } catch (error) {
       await removeFolder(buildDir);
       throw error;
     } finally {
       for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
+      removeWriter?.();
+      removeGroup(groupAt((this.#options.cgroups ?? noCgroups).places, groupName(plan)));
     }
   }
 
@@ -123,18 +140,29 @@ export class ProcessBuilder implements Builder {
     log("commands", "platform", "Warning: programs that the build has started could not be ended and go on running.");
   }
 
+  #writerOf(plan: BuildPlan, ended: AbortController): DiskWriter {
+    const { buildsDir } = this.#options;
+    const projectId = projectOf(plan);
+    const shared = [join(buildsDir, "cache/environments"), join(buildsDir, "cache/downloads")];
+    return {
+      kind: "build",
+      ...{ id: plan.buildId, projectId },
+      folders: () => [join(buildsDir, plan.buildId), ...shared.flatMap((dir) => ownFolders(dir, projectId))],
+      pid: () => null,
+      end: (reason) => ended.abort(new BuildFailed(reason)),
+    };
+  }
+
   async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
-    const { toolEnvironment, commandTimeoutMs, sandbox, hidden } = this.#options;
+    const { toolEnvironment, commandTimeoutMs, sandbox, hidden, cgroups = noCgroups } = this.#options;
     const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
     const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
-    const projectId = must(
-      /^(?:dev-)?p-[0-9a-f]{8}/.exec(plan.appId)?.[0],
-      "an app's id begins with its project's",
-    ) as ProjectId;
+    const projectId = projectOf(plan);
     const tools: BuildTools = {
       ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
       etcDir: join(buildDir, "etc"),
+      cgroup: makeGroup(cgroups.places, groupName(plan), buildLimits),
       environment: { ...toolEnvironment, ...home },
       timeoutMs: commandTimeoutMs,
     };
@@ -177,6 +205,14 @@ export class ProcessBuilder implements Builder {
     await runTool(bounded, { command: command(runtimeDir), cwd: "/", stage: "code", isQuiet: true });
     this.#compiledFor.add(python.path);
   }
+}
+
+function projectOf({ appId }: BuildPlan): ProjectId {
+  return must(/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0], "an app's id begins with its project's") as ProjectId;
+}
+
+function groupName({ buildId }: BuildPlan): string {
+  return `build-${buildId}`;
 }
 
 function homeOf(buildDir: string): string {

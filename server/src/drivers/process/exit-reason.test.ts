@@ -8,7 +8,9 @@ const plain: ExitFacts = {
   startError: null,
   lastErrorLine: null,
   asked: "not",
-  memoryRanOut: false,
+  endReason: null,
+  memoryRanOut: "no",
+  memoryGb: 1,
   program: "serve",
 };
 
@@ -19,7 +21,7 @@ test("the sentence says what ended the app, and who", () => {
     [{ exitCode: 1, lastErrorLine: "some last words" }, "The app ended with exit code 1.", null],
     [{ exitCode: 1, lastErrorLine: "ValueError: bad" }, "The app ended with exit code 1: ValueError: bad.", null],
     [
-      { exitCode: 137, memoryRanOut: true },
+      { exitCode: 137, memoryRanOut: "machine" },
       "The app was killed by the kernel because the machine ran out of memory.",
       "SIGKILL",
     ],

@@ -8,10 +8,14 @@ export type ExitFacts = {
   readonly startError: string | null;
   /** The last line of standard error. */
   readonly lastErrorLine: string | null;
+  /** Why the platform has ended it by force, where nobody asked for that. */
+  readonly endReason: string | null;
   /** What the platform did to it. */
   readonly asked: "not" | "stopped" | "killed";
-  /** True when the kernel has killed some process for want of memory meanwhile. */
-  readonly memoryRanOut: boolean;
+  /** What the kernel has killed some process for: the memory of the replica, or of the machine. */
+  readonly memoryRanOut: "no" | "own" | "machine";
+  /** What the replica may use; null when not known. */
+  readonly memoryGb: number | null;
   /** The program of the start command. */
   readonly program: string;
 };
@@ -21,12 +25,16 @@ export type ExitSummary = { readonly exitCode: number | null; readonly signal: s
 /** Exit code, signal and sentence. */
 export function exitSummary(facts: ExitFacts): ExitSummary {
   const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
+  if (facts.endReason !== null) return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
   if (facts.asked === "killed")
     return {
       exitCode: null,
       signal: "SIGKILL",
       reason: "The replica did not end in time when it was asked to, and was ended by force.",
     };
+  // The kernel may have killed the shell with the app.
+  if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
+    return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };
   if (facts.exitCode === null)
     return {
       exitCode: null,
@@ -40,8 +48,14 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
 function signalReason(facts: ExitFacts, signal: string): string {
   if (facts.asked === "stopped") return "The replica was stopped.";
   if (signal !== "SIGKILL") return `The app was ended by ${signal}${detail(facts)}.`;
-  if (facts.memoryRanOut) return "The app was killed by the kernel because the machine ran out of memory.";
+  if (facts.memoryRanOut !== "no") return memoryReason(facts);
   return "The app was killed (SIGKILL), but not by the platform.";
+}
+
+function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
+  if (memoryRanOut !== "own") return "The app was killed by the kernel because the machine ran out of memory.";
+  const most = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
+  return `The app was killed by the kernel because it used up ${most}; set memory higher or let the app use less.`;
 }
 
 function codeReason(facts: ExitFacts, exitCode: number): string {

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { appEnvironment } from "./app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
+import { entering, makeGroup, removeGroup, type Cgroup, type CgroupPlace } from "./cgroup.ts";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
@@ -40,6 +41,7 @@ export type LaunchGround = {
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly ports: PortPool;
+  readonly cgroups: { readonly places: readonly CgroupPlace[] };
   /** Ends long copying; once the app is spawned the caller ends it. */
   readonly signal: AbortSignal;
 };
@@ -50,6 +52,8 @@ export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPa
 const storagePlace = "/persistent-storage";
 /** Where a sandboxed cortex app makes its socket. */
 const listenPlace = "/run/slipway";
+/** Processes and threads of one replica, so that a fork bomb ends there. */
+const tasksMax = 4096;
 
 /** Spawns the replica. Rejects with `StartRefused`. */
 export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<Launched> {
@@ -57,7 +61,10 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
   refuseVariables(spec);
   const choice = await chooseAddress(spec, ground);
   const paths = replicaPaths(join(ground.replicasDir, spec.replicaId));
+  let cgroup: Cgroup = [];
   try {
+    const { cpuCores } = spec;
+    cgroup = makeGroup(ground.cgroups.places, spec.replicaId, { memoryBytes: memoryBytesOf(spec), cpuCores, tasksMax });
     await prepareFolders(spec, artifact, { paths, ground });
     const record: ReplicaRecord = {
       version: 1,
@@ -73,11 +80,14 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
       program: choice.entrypoint[0] ?? artifact.python,
       isSandboxed: ground.sandbox.kind === "namespaces",
       bootId,
+      cgroup,
+      memoryGb: spec.memoryGb,
     };
     writeWhole(paths.record, record);
-    const child = await spawnReplica(spec, artifact, { paths, ground, choice });
+    const child = await spawnReplica(spec, artifact, { paths, ground, choice, cgroup });
     return { child, paths, record };
   } catch (error) {
+    removeGroup(cgroup);
     if (choice.port !== null && choice.network === null) ground.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
@@ -192,7 +202,7 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
 async function spawnReplica(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, ground, choice }: Place & { readonly choice: AddressChoice },
+  { paths, ground, choice, cgroup }: Place & { readonly choice: AddressChoice; readonly cgroup: Cgroup },
 ): Promise<ChildProcess> {
   const isSandboxed = ground.sandbox.kind === "namespaces";
   const program =
@@ -204,7 +214,7 @@ async function spawnReplica(
     venvDir: artifact.venvDir,
     python: artifact.python,
   };
-  const { file, args, environment } = sandboxed(ground.sandbox, {
+  const confined = sandboxed(ground.sandbox, {
     command: program as [string, ...string[]],
     cwd: isSandboxed ? artifact.appDir : paths.code,
     environment: appEnvironment(spec, places, {
@@ -217,6 +227,7 @@ async function spawnReplica(
     network: choice.network,
     around,
   });
+  const { file, args, environment } = entering(cgroup, confined);
   const user = ownerOf(spec, ground.sandbox);
   const outputs = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
   try {
@@ -247,6 +258,10 @@ function openOutput(path: string, user: number | null): number {
   return descriptor;
 }
 
+function memoryBytesOf({ memoryGb }: ReplicaSpec): number {
+  return Math.round(memoryGb * 1e9);
+}
+
 function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): SandboxView {
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, ground);
@@ -263,6 +278,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
     ].filter((path, index, all) => all.indexOf(path) === index),
     writable: [paths.home],
     temporaryDir: paths.temporary,
+    sharedMemoryBytes: memoryBytesOf(spec),
     overlays: isOverlaid ? [{ lower: appDir, upper: paths.code, work: paths.overlayWork }] : [],
     placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
     etcDir: paths.etc,
@@ -273,7 +289,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
 
 /**
  * What the replica's shell does besides: takes its place (see `giveUpStart`), sends complaints of the sandbox to `state`
- * instead of the app's output, is the first to go when memory runs out, and says when the app runs and how it ended.
+ * instead of the app's output, and says when the app runs and how it ended.
  */
 const around = {
   before: `exec 4>>state || exit ${sandboxFailedCode}
@@ -282,7 +298,6 @@ set -C
 { echo "$stat" >pid; } 2>/dev/null || exit ${sandboxFailedCode}
 set +C
 exec 5>&2 2>&4
-{ echo 300 >/proc/self/oom_score_adj; } 2>/dev/null
 trap : TERM`,
   ready: "echo running >&4",
   after: 'echo "exit $?" >&4',

@@ -15,6 +15,9 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
+import { removeGroup, type Controller } from "./cgroup.ts";
+import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
+import type { DiskWatch, DiskWriter } from "./disk-watch.ts";
 import { launch, type Launched } from "./launch.ts";
 import { keepNetworkRules, removeNetworkRules } from "./network-machine.ts";
 import { PortPool } from "./port-pool.ts";
@@ -42,6 +45,10 @@ export type ProcessDriverOptions = {
   readonly runtimeDir: string;
   /** From `detectSandbox`. */
   readonly sandbox: Sandbox;
+  /** From `detectCgroups`; without them nothing is held. */
+  readonly cgroups?: Cgroups;
+  /** Ends who fills the disk; without it nobody does. */
+  readonly disk?: DiskWatch;
   /** What replicas can get: `["CPU"]`, or more when other hardware is only simulated. */
   readonly compute: readonly string[];
   readonly clock: Clock;
@@ -59,6 +66,7 @@ export class ProcessDriver implements Driver {
   readonly name = "process";
   readonly capabilities: Capabilities;
   readonly #options: ProcessDriverOptions;
+  readonly #cgroups: Cgroups;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
   /** Starts that have not resolved yet. */
@@ -69,13 +77,14 @@ export class ProcessDriver implements Driver {
 
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
+    this.#cgroups = options.cgroups ?? noCgroups;
     this.capabilities = {
       dockerfile: false,
       baseImage: false,
       aptPackages: false,
       condaPackages: false,
-      memoryLimit: false,
-      cpuLimit: false,
+      memoryLimit: this.#holds("memory"),
+      cpuLimit: this.#holds("cpu"),
       fileIsolation: options.sandbox.kind === "namespaces",
       networkIsolation: this.#ownNetwork() !== null,
       compute: options.compute,
@@ -104,8 +113,15 @@ export class ProcessDriver implements Driver {
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
     sayWhatIsKept(sandbox, log);
+    if (this.#cgroups.missing !== "") {
+      log.warn(
+        { missing: this.#cgroups.missing },
+        "apps are not held to their share of everything: cgroups are missing",
+      );
+    }
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
+    removeLeftGroups(this.#cgroups, (name) => this.#replicas.has(name as ReplicaId));
     this.#loop.start();
     this.#networkLoop.start();
   }
@@ -143,6 +159,7 @@ export class ProcessDriver implements Driver {
   async forget(replicaId: ReplicaId): Promise<void> {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined || !replica.isEnded) return;
+    removeGroup(replica.record.cgroup ?? []);
     await removeReplica(this.#pathsOf(replicaId));
     this.#replicas.delete(replicaId);
   }
@@ -176,13 +193,24 @@ export class ProcessDriver implements Driver {
     return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
   }
 
+  #holds(controller: Controller): boolean {
+    return this.#cgroups.places.some((place) => place.controller === controller);
+  }
+
   #pathsOf(replicaId: string): ReturnType<typeof replicaPaths> {
     return replicaPaths(join(this.#options.replicasDir, replicaId));
   }
 
   async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw cancelled();
-    const launched = await launch(spec, { ...this.#ground(), ports: this.#ports, signal }).catch((error: unknown) => {
+    const refusal = this.#options.disk?.startRefusal(spec.projectId) ?? null;
+    if (refusal !== null) throw new StartRefused(refusal);
+    const launched = await launch(spec, {
+      ...this.#ground(),
+      ports: this.#ports,
+      cgroups: this.#cgroups,
+      signal,
+    }).catch((error: unknown) => {
       if (signal.aborted) throw cancelled();
       if (error instanceof StartRefused) throw error;
       // Of the machine's own complaints (a full disk, a copy that took too long) only the code is the owner's business.
@@ -213,17 +241,21 @@ export class ProcessDriver implements Driver {
   #replicaOf({ child, paths, record }: Omit<Launched, "child"> & { child: Launched["child"] | null }): ReplicaProcess {
     const { clock, log } = this.#options;
     assert(this.#sink, "a driver is opened before it is used");
-    return new ReplicaProcess({
+    let removeWriter: (() => void) | undefined;
+    const replica = new ReplicaProcess({
       paths,
       record,
       sink: this.#sink,
       clock,
       child,
       onEnded: () => {
+        removeWriter?.();
         if (isOnMachine(record)) this.#ports.release(record.port);
       },
       onFault: (error) => log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
+    if (!replica.isEnded) removeWriter = this.#options.disk?.add(writerOf(replica, paths.dir), child !== null);
+    return replica;
   }
 
   /** Takes over what an earlier process of the platform has started, and drops what it had not come to start. */
@@ -262,6 +294,17 @@ function sayWhatIsKept(sandbox: Sandbox, log: Log): void {
 /** Its port is one of the machine's, not of a network of its own. */
 function isOnMachine(record: ReplicaRecord): record is ReplicaRecord & { readonly port: number } {
   return record.port !== null && (record.host ?? loopback) === loopback;
+}
+
+function writerOf(replica: ReplicaProcess, dir: string): DiskWriter {
+  const { replicaId, projectId } = replica.record;
+  return {
+    kind: "replica",
+    ...{ id: replicaId, projectId },
+    folders: () => [dir],
+    pid: () => replica.pid,
+    end: (reason) => replica.endFor(reason),
+  };
 }
 
 function cancelled(): StartRefused {

@@ -18,6 +18,8 @@ import {
 } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isNoRoom } from "#lib/no-room.ts";
+import type { Cgroup } from "./cgroup.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 
 /** Where the parts of a replica's folder are. */
@@ -55,6 +57,11 @@ export function replicaPaths(dir: string) {
   } as const;
 }
 
+/** Where the app has written to, but for its output. */
+export function writtenFolders({ home, temporary, code, overlayWork }: ReplicaPaths): readonly string[] {
+  return [home, temporary, code, overlayWork];
+}
+
 /** What the platform knows of a replica before it is spawned. */
 export type ReplicaRecord = {
   readonly version: 1;
@@ -75,6 +82,9 @@ export type ReplicaRecord = {
   readonly isSandboxed: boolean;
   /** Process ids mean nothing after the machine was started again. */
   readonly bootId: string;
+  /** Empty where nothing is held. Absent in records of older versions, as is `memoryGb`. */
+  readonly cgroup?: Cgroup;
+  readonly memoryGb?: number;
 };
 
 /** The process that stands for the replica; `startTicks` tells it from a later one of the same id. */
@@ -120,6 +130,17 @@ export function takeSocket(paths: ReplicaPaths, to: string): boolean {
 export function writeWhole(path: string, value: unknown): void {
   writeFileSync(`${path}.new`, JSON.stringify(value), { mode: 0o600 });
   renameSync(`${path}.new`, path);
+}
+
+/** As `writeWhole`; false when the disk has no room for it. */
+export function writeIfRoom(path: string, value: unknown): boolean {
+  try {
+    writeWhole(path, value);
+    return true;
+  } catch (error) {
+    if (!isNoRoom(error)) throw error;
+    return false;
+  }
 }
 
 /** Null when the folder has no whole record: then nothing was spawned either. */

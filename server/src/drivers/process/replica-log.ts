@@ -5,7 +5,7 @@ import type { Clock } from "#lib/clock.ts";
 import { backoffMs } from "#lib/backoff.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
-import { readJson, writeWhole, type ReplicaPaths } from "./replica-files.ts";
+import { readJson, writeIfRoom, type ReplicaPaths } from "./replica-files.ts";
 
 type Stream = "stdout" | "stderr";
 
@@ -97,8 +97,8 @@ export class ReplicaLog {
     this.#cancelKeep?.();
     this.#cancelKeep = undefined;
     const { stdout, stderr } = this.#files;
-    writeWhole(this.#options.paths.offsets, { stdout: stdout.position, stderr: stderr.position });
-    if (this.#stop.signal.aborted) return;
+    const isKept = writeIfRoom(this.#options.paths.offsets, { stdout: stdout.position, stderr: stderr.position });
+    if (!isKept || this.#stop.signal.aborted) return;
     stdout.giveBack();
     stderr.giveBack();
   }

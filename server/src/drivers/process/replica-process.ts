@@ -5,23 +5,25 @@ import type { ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import { exitSummary } from "./exit-reason.ts";
+import { memoryKilled, removeGroup } from "./cgroup.ts";
+import { exitSummary, type ExitFacts } from "./exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
-import { ListenerOwner } from "./listener-owner.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
 import {
   readEnded,
+  removeFolder,
+  writtenFolders,
   readPid,
   readReady,
   readExitTime,
   readState,
-  takeSocket,
-  writeWhole,
+  writeIfRoom,
   type EndedRecord,
   type ProcessIdentity,
   type ReplicaPaths,
   type ReplicaRecord,
 } from "./replica-files.ts";
+import { addressAt, markerOf, readyAddress } from "./replica-listens.ts";
 import { ReplicaLog } from "./replica-log.ts";
 
 export type ReplicaProcessOptions = {
@@ -46,13 +48,6 @@ const nudgeMs = 10;
 const closeWaitMs = 10_000;
 const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
 
-const loopback = "127.0.0.1";
-
-/** What each process of a replica has in its environment. */
-function markerOf(replicaId: string): string {
-  return `SLIPWAY_REPLICA_ID=${replicaId}`;
-}
-
 /** Watches from `watch()` on. */
 export class ReplicaProcess {
   readonly #options: ReplicaProcessOptions;
@@ -76,6 +71,8 @@ export class ReplicaProcess {
   #failure: string | null = null;
   #ended: EndedRecord | null;
   #asked: "not" | "stopped" | "killed" = "not";
+  /** Why the platform has ended it, where nobody asked for that. */
+  #endReason: string | null = null;
   #isTerminated = false;
   #isKilled = false;
   /** This process of the platform has seen it alive. */
@@ -194,6 +191,19 @@ export class ReplicaProcess {
     this.look();
   }
 
+  /** Ends it by force for this reason. */
+  endFor(reason: string): void {
+    if (this.#ended !== null) return;
+    this.#endReason ??= reason;
+    this.#killNow();
+    this.look();
+  }
+
+  /** Its first process; null while that has not begun. */
+  get pid(): number | null {
+    return this.#identity?.pid ?? null;
+  }
+
   /** Stops looking; the replica goes on. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -237,7 +247,7 @@ export class ReplicaProcess {
     if (!this.#isRunning && readState(paths).isRunning) {
       this.#isRunning = true;
       if (record.runtime === "custom" && record.port !== null) {
-        this.#address = this.#addressAt(record.port);
+        this.#address = addressAt(paths, record, record.port);
         tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint: record.hint });
       }
       this.#established.resolve();
@@ -249,31 +259,16 @@ export class ReplicaProcess {
       this.#startError = ready.error;
       return;
     }
-    if (typeof record.socket === "string") {
-      if (record.isSandboxed && !takeSocket(paths, record.socket)) {
-        this.#startError = "the runtime made no socket";
-        return;
-      }
-      this.#address = { path: record.socket };
-    } else if (record.port === null && ready.port === 0) {
-      this.#startError = "the runtime named no usable port";
+    const found = readyAddress(paths, record, ready.port);
+    if ("error" in found) {
+      this.#startError = found.error;
       return;
-    } else {
-      this.#address = this.#addressAt(record.port ?? ready.port);
     }
+    this.#address = found;
     this.#isReady = true;
     const at = clock.now();
     tell({ kind: "started", replicaId, at, address: this.#address, hint: null });
     tell({ kind: "ready", replicaId, at, address: this.#address });
-  }
-
-  #addressAt(port: number): Address {
-    const { host = loopback, isSandboxed, replicaId } = this.#options.record;
-    if (host !== loopback || process.platform !== "linux") return { host, port };
-    this.#identity ??= readPid(this.#options.paths);
-    const firstPid = isSandboxed ? (this.#identity?.pid ?? 0) : null;
-    const owner = new ListenerOwner({ firstPid, marker: markerOf(replicaId) });
-    return { host, port, isOwn: () => owner.isOwn(port) };
   }
 
   /** True when nothing of it runs any more (but for what an unsandboxed app has left). */
@@ -369,21 +364,34 @@ export class ReplicaProcess {
     this.#cancelKill?.();
     this.#cancelSoon?.();
     this.#watcher?.close();
+    // What it has written may be what the disk lacks for the rest.
+    if (this.#endReason !== null) for (const dir of writtenFolders(paths)) await removeFolder(dir);
     const summary = exitSummary({
       exitCode: readState(paths).exitCode,
       startError: this.#startError,
       lastErrorLine: log.lastErrorLine,
       asked: this.#asked,
-      memoryRanOut: memoryKills() > this.#memoryKillsBefore,
+      endReason: this.#endReason,
+      ...this.#memoryFacts(),
       program: record.program,
     });
     await log.close();
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =
       this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
-    writeWhole(paths.ended, this.#ended);
+    // Without it a later process of the platform finds out again how it ended.
+    writeIfRoom(paths.ended, this.#ended);
     if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: this.#exitedAt(), ...this.#ended });
+    removeGroup(record.cgroup ?? []);
     this.#options.onEnded();
     this.#gone.resolve();
+  }
+
+  /** Its cgroup knows; without one only the machine's counter tells something. */
+  #memoryFacts(): Pick<ExitFacts, "memoryRanOut" | "memoryGb"> {
+    const { cgroup = [], memoryGb = null } = this.#options.record;
+    if (cgroup.some(({ controller }) => controller === "memory"))
+      return { memoryRanOut: memoryKilled(cgroup), memoryGb };
+    return { memoryRanOut: memoryKills() > this.#memoryKillsBefore ? "machine" : "no", memoryGb };
   }
 }

@@ -21,6 +21,8 @@ export type SandboxView = {
   readonly temporaryDir: string;
   /** Seen as /etc, from `writeEtc`. */
   readonly etcDir: string;
+  /** The most that /dev/shm holds; half of the machine's memory where it is not said. */
+  readonly sharedMemoryBytes?: number;
   /** Read-only folders that look writable: what is changed in `lower` goes to `upper`. Only where the sandbox has overlays. */
   readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
   /** Folders seen at another place, writable. */
@@ -43,8 +45,10 @@ export type SandboxGround = {
   readonly isUserOwned: boolean;
 };
 
-/** Room for what a program puts into shared memory (multiprocessing, PyTorch's loaders): half of the memory is the kernel's default. */
-const sharedMemoryOptions = "mode=1777,nosuid,nodev";
+/** For what a program puts into shared memory (multiprocessing, PyTorch's loaders). */
+function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
+  return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
+}
 
 /** The mount table in the form of fstab(5) that turns `viewPlace` of `view.stagingDir` into the program's root. Order matters. */
 export function mountTable(view: SandboxView, ground: SandboxGround): string {
@@ -78,7 +82,7 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     readOnly("/sys", root, ground),
     bind("/dev", `${root}/dev`).text,
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
-    line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions),
+    line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions(view)),
     proc(root),
     bind(view.temporaryDir, `${root}/tmp`).text,
     bind(view.temporaryDir, `${root}/var/tmp`).text,

@@ -1,0 +1,184 @@
+// Finds, once at start, where cgroups of our own can be made: for each controller in the unified hierarchy (version 2) or in
+// one of its own (version 1), beside or below the cgroup that the platform runs in. Tried by doing it, as nothing else tells.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { enterable, groupAt, groupNames, removeGroup, type CgroupPlace, type Controller } from "./cgroup.ts";
+
+/** Where cgroups are made, and why some controllers cannot be had. */
+export type Cgroups = {
+  /** At most one for each controller; the folder is ours alone. */
+  readonly places: readonly CgroupPlace[];
+  /** A part of a sentence for the operator; empty when all controllers are there. */
+  readonly missing: string;
+};
+
+/** Nothing is held. */
+export const noCgroups: Cgroups = { places: [], missing: "it was not asked for" };
+
+/** What the machine says of itself. */
+export type CgroupSources = { readonly mountinfo: string; readonly own: string };
+
+type Hierarchy = {
+  readonly version: 1 | 2;
+  readonly mount: string;
+  /** Folder of the cgroup that the platform runs in. */
+  readonly own: string;
+  readonly controllers: readonly Controller[];
+};
+
+const wanted = ["memory", "cpu", "pids"] as const;
+
+/** `instanceId` names what is ours. */
+export function detectCgroups(instanceId: string, sources: CgroupSources | null = readSources()): Cgroups {
+  if (sources === null) return { places: [], missing: `there are no cgroups on ${process.platform}` };
+  const name = `slipway-${instanceId}`;
+  const places: CgroupPlace[] = [];
+  const problems: string[] = [];
+  for (const hierarchy of hierarchies(sources)) {
+    const controllers = hierarchy.controllers.filter((one) => !places.some(({ controller }) => controller === one));
+    if (controllers.length === 0) continue;
+    const found = firstPlace({ ...hierarchy, controllers }, name, problems);
+    places.push(...found);
+  }
+  const lacking = wanted.filter((one) => !places.some(({ controller }) => controller === one));
+  if (lacking.length === 0) return { places, missing: "" };
+  const why = problems[0] ?? "the machine has no such cgroup controllers";
+  return { places, missing: `${lacking.join(", ")}: ${why}` };
+}
+
+/** Removes what an earlier process of the platform has left, but for cgroups of these names and those in which something runs. */
+export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => boolean): void {
+  for (const place of places) {
+    for (const name of groupNames(place)) {
+      if (!isKept(name)) removeGroup(groupAt([place], name));
+    }
+  }
+}
+
+/** Removes the folders that all of them are in, unless there are any left. */
+export function releaseCgroups({ places }: Cgroups): void {
+  removeGroup(places);
+}
+
+function readSources(): CgroupSources | null {
+  try {
+    const read = (path: string): string => readFileSync(path, "utf8");
+    return { mountinfo: read("/proc/self/mountinfo"), own: read("/proc/self/cgroup") };
+  } catch {
+    return null;
+  }
+}
+
+/** The unified hierarchy first. */
+function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
+  const found: Hierarchy[] = [];
+  for (const line of mountinfo.split("\n")) {
+    const [before = "", after = ""] = line.split(" - ");
+    const [, , , root = "/", mount = ""] = before.split(" ");
+    const [type, , options = ""] = after.split(" ");
+    if (type !== "cgroup" && type !== "cgroup2") continue;
+    const version = type === "cgroup2" ? 2 : 1;
+    const controllers = wanted.filter((one) =>
+      version === 2 ? controllersIn(join(mount, "cgroup.controllers")).includes(one) : options.split(",").includes(one),
+    );
+    const path = ownPath(own, version === 2 ? "" : (controllers[0] ?? ""));
+    // In a container the mount shows a part of the hierarchy only.
+    const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
+    const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
+    if (controllers.length > 0) found.push({ version, mount, own: folder.replace(/(?<=.)\/$/, ""), controllers });
+  }
+  return found.sort((a, b) => b.version - a.version);
+}
+
+/** Lines of /proc/self/cgroup: `4:memory:/path`, and `0::/path` for version 2. */
+function ownPath(own: string, controller: string): string {
+  const line = own.split("\n").find((candidate) => (candidate.split(":")[1] ?? "-").split(",").includes(controller));
+  return line?.split(":").slice(2).join(":") ?? "/";
+}
+
+/** Beside the platform's own cgroup, so that nothing has to be moved; below it; at the top. */
+function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupPlace[] {
+  const { version, mount } = hierarchy;
+  const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
+  const beside = version === 2 && own !== mount ? [dirname(own)] : [];
+  for (const parent of new Set([...beside, own, mount])) {
+    const folder = join(parent, name);
+    const isNew = !existsSync(folder);
+    try {
+      mkdirSync(folder, { recursive: true });
+      if (version === 2) {
+        enable(parent, hierarchy.controllers, join(own, leafName(name)));
+        enable(folder, hierarchy.controllers, null);
+      }
+      const here = version === 2 ? controllersIn(join(folder, "cgroup.subtree_control")) : hierarchy.controllers;
+      const places = hierarchy.controllers
+        .filter((one) => here.includes(one))
+        .map((controller) => ({ controller, version, folder }));
+      if (places.length > 0) {
+        enterable(places);
+        return places;
+      }
+      problems.push(`${parent} hands out none of these controllers`);
+    } catch (error) {
+      problems.push(`${parent} cannot be used (${(error as NodeJS.ErrnoException).code ?? String(error)})`);
+    }
+    if (isNew) removeFolder(folder);
+  }
+  return [];
+}
+
+/**
+ * Hands controllers on to the cgroups below. The kernel refuses that for a cgroup in which processes run; one that is ours
+ * alone (a service with Delegate=yes, a container) is emptied into a leaf first.
+ */
+function enable(folder: string, controllers: readonly Controller[], leaf: string | null): void {
+  const file = join(folder, "cgroup.subtree_control");
+  for (const controller of controllers) {
+    if (controllersIn(file).includes(controller)) continue;
+    try {
+      writeFileSync(file, `+${controller}`);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // Not handed to this place by those above it.
+      if (code === "ENOENT" || code === "EINVAL") continue;
+      if (code !== "EBUSY" || leaf === null || dirname(leaf) !== folder) throw error;
+      moveInto(leaf, folder);
+      writeFileSync(file, `+${controller}`);
+    }
+  }
+}
+
+function leafName(name: string): string {
+  return `${name}-platform`;
+}
+
+function moveInto(leaf: string, folder: string): void {
+  mkdirSync(leaf, { recursive: true });
+  for (const pid of readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean)) {
+    try {
+      writeFileSync(join(leaf, "cgroup.procs"), pid);
+    } catch (error) {
+      // It has ended meanwhile.
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+}
+
+function controllersIn(file: string): readonly string[] {
+  try {
+    return readFileSync(file, "utf8").trim().split(" ");
+  } catch {
+    return [];
+  }
+}
+
+function removeFolder(folder: string): void {
+  try {
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (entry.isDirectory()) rmdirSync(join(folder, entry.name));
+    }
+    rmdirSync(folder);
+  } catch {
+    // It was not made, or is not ours to remove.
+  }
+}

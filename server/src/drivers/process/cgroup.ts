@@ -1,0 +1,151 @@
+// The cgroup of one replica or build: made with its limits, entered by its first process before any foreign code runs,
+// asked for what the kernel did there, removed when nothing runs in it any more.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+export type Controller = "memory" | "cpu" | "pids";
+
+/** A folder of the cgroup file system and the controller that is used there. */
+export type CgroupPlace = { readonly controller: Controller; readonly version: 1 | 2; readonly folder: string };
+
+/** One cgroup: its folder for each controller. Kept in the replica's record, since a later platform may run elsewhere. */
+export type Cgroup = readonly CgroupPlace[];
+
+export type CgroupLimits = {
+  readonly memoryBytes: number;
+  /** Null: all of them, but only those that nobody else wants. */
+  readonly cpuCores: number | null;
+  /** Processes and threads. */
+  readonly tasksMax: number;
+};
+
+/** What is spawned. */
+type Command = {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+};
+
+const periodMicros = 100_000;
+/** Below the usual 1024 and 100: half a share. */
+const lowWeight = { 1: "512", 2: "50" } as const;
+const nearShare = 0.98;
+/** Apps and builds are the first to go when the machine's memory runs out. */
+const oomScore = 1000;
+/** For programs whose share of the processor is not held. */
+const niceness = 5;
+
+/** Where the cgroup of this name is, made or not. */
+export function groupAt(places: readonly CgroupPlace[], name: string): Cgroup {
+  return places.map((place) => ({ ...place, folder: join(place.folder, name) }));
+}
+
+/** Makes the cgroup below each of the places. Throws when one cannot be made, with nothing left. */
+export function makeGroup(places: readonly CgroupPlace[], name: string, limits: CgroupLimits): Cgroup {
+  const group = groupAt(places, name);
+  try {
+    for (const { folder } of group) mkdirSync(folder, { recursive: true });
+    for (const place of group) {
+      for (const [file, value, isNeeded] of settingsOf(place, limits)) {
+        if (isNeeded || existsSync(join(place.folder, file))) writeFileSync(join(place.folder, file), value);
+      }
+    }
+    return group;
+  } catch (error) {
+    removeGroup(group);
+    throw error;
+  }
+}
+
+/** File, value, and false where a kernel may be built without it. */
+type GroupSetting = readonly [file: string, value: string, isNeeded: boolean];
+
+/** Order matters: memory with swap is never less than memory alone. */
+function settingsOf({ controller, version }: CgroupPlace, limits: CgroupLimits): readonly GroupSetting[] {
+  const { cpuCores, tasksMax } = limits;
+  const memory = String(limits.memoryBytes);
+  if (controller === "pids") return [["pids.max", String(tasksMax), true]];
+  if (controller === "cpu") {
+    if (cpuCores === null) return [[version === 2 ? "cpu.weight" : "cpu.shares", lowWeight[version], true]];
+    const micros = Math.max(1000, Math.round(cpuCores * periodMicros));
+    if (version === 2) return [["cpu.max", `${micros} ${periodMicros}`, true]];
+    return [
+      ["cpu.cfs_period_us", String(periodMicros), true],
+      ["cpu.cfs_quota_us", String(micros), true],
+    ];
+  }
+  if (version === 1) {
+    return [
+      ["memory.limit_in_bytes", memory, true],
+      ["memory.memsw.limit_in_bytes", memory, false],
+    ];
+  }
+  return [
+    ["memory.max", memory, true],
+    ["memory.swap.max", "0", false],
+    // Half an app that goes on without its workers helps nobody.
+    ["memory.oom.group", "1", false],
+  ];
+}
+
+/** The command that enters the cgroup, makes itself the first to go, and becomes `command`. */
+export function entering(group: Cgroup, { file, args, environment }: Command): Command {
+  const folders = [...new Set(group.map(({ folder }) => join(folder, "cgroup.procs")))];
+  const isCpuHeld = group.some(({ controller }) => controller === "cpu");
+  const become = isCpuHeld ? 'exec "$@"' : `exec nice -n ${niceness} "$@"`;
+  const script = `while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift
+{ echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null
+${become}`;
+  return { file: "/bin/sh", args: ["-c", script, "sh", ...folders, "--", file, ...args], environment };
+}
+
+/** Who ran out of memory: `own`, when the kernel has killed some process here at the limit; `machine`, for want of any memory. */
+export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
+  const place = group.find(({ controller }) => controller === "memory");
+  if (place === undefined) return "no";
+  const text = readText(join(place.folder, place.version === 2 ? "memory.events" : "memory.oom_control"));
+  const count = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
+  if (count("oom_kill") === 0) return "no";
+  const bytes = (name: string): number => Number(readText(join(place.folder, name)));
+  // Version 1 does not count how often the limit was met; at a limit the highest usage is just below it.
+  const wasNear = bytes("memory.max_usage_in_bytes") >= bytes("memory.limit_in_bytes") * nearShare;
+  return (place.version === 2 ? count("oom") > 0 : wasNear) ? "own" : "machine";
+}
+
+/** Leaves what cannot be removed, since something still runs there; the next start of the platform removes it. */
+export function removeGroup(group: Cgroup): void {
+  for (const folder of new Set(group.map((place) => place.folder))) {
+    try {
+      rmdirSync(folder);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "EBUSY" && code !== "ENOENT") throw error;
+    }
+  }
+}
+
+/** The cgroups below a place. */
+export function groupNames({ folder }: CgroupPlace): readonly string[] {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+}
+
+/** Throws unless a process can enter a cgroup with limits below these places. */
+export function enterable(places: readonly CgroupPlace[]): void {
+  const group = makeGroup(places, "probe", { memoryBytes: 100_000_000, cpuCores: 1, tasksMax: 100 });
+  try {
+    const { file, args } = entering(group, { file: "true", args: [], environment: {} });
+    execFileSync(file, args, { stdio: "ignore", timeout: 10_000 });
+  } finally {
+    removeGroup(group);
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,99 @@
+// Decides who is ended for what was written to the disk: who is over a limit, and, when room is short, who has taken most
+// of it of late. Pure.
+import { sizeText } from "#lib/no-room.ts";
+import type { Usage } from "./disk-usage.ts";
+
+/** Limits of what may be written, null for none, and what is kept free. */
+export type DiskLimits = {
+  readonly replicaBytes: number | null;
+  readonly storageBytes: number | null;
+  readonly reserveBytes: number;
+  readonly reserveFiles: number;
+};
+
+/** One folder or more that grow together: of a replica or build, or the storage of a project, which its replicas share. */
+export type Growing = {
+  readonly kind: "replica" | "build" | "storage";
+  /** Of the replica, build or project. */
+  readonly id: string;
+  readonly now: Usage;
+  /** When there was room the last time. */
+  readonly before: Usage;
+};
+
+/** What there is, the reserve's own included. */
+export type Room = { readonly bytes: number; readonly files: number | null };
+
+export type RoomState = "enough" | "short" | "critical";
+
+export type Ending = {
+  readonly kind: Growing["kind"];
+  readonly id: string;
+  readonly reason: string;
+  readonly now: Usage;
+};
+
+/** Below this share of the reserve nothing but the platform's own work goes on. */
+const criticalShare = 1 / 4;
+/** Of the reserve: who has grown by less since there was enough room does not count. */
+export const growthShare = 1 / 64;
+const growthBytesMin = 1_048_576;
+const growthFilesMin = 1000;
+
+/** `short`: less than the reserve. `critical`: so little that the platform itself stores nothing more for others. */
+export function roomState(room: Room, limits: DiskLimits): RoomState {
+  const share = Math.min(
+    room.bytes / Math.max(1, limits.reserveBytes),
+    room.files === null ? 1 : room.files / Math.max(1, limits.reserveFiles),
+  );
+  return share < criticalShare ? "critical" : share < 1 ? "short" : "enough";
+}
+
+/** Who is ended now, with the reason for its owner. */
+export function endings(growing: readonly Growing[], room: Room, limits: DiskLimits): readonly Ending[] {
+  const over = growing.flatMap((one) => {
+    const reason = overLimit(one, limits);
+    return reason === null ? [] : [{ kind: one.kind, id: one.id, now: one.now, reason }];
+  });
+  if (over.length > 0 || roomState(room, limits) === "enough") return over;
+  const isOfFiles = room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
+  const growth = ({ now, before }: Growing): number =>
+    isOfFiles ? now.files - before.files : now.bytes - before.bytes;
+  const [size, least] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
+  const most = Math.max(...growing.map(growth), 0);
+  if (most < Math.max(least, size * growthShare)) return [];
+  // Those that fill it at the same pace go together.
+  const culprits = growing.filter((one) => growth(one) >= most / 2);
+  return culprits.map((one) => ({
+    kind: one.kind,
+    id: one.id,
+    now: one.now,
+    reason: shortReason(one, room, isOfFiles),
+  }));
+}
+
+/**
+ * A project over its limit may go on as long as its storage does not grow, so that its apps can delete what is too much.
+ */
+function overLimit({ kind, now, before }: Growing, { replicaBytes, storageBytes }: DiskLimits): string | null {
+  if (kind === "storage") {
+    if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
+    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than the ${sizeText(storageBytes)} that it may (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it may not grow.`;
+  }
+  // Folders that a build shares with others held something before.
+  const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
+  if (replicaBytes === null || written <= replicaBytes) return null;
+  const what = kind === "build" ? "The build" : "The replica";
+  return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than the ${sizeText(replicaBytes)} that it may (SLIPWAY_REPLICA_DISK_GB): let it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
+}
+
+function shortReason({ kind, now, before }: Growing, room: Room, isOfFiles: boolean): string {
+  const left = isOfFiles ? `${room.files} more files` : sizeText(room.bytes);
+  const grown = isOfFiles ? `${now.files - before.files} files` : sizeText(now.bytes - before.bytes);
+  const advice = "let it write less, or ask the operator for a larger disk";
+  const start = `The machine's disk is nearly full (room for ${left})`;
+  if (kind === "storage")
+    return `${start}, and the project's /persistent-storage has grown by ${grown}: delete files there, ${advice}.`;
+  const what = kind === "build" ? "this build" : "this replica";
+  return `${start}, and ${what} has written ${grown}: ${advice}.`;
+}

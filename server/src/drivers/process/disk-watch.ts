@@ -1,0 +1,275 @@
+// Watches the disk that the data folder is on: how much room there is, each moment; what replicas, builds and projects take
+// of it, now and then and at once when room goes quickly. Ends who is over a limit or fills the disk, keeps the reserve, and
+// says what may still be begun.
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { sizeText } from "#lib/no-room.ts";
+import {
+  endings,
+  growthShare,
+  roomState,
+  type DiskLimits,
+  type Ending,
+  type Growing,
+  type Room,
+  type RoomState,
+} from "./disk-decide.ts";
+import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
+import { deletedBytes, diskRoom, measure, type DiskRoom, type Usage } from "./disk-usage.ts";
+
+/** A replica or build that writes. */
+export type DiskWriter = {
+  readonly kind: "replica" | "build";
+  readonly id: string;
+  readonly projectId: ProjectId;
+  readonly folders: () => readonly string[];
+  /** Its first process; null when not known. */
+  readonly pid: () => number | null;
+  /** Ends it by force. */
+  readonly end: (reason: string) => void;
+};
+
+export type DiskWatchOptions = {
+  readonly dataDir: string;
+  /** One folder per project. */
+  readonly storageDir: string;
+  /** Null: no limit; of the reserve: by the size of the disk. */
+  readonly limits: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
+  readonly reserve: DiskReserve;
+  /** As in `Sandbox`. */
+  readonly isUserOwned: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+const lookEveryMs = 500;
+/** While room is short, or goes quickly. */
+const lookSoonMs = 100;
+/** Looking at all files takes its time: at most one part in so many of all time. */
+const measureShare = 10;
+const measureEveryMs = 10_000;
+/** Where nothing but the reserve counts. */
+const measureSeldomMs = 300_000;
+/** Of the reserve: when so much has gone since the last measuring, it is measured at once; and where that matters. */
+const quickShare = 1 / 8;
+const nearShare = 3;
+const filesShare = 0.05;
+/** What is made again only at so much more than the reserve is not made and deleted in turns. */
+const enoughShare = 1.25;
+
+/** One for a data folder. */
+export class DiskWatch {
+  readonly #options: DiskWatchOptions;
+  readonly #writers = new Map<string, DiskWriter>();
+  /** When there was enough room the last time, by folder of a project or id of a writer. */
+  readonly #before = new Map<string, Usage>();
+  /** Projects whose writers have ended since the last measuring with enough room. */
+  readonly #recent = new Set<ProjectId>();
+  /** Projects whose storage has filled the disk, until there is room again. */
+  readonly #blocked = new Map<ProjectId, string>();
+  readonly #loop: Loop;
+  #limits: DiskLimits | null = null;
+  #state: RoomState = "enough";
+  #room: Room = { bytes: 0, files: null };
+  #measuredAtMs = Number.NEGATIVE_INFINITY;
+  #measureMs = 0;
+  #roomAtMeasure: Room = { bytes: 0, files: null };
+  #isNew = false;
+  /** The last measuring has found nobody to end. */
+  #isSettled = false;
+  #cancelSoon: (() => void) | undefined;
+
+  constructor(options: DiskWatchOptions) {
+    this.#options = options;
+    const { clock, log } = options;
+    this.#loop = new Loop({ name: "disk", intervalMs: lookEveryMs, clock, log, turn: () => this.#turn() });
+  }
+
+  /** Resolves when the state of the disk is known. */
+  async open(): Promise<void> {
+    await this.#turn();
+    this.#loop.start();
+  }
+
+  async close(): Promise<void> {
+    this.#cancelSoon?.();
+    await this.#loop.stop();
+    this.#cancelSoon?.();
+  }
+
+  /** Returns what takes it off again. `isEmpty`: it has written nothing yet; else what it has now is measured first. */
+  add(writer: DiskWriter, isEmpty: boolean): () => void {
+    this.#writers.set(writer.id, writer);
+    if (isEmpty) this.#before.set(writer.id, { bytes: 0, files: 0 });
+    if (!isEmpty || !this.#before.has(writer.projectId)) {
+      this.#isNew = true;
+      this.#loop.nudge();
+    }
+    return () => {
+      this.#writers.delete(writer.id);
+      this.#recent.add(writer.projectId);
+      if (this.#state === "enough") return;
+      this.#isNew = true;
+      this.#loop.nudge();
+      this.#before.delete(writer.id);
+    };
+  }
+
+  /** Why nothing of a project may be started now, as a sentence; null when it may. */
+  startRefusal(projectId: ProjectId): string | null {
+    return this.#state === "critical" ? this.#shortText("nothing is started") : (this.#blocked.get(projectId) ?? null);
+  }
+
+  /** Why nothing may be built now. */
+  buildRefusal(): string | null {
+    return this.#state === "enough" ? null : this.#shortText("nothing is built");
+  }
+
+  /** Why the platform should store nothing more for others. */
+  storeRefusal(): string | null {
+    return this.#state === "critical" ? this.#shortText("nothing new is stored") : null;
+  }
+
+  #shortText(what: string): string {
+    const { bytes, files } = this.#room;
+    const left = files !== null && files < (this.#limits?.reserveFiles ?? 0) ? `${files} files` : sizeText(bytes);
+    return `The platform's disk is nearly full (room for ${left}), so ${what} until its operator has made room.`;
+  }
+
+  async #turn(): Promise<void> {
+    const disk = await diskRoom(this.#options.dataDir);
+    const limits = this.#limitsOf(disk);
+    this.#look(disk, limits);
+    if (this.#isMeasureDue(limits)) {
+      const growing = await this.#measure();
+      this.#remember(growing, limits);
+      const ended = endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
+      this.#isSettled = ended.length === 0;
+    }
+    await this.#keepReserve(disk, limits);
+    if (this.#state === "enough" && !this.#hasFallen(limits, quickShare)) return;
+    this.#cancelSoon?.();
+    this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.#loop.nudge());
+  }
+
+  #limitsOf(disk: DiskRoom): DiskLimits {
+    const { replicaBytes, storageBytes, reserveBytes } = this.#options.limits;
+    this.#limits = {
+      ...{ replicaBytes, storageBytes },
+      reserveBytes: reserveBytes ?? defaultReserveBytes(disk.totalBytes),
+      reserveFiles: Math.round(disk.totalFiles * filesShare),
+    };
+    return this.#limits;
+  }
+
+  #look(disk: DiskRoom, limits: DiskLimits): void {
+    const before = this.#state;
+    this.#room = { bytes: disk.freeBytes + this.#options.reserve.heldBytes(), files: disk.freeFiles };
+    this.#state = roomState(this.#room, limits);
+    if (this.#state === "enough") this.#blocked.clear();
+    if (before === this.#state) return;
+    this.#isNew = true;
+    const said = { room: sizeText(this.#room.bytes), files: this.#room.files, reserve: sizeText(limits.reserveBytes) };
+    if (this.#state === "enough") this.#options.log.info(said, "there is room on the disk again");
+    else this.#options.log.error({ ...said, state: this.#state }, "the disk is nearly full: make room on it");
+  }
+
+  /** Room has gone since the last measuring. */
+  #hasFallen({ reserveBytes, reserveFiles }: DiskLimits, share: number): boolean {
+    const { bytes, files } = this.#room;
+    const before = this.#roomAtMeasure;
+    return before.bytes - bytes > reserveBytes * share || (before.files ?? 0) - (files ?? 0) > reserveFiles * share;
+  }
+
+  #isMeasureDue(limits: DiskLimits): boolean {
+    if (this.#writers.size + this.#recent.size === 0) return false;
+    const sinceMs = this.#options.clock.monotonicMs() - this.#measuredAtMs;
+    const isLimited = limits.replicaBytes !== null || limits.storageBytes !== null;
+    const isNear = this.#room.bytes < limits.reserveBytes * nearShare;
+    const share = this.#state === "enough" ? quickShare : growthShare;
+    if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share))) return sinceMs >= this.#measureMs;
+    const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
+    return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
+  }
+
+  async #measure(): Promise<readonly Growing[]> {
+    const { clock, storageDir, isUserOwned } = this.#options;
+    const beganAtMs = clock.monotonicMs();
+    this.#isNew = false;
+    const writers = [...this.#writers.values()].map((writer) => ({ writer, folders: writer.folders() }));
+    const projects = [...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)])];
+    if (this.#state === "enough") this.#recent.clear();
+    const storages = projects.map((projectId) => join(storageDir, projectId)).filter((folder) => existsSync(folder));
+    const usage = await measure([...new Set([...storages, ...writers.flatMap(({ folders }) => folders)])], isUserOwned);
+    const growing: Growing[] = [];
+    for (const id of projects) {
+      const now = usage.get(join(storageDir, id));
+      if (now !== undefined) growing.push({ kind: "storage", id, now, before: this.#before.get(id) ?? now });
+    }
+    for (const { writer, folders } of writers) {
+      const sizes = folders.flatMap((folder) => usage.get(folder) ?? []);
+      const now = {
+        bytes: sizes.reduce((sum, { bytes }) => sum + bytes, 0) + (await this.#deletedBytes(writer)),
+        files: sizes.reduce((sum, { files }) => sum + files, 0),
+      };
+      growing.push({ kind: writer.kind, id: writer.id, now, before: this.#before.get(writer.id) ?? now });
+    }
+    this.#measuredAtMs = clock.monotonicMs();
+    this.#measureMs = this.#measuredAtMs - beganAtMs;
+    this.#roomAtMeasure = this.#room;
+    return growing;
+  }
+
+  async #deletedBytes({ pid }: DiskWriter): Promise<number> {
+    const first = process.platform === "linux" ? pid() : null;
+    return first === null ? 0 : await deletedBytes(first, this.#options.dataDir);
+  }
+
+  /** Returns the writers that it ends; of a project whose replicas have ended there are none. */
+  #end({ kind, id, reason, now }: Ending): readonly DiskWriter[] {
+    if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
+    // The next replica may run as long as it does not add to that.
+    else if (kind === "storage") this.#before.set(id, now);
+    const writers = [...this.#writers.values()].filter((one) => (kind === "storage" ? one.projectId : one.id) === id);
+    for (const writer of writers) {
+      this.#options.log.warn({ kind, id: writer.id, reason }, "ended for what was written to the disk");
+      writer.end(reason);
+    }
+    return writers;
+  }
+
+  /** While room is short, what it was before stays, so that slow writers are found too. */
+  #remember(growing: readonly Growing[], { storageBytes }: DiskLimits): void {
+    for (const { kind, id, now, before } of growing) {
+      if (kind !== "storage" && !this.#writers.has(id)) continue;
+      const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
+      const mayRise = kind !== "build" && this.#state === "enough" && !isOver;
+      if (!this.#before.has(id) || mayRise || now.bytes < before.bytes) this.#before.set(id, now);
+    }
+  }
+
+  async #keepReserve({ freeBytes }: DiskRoom, limits: DiskLimits): Promise<void> {
+    const { reserve, log } = this.#options;
+    const { reserveBytes } = limits;
+    const heldBytes = reserve.heldBytes();
+    // Whoever fills the disk would take that too.
+    const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, growthShare));
+    if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
+      reserve.release();
+      log.error("the disk is full: the file that keeps room for the platform was deleted");
+    }
+    if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare) await reserve.make(Math.round(reserveBytes / 2));
+  }
+}
+
+/** What of a project's own lies in a folder that builds share: names that begin with its id. */
+export function ownFolders(dir: string, projectId: ProjectId): readonly string[] {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir)
+    .filter((name) => name.startsWith(projectId))
+    .map((name) => join(dir, name));
+}

@@ -1,0 +1,53 @@
+// A start on a disk that is full or read-only: what the platform does about it, and what it says when that is not enough.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isWithin, readMounts } from "#drivers/process/system-mounts.ts";
+import { DiskReserve } from "#drivers/process/disk-reserve.ts";
+import { diskRoom, measure } from "#drivers/process/disk-usage.ts";
+import { sizeText } from "#lib/no-room.ts";
+import { dataPaths } from "./config.ts";
+
+/** The database needs far less to start: a few files of 16 MB. */
+const neededBytes = 100_000_000;
+
+/**
+ * Gives back the room that an earlier process kept for the platform when the start may need it; it is kept again later. A
+ * platform that runs in the folder does so too.
+ */
+export async function releaseReserve(dataDir: string): Promise<void> {
+  if (!existsSync(dataDir)) return;
+  const { freeBytes, freeFiles } = await diskRoom(dataDir);
+  if (freeBytes < neededBytes || freeFiles === 0) new DiskReserve(dataDir).release();
+}
+
+/** What to do, for the operator: which disk, how much is free, what takes it, what may be deleted. */
+export async function fullDiskText(dataDir: string, error: unknown): Promise<string> {
+  const { buildsDir, replicasDir, storageDir, sourcesDir, postgresDir } = dataPaths(dataDir);
+  const { freeBytes, totalBytes, freeFiles } = await diskRoom(dataDir);
+  const said = error instanceof Error ? error.message : String(error);
+  const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
+  if (said.includes("Read-only file system") || said.includes("EROFS")) {
+    return `${disk} is read-only, so the platform cannot start: mount it writable (its system log says why it is not).`;
+  }
+  const cache = join(buildsDir, "cache");
+  const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
+  // A folder comes before the one that it lies in, whose size is then that of the rest.
+  const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, postgresDir];
+  const sizes = [...(await measure(folders, false))].sort(([, a], [, b]) => b.bytes - a.bytes);
+  const list = sizes.map(([folder, { bytes }]) => `  ${sizeText(bytes).padStart(8)}  ${folder}`);
+  return [
+    `${disk} has no room: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${said.slice(0, 300)}).`,
+    ...(list.length === 0 ? [] : ["It holds:", ...list]),
+    `Safe to delete while the platform does not run: ${safe.join(", ")} (they are made again).`,
+    `Then look at ${storageDir} (what apps keep, a folder per project), or use a larger disk.`,
+  ].join("\n");
+}
+
+function mountOf(folder: string): string {
+  try {
+    const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) => isWithin(folder, at));
+    return mounts.sort((a, b) => b.at.length - a.at.length)[0]?.at ?? "/";
+  } catch {
+    return "unknown";
+  }
+}
