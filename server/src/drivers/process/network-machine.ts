@@ -1,8 +1,9 @@
 // What networks of their own (see `network.ts`) need of the machine: finds out whether they can be had, and keeps the
 // machine's rules for them. Called at the platform's start and end.
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
+import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
 import {
   choosePlace,
@@ -43,9 +44,9 @@ export async function detectNetwork(
     nameServers: wish.nameServers.length > 0 ? wish.nameServers : await machineNameServers(),
     platform: null,
   };
-  for (const tool of ["ip", "nft", "nsenter"]) {
-    const failure = await run(["sh", "-c", `command -v ${tool}`]);
-    if (failure !== null) return { kind: "shared", reason: `the program ${tool} is missing (${packages[tool]})` };
+  const missing = Object.keys(packages).find((tool) => !isInstalled(tool));
+  if (missing !== undefined) {
+    return { kind: "shared", reason: `the program ${missing} is missing (package ${packages[missing]})` };
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
@@ -55,10 +56,14 @@ export async function detectNetwork(
 }
 
 const packages: Readonly<Record<string, string>> = {
-  ip: "package iproute2",
-  nft: "package nftables",
-  nsenter: "package util-linux",
+  ip: "iproute2",
+  nft: "nftables",
+  nsenter: "util-linux",
 };
+
+function isInstalled(tool: string): boolean {
+  return toolsEnvironment.PATH.split(":").some((folder) => existsSync(join(folder, tool)));
+}
 
 /** A network for one run, and the shell lines that connect it. Throws when no address is free. */
 export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkPlace; setup: string } {
