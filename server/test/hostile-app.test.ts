@@ -280,10 +280,10 @@ print("ANSWERED", answered, flush=True)`;
         "default",
         "pam.d",
       ],
-      // Where an interpreter stands in a home, its folder is shown.
+      // Where an interpreter or the data folder stands in a home, that folder is shown.
       homeFiles: readdirSync(homedir())
         .map((name) => join(homedir(), name))
-        .filter((path) => !python.startsWith(path)),
+        .filter((path) => !python.startsWith(path) && !ground.dataDir.startsWith(path)),
       disks: readdirSync("/sys/class/block"),
       platformPid: process.pid,
       isUserOwned: sandbox.kind === "namespaces" && sandbox.isUserOwned,
