@@ -20,14 +20,22 @@ const prices = "[[prices]]\ncpu_core = 1\nmemory_gb = 0\n";
 /** Much more than it takes until so much time of a replica is counted. */
 const stopMs = 60_000;
 
-async function openPlatform(t: TestContext): Promise<{ platform: PlatformProcess; budget: string; appId: string }> {
+async function openPlatform(
+  t: TestContext,
+  given: Readonly<Record<string, string>>,
+): Promise<{ platform: PlatformProcess; budget: string; appId: string }> {
   const folder = makeFolder("prices");
   t.after(() => removeFolder(folder));
   const file = join(folder, "prices.toml");
   await writeFile(file, prices);
   const git = await startGitServer(t);
   await git.createRepo("acme", "costly", { "main.py": gatedApp, "slipway.toml": toml });
-  const settings = { SLIPWAY_PRICES_FILE: file, SLIPWAY_METERING_SECONDS: "1", SLIPWAY_GIT_URL: git.urlTemplate };
+  const settings = {
+    SLIPWAY_PRICES_FILE: file,
+    SLIPWAY_METERING_SECONDS: "1",
+    SLIPWAY_GIT_URL: git.urlTemplate,
+    ...given,
+  };
   const platform = await startPlatform(t, settings);
   const scaling = { maxReplicaCount: 1, replicaConcurrency: 1, cooldownPeriodSeconds: 600 };
   const app = await deploy(platform, { name: "costly", gitRepo: "acme/costly", ...scaling });
@@ -38,10 +46,10 @@ async function openPlatform(t: TestContext): Promise<{ platform: PlatformProcess
 
 test("a budget that is reached stops an app with advice, ends no call, holds over a kill, and lets go when it is deleted", async (t) => {
   const gate = await startCallGate(t);
-  const { platform, budget, appId } = await openPlatform(t);
+  const { platform, budget, appId } = await openPlatform(t, gate.settings);
   const { projectId } = platform.bootstrap;
   assert.equal((await platform.call("costly", "run", {})).status, 200);
-  const long = platform.call("costly", "run", { gate: gate.url });
+  const long = platform.call("costly", "run", { gate: gate.urls });
   await until("the long call runs", () => gate.waiting() === 1);
   const accepted = await platform.call("costly", "run?async=true", {});
   assert.equal(accepted.status, 202);

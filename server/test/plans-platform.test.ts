@@ -79,7 +79,11 @@ test("two apps of a project that may have one replica take turns on real replica
   const toml = '[cerebrium.deployment]\npython_version = "3.11"\n';
   for (const name of ["first", "second"])
     await git.createRepo("acme", name, { "main.py": gatedApp, "slipway.toml": toml });
-  const platform = await startPlatform(t, { SLIPWAY_PLANS_FILE: file, SLIPWAY_GIT_URL: git.urlTemplate });
+  const platform = await startPlatform(t, {
+    SLIPWAY_PLANS_FILE: file,
+    SLIPWAY_GIT_URL: git.urlTemplate,
+    ...gate.settings,
+  });
   const apps: string[] = [];
   for (const name of ["first", "second"]) {
     const app = await deploy(platform, { name, gitRepo: `acme/${name}`, cooldownPeriodSeconds: 3600 });
@@ -94,7 +98,7 @@ test("two apps of a project that may have one replica take turns on real replica
     assert.equal((await platform.call(name, "run", {})).status, 200);
     await until("one replica is left", async () => (await ready()) === 1);
   }
-  const busy = platform.call("first", "run", { gate: gate.url });
+  const busy = platform.call("first", "run", { gate: gate.urls });
   await until("the first is busy", () => gate.waiting() === 1);
   const waiting = platform.call("second", "run", {});
   const second = `/v2/projects/${platform.bootstrap.projectId}/apps/${apps[1]}`;

@@ -4,33 +4,40 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
+import { hostAddress } from "#drivers/process/network.ts";
 
 export type CallGate = {
-  /** What an app asks. */
-  readonly url: string;
+  /** What `gatedApp` asks: where a shared network leads to, then where a network of its own does. */
+  readonly urls: string;
+  /** What lets an app through to it. */
+  readonly settings: Readonly<Record<string, string>>;
   /** How many wait. */
   waiting(): number;
   /** Lets all through that wait. */
   open(): void;
 };
 
-/** The source of an app with a function `run(gate)`, which waits at the gate that it is given, if any. */
-export const gatedApp = `import urllib.request
+/** The source of an app with a function `run(gate)`, which waits at the gate whose URLs it is given, if any. */
+export const gatedApp = `import urllib.error, urllib.request
 
 def run(gate: str = ""):
-    if gate:
-        urllib.request.urlopen(gate).read()
+    for url in gate.split():
+        try:
+            urllib.request.urlopen(url).read()
+            break
+        except urllib.error.URLError:
+            continue
     return "done"
 `;
 
-/** Listens on a free port of 127.0.0.1 until the test is over; whoever waits then goes on. */
+/** Listens on a free port until the test is over; whoever waits then goes on. */
 export async function startCallGate(t: TestContext): Promise<CallGate> {
   const waiting = new Set<ServerResponse>();
   const server = createServer((_request, response) => {
     waiting.add(response);
     response.on("close", () => waiting.delete(response));
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(0, "0.0.0.0");
   await once(server, "listening");
   const open = (): void => {
     for (const response of waiting) response.end();
@@ -41,5 +48,7 @@ export async function startCallGate(t: TestContext): Promise<CallGate> {
     server.closeAllConnections();
     await once(server, "close");
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, waiting: () => waiting.size, open };
+  const { port } = server.address() as AddressInfo;
+  const urls = ["127.0.0.1", hostAddress].map((host) => `http://${host}:${port}/`).join(" ");
+  return { urls, settings: { SLIPWAY_APP_NETWORK_ALLOW: hostAddress }, waiting: () => waiting.size, open };
 }
