@@ -1,8 +1,9 @@
 // Finds, once at start, where cgroups of our own can be made: for each controller in the unified hierarchy (version 2) or in
 // one of its own (version 1), beside or below the cgroup that the platform runs in. Tried by doing it, as nothing else tells.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { enterable, groupAt, groupNames, removeGroup, type CgroupPlace, type Controller } from "./cgroup.ts";
+import { readText } from "./read-text.ts";
 
 /** Where cgroups are made, and why some controllers cannot be had. */
 export type Cgroups = {
@@ -61,12 +62,8 @@ export function releaseCgroups({ places }: Cgroups): void {
 }
 
 function readSources(): CgroupSources | null {
-  try {
-    const read = (path: string): string => readFileSync(path, "utf8");
-    return { mountinfo: read("/proc/self/mountinfo"), own: read("/proc/self/cgroup") };
-  } catch {
-    return null;
-  }
+  const sources = { mountinfo: readText("/proc/self/mountinfo"), own: readText("/proc/self/cgroup") };
+  return sources.mountinfo === "" || sources.own === "" ? null : sources;
 }
 
 /** The unified hierarchy first. */
@@ -165,18 +162,11 @@ function moveInto(leaf: string, folder: string): void {
 }
 
 function controllersIn(file: string): readonly string[] {
-  try {
-    return readFileSync(file, "utf8").trim().split(" ");
-  } catch {
-    return [];
-  }
+  return readText(file).trim().split(" ");
 }
 
 function removeFolder(folder: string): void {
   try {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      if (entry.isDirectory()) rmdirSync(join(folder, entry.name));
-    }
     rmdirSync(folder);
   } catch {
     // It was not made, or is not ours to remove.

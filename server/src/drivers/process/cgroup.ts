@@ -1,8 +1,9 @@
 // The cgroup of one replica or build: made with its limits, entered by its first process before any foreign code runs,
 // asked for what the kernel did there, removed when nothing runs in it any more.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readText } from "./read-text.ts";
 
 export type Controller = "memory" | "cpu" | "pids";
 
@@ -139,13 +140,5 @@ export function enterable(places: readonly CgroupPlace[]): void {
     execFileSync(file, args, { stdio: "ignore", timeout: 10_000 });
   } finally {
     removeGroup(group);
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

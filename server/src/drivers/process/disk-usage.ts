@@ -1,8 +1,9 @@
 // Measures what folders take of the disk, by `du`: outside this process, on any file system, holes and links counted as they
 // are. What was deleted but is still open takes room too; `find` sees it among the open files of processes.
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
+import { withDescendants } from "./process-table.ts";
 
 /** Free for a user without rights. `files` is null on file systems without a fixed number of them. */
 export type DiskRoom = {
@@ -67,28 +68,6 @@ export async function deletedBytes(pid: number, folder: string): Promise<number>
     if (dev === device) found.set(inode, Number(blocks) * 512);
   }
   return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
-}
-
-function withDescendants(pid: number): number[] {
-  const children = new Map<number, number[]>();
-  for (const name of readdirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const parent = parentOf(name);
-    if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
-  }
-  const found = [pid];
-  for (const one of found) found.push(...(children.get(one) ?? []));
-  return found;
-}
-
-function parentOf(pid: string): number | null {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return Number(text.slice(text.lastIndexOf(")") + 2).split(" ")[1]);
-  } catch {
-    // It has ended meanwhile.
-    return null;
-  }
 }
 
 /** Standard output, also of a program that complains about some of the folders: files come and go while it looks. */

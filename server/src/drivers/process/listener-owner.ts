@@ -1,7 +1,8 @@
 // Whose is the socket that listens at a port? Asked where replicas share the machine's network: another app may have taken
 // the port that a replica was given, and must get none of its calls.
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { listProcesses, readProcess } from "./process-table.ts";
+import { readText } from "./read-text.ts";
 
 /** State 0A of proc_net_tcp: listening. */
 const listening = "0A";
@@ -50,7 +51,7 @@ export class ListenerOwner {
 }
 
 /** Inodes of the sockets that listen at a port of the platform's own network, on whichever address. */
-export function listenersAt(port: number): string[] {
+function listenersAt(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   return ["tcp", "tcp6"].flatMap((name) => {
     const rows = readText(`/proc/net/${name}`)
@@ -80,13 +81,5 @@ function readLink(path: string): string | null {
     return readlinkSync(path);
   } catch {
     return null;
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -2,6 +2,7 @@
 // what runs besides. Linux has /proc; elsewhere only the process id is looked at.
 import { readdirSync, readFileSync } from "node:fs";
 import { sinceBootMs } from "#lib/clock.ts";
+import { readText } from "./read-text.ts";
 import { parseStat, type ProcessIdentity } from "./replica-files.ts";
 
 const hasProc = process.platform === "linux";
@@ -11,7 +12,7 @@ const tickMs = 10;
 /** True while the process runs; one that has ended and only waits to be reaped does not. */
 export function isAlive(identity: ProcessIdentity): boolean {
   if (!hasProc || identity.startTicks === null) return signal(identity.pid, 0);
-  const found = parseStat(readProc(`/proc/${identity.pid}/stat`));
+  const found = parseStat(readText(`/proc/${identity.pid}/stat`));
   return found !== null && found.startTicks === identity.startTicks && !/[ZX]/.test(found.state);
 }
 
@@ -24,9 +25,24 @@ export function ranMs({ startTicks }: ProcessIdentity): number | undefined {
 
 /** The oldest child of a process that is alive: of a replica's shell, the app. Null when it has none, or without /proc. */
 export function firstChild(pid: number): number | null {
-  const children = readProc(`/proc/${pid}/task/${pid}/children`);
+  const children = readText(`/proc/${pid}/task/${pid}/children`);
   const first = Number.parseInt(children, 10);
   return Number.isNaN(first) ? null : first;
+}
+
+/** The process and all that descend from it, but for those whose parent has ended. */
+export function withDescendants(pid: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const one of listProcesses()) {
+    const parent = parseStat(readText(`/proc/${one}/stat`))?.parent;
+    if (parent === undefined) continue;
+    const known = children.get(parent);
+    if (known === undefined) children.set(parent, [one]);
+    else known.push(one);
+  }
+  const found = [pid];
+  for (const one of found) found.push(...(children.get(one) ?? []));
+  return found;
 }
 
 /** Sends a signal (0: only asks); negative ids are groups. False when there is no such process any more. */
@@ -70,7 +86,7 @@ export function listProcesses(): number[] {
 
 /** Null when there is no such process any more. */
 export function readProcess(pid: number): ProcessFacts | null {
-  const text = readProc(`/proc/${pid}/stat`);
+  const text = readText(`/proc/${pid}/stat`);
   const stat = parseStat(text);
   if (stat === null || stat.startTicks === null) return null;
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
@@ -103,18 +119,9 @@ function readEnvironment(pid: number, fields: readonly string[]): ProcessFacts["
 }
 
 /** Differs after each start of the machine; empty where that cannot be known. */
-export const bootId = readProc("/proc/sys/kernel/random/boot_id").trim();
+export const bootId = readText("/proc/sys/kernel/random/boot_id").trim();
 
 /** How many processes the kernel has killed for want of memory since the machine started. */
 export function memoryKills(): number {
-  return Number(/^oom_kill (\d+)$/m.exec(readProc("/proc/vmstat"))?.[1] ?? 0);
-}
-
-/** Empty when it cannot be read: the process is gone, or somebody else's. */
-function readProc(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
+  return Number(/^oom_kill (\d+)$/m.exec(readText("/proc/vmstat"))?.[1] ?? 0);
 }

@@ -204,7 +204,9 @@ export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
 }
 
 /** A line of /proc/<pid>/stat; the name in parentheses may hold anything. */
-export function parseStat(text: string): (ProcessIdentity & { readonly state: string }) | null {
+export function parseStat(
+  text: string,
+): (ProcessIdentity & { readonly state: string; readonly parent: number }) | null {
   const nameEnd = text.lastIndexOf(")");
   if (nameEnd < 0) return null;
   const pid = Number.parseInt(text, 10);
@@ -212,10 +214,10 @@ export function parseStat(text: string): (ProcessIdentity & { readonly state: st
     .slice(nameEnd + 2)
     .trim()
     .split(" ");
-  const [state, , group] = fields;
+  const [state, parent, group] = fields;
   const startTicks = fields[19];
   if (state === undefined || startTicks === undefined || !(pid > 1)) return null;
-  return { pid, group: Number(group), startTicks, state };
+  return { pid, group: Number(group), startTicks, state, parent: Number(parent) };
 }
 
 /** Takes the shell's place, so that a start that was begun by a platform now dead can never go on. False: it has begun. */
