@@ -12,7 +12,7 @@ import { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { applyNetworkRules } from "#drivers/process/network-machine.ts";
 import { ProcessDriver } from "#drivers/process/process-driver.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
-import type { Sandbox } from "#drivers/process/sandbox.ts";
+import { ownNetwork, type Sandbox } from "#drivers/process/sandbox.ts";
 import type { Log } from "#lib/log.ts";
 import { StartRefused } from "#store/start-refused.ts";
 import { dataPaths, type Config } from "./config.ts";
@@ -76,8 +76,8 @@ async function letAppsCall(
   sandbox: Sandbox,
   { config, port, log }: { readonly config: Config; readonly port: number; readonly log: Log },
 ): Promise<void> {
-  if (sandbox.kind === "none" || sandbox.network.kind === "shared") return;
-  const { network } = sandbox;
+  const network = ownNetwork(sandbox);
+  if (network === null) return;
   const isEveryAddress = ["0.0.0.0", "::", "localhost"].includes(config.host);
   network.platform = { host: isEveryAddress ? "127.0.0.1" : config.host, ports: portsOf(config, port) };
   const failure = await applyNetworkRules(network);

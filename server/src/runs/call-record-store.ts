@@ -14,7 +14,7 @@ export function callRecordWriter(db: Db) {
 }
 
 /** Adds records; one that is there already (a repeated write) is left as it is. */
-export async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promise<void> {
+async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promise<void> {
   const column = <Value>(pick: (record: CallRecord) => Value): Value[] => records.map(pick);
   const times = (pick: (record: CallRecord) => number): string[] =>
     records.map((record) => new Date(pick(record)).toISOString());

@@ -10,7 +10,7 @@ import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import { entering, type Cgroup } from "./cgroup.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { connectNetwork } from "./network-machine.ts";
-import { projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
+import { ownNetwork, projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
 import { codeAlias } from "./sandbox-view.ts";
 import { isWithin } from "./system-mounts.ts";
 
@@ -113,9 +113,9 @@ function inCgroup({ cgroup }: BuildTools, { command: [file, ...args], environmen
 function spawned(tools: BuildTools, run: ToolRun): Spawned {
   const environment = { ...tools.environment, ...run.environment };
   if (run.confinedTo === undefined || tools.sandbox.kind === "none") return { command: run.command, environment };
-  const { network, etcFolders: folders, isUserOwned } = tools.sandbox;
-  const user = isUserOwned ? 0 : projectUser(tools.projectId);
-  writeEtc(tools.etcDir, { user, home: tools.homeDir, network, folders, isBuild: true });
+  const network = ownNetwork(tools.sandbox);
+  const user = tools.sandbox.isUserOwned ? 0 : projectUser(tools.projectId);
+  writeEtc(tools.etcDir, tools.sandbox, { user, home: tools.homeDir, isBuild: true });
   const {
     file,
     args,
@@ -125,7 +125,7 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
     cwd: run.cwd,
     environment,
     user: projectUser(tools.projectId),
-    network: network.kind === "own" ? connectNetwork(network, null).setup : null,
+    network: network && connectNetwork(network, null).setup,
     view: {
       stagingDir: tools.stagingDir,
       etcDir: tools.etcDir,

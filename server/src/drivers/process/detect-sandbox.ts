@@ -2,16 +2,15 @@
 import { existsSync } from "node:fs";
 import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runCommand } from "#lib/command.ts";
 import { etcFolders, writeEtc } from "./etc-folder.ts";
 import { connectNetwork, detectNetwork, type NetworkWish } from "./network-machine.ts";
 import type { Network, OwnNetwork } from "./network.ts";
-import { sandboxed, type Sandbox } from "./sandbox.ts";
+import { sandboxed, type Namespaces, type Sandbox } from "./sandbox.ts";
+import { commandFailure } from "./short-command.ts";
 import { readMounts, type SystemMount } from "./system-mounts.ts";
 
 /** Every program needs these where they exist; homes, /opt, /var, /run, /srv, /mnt and the rest are not shown, of /etc a part. */
 const systemFolderNames = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu"];
-const probeTimeoutMs = 10_000;
 const probePort = 8000;
 /** Some user id without rights, for the probe only. */
 const probeUser = 0x7fff0001;
@@ -40,8 +39,6 @@ export async function detectSandbox(folder: string, wish: Omit<NetworkWish, "fol
   }
   return { kind: "none", reason };
 }
-
-type Namespaces = Sandbox & { kind: "namespaces" };
 
 async function withNetwork(
   sandbox: Namespaces,
@@ -77,9 +74,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
     await writeFile(at("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
     if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
-    writeEtc(at("etc"), {
-      ...{ user: user ?? 0, home: "/tmp", network: sandbox.network, folders: sandbox.etcFolders, isBuild: false },
-    });
+    writeEtc(at("etc"), sandbox, { user: user ?? 0, home: "/tmp", isBuild: false });
     const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
     const { file, args, environment } = sandboxed(sandbox, {
       command: ["/bin/sh", "-c", probeScript, "sh", at("hidden"), sandbox.hasOverlays ? at("code") : "/tmp"],
@@ -97,7 +92,9 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
         hidden: [dir],
       },
     });
-    return await runProbe([file, ...args], environment, dir);
+    const lines: string[] = [];
+    const failure = await commandFailure({ command: [file, ...args], cwd: dir, environment }, lines);
+    return failure ?? (lines.at(-1) === "works" ? null : "the probe failed");
   } finally {
     // The kernel leaves a folder without any right in the overlay's work folder.
     await rm(join(dir, "work", "work"), { recursive: true, force: true });
@@ -111,24 +108,3 @@ set -- /proc/[0-9]*
 test "$#" -le ${processesSeenMax} || { echo "it sees other processes"; exit 1; }
 (echo x >/usr/slipway-probe) 2>/dev/null && { rm -f /usr/slipway-probe; echo "it can change system files"; exit 1; }
 echo works`;
-
-async function runProbe(
-  command: [string, ...string[]],
-  environment: Readonly<Record<string, string>>,
-  cwd: string,
-): Promise<string | null> {
-  const lines: string[] = [];
-  const end = await runCommand({
-    command,
-    cwd,
-    environment,
-    signal: new AbortController().signal,
-    timeoutMs: probeTimeoutMs,
-    onLine: (_stream, text) => lines.push(text),
-  });
-  if (end.kind === "exited" && end.exitCode === 0 && lines.at(-1) === "works") return null;
-  if (end.kind === "not_started") return end.reason;
-  return (
-    lines.find((text) => text.trim() !== "") ?? (end.kind === "timeout" ? "the probe did not end" : "the probe failed")
-  );
-}

@@ -25,14 +25,13 @@ export class DiskReserve {
     rmSync(this.#file, { force: true });
   }
 
-  /** False where the file system cannot do it or there is no room. */
-  async make(bytes: number): Promise<boolean> {
+  /** There is none afterwards where the file system cannot do it or has no room. */
+  async make(bytes: number): Promise<void> {
     const options = { timeout: makeTimeoutMs };
     const isMade = await new Promise<boolean>((resolve) => {
       execFile("fallocate", ["--length", String(bytes), this.#file], options, (error) => resolve(error === null));
     });
     if (!isMade) this.release();
-    return isMade;
   }
 }
 

@@ -6,7 +6,6 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  readFileSync,
   readdirSync,
   readlinkSync,
   statSync,
@@ -14,7 +13,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { hostAddress, hostName, type Network } from "./network.ts";
+import { hostAddress, hostName } from "./network.ts";
+import { readText } from "./read-text.ts";
+import { ownNetwork, type Namespaces } from "./sandbox.ts";
 import { isWithin } from "./system-mounts.ts";
 
 /** Files as they are on the machine, where they are. */
@@ -46,15 +47,13 @@ export type EtcNeeds = {
   /** Who the program runs as, and where it is at home. */
   readonly user: number;
   readonly home: string;
-  readonly network: Network;
-  /** Absolute; from `etcFolders`. */
-  readonly folders: readonly string[];
   readonly isBuild: boolean;
 };
 
 /** Makes the folder `dir`, or writes it anew. */
-export function writeEtc(dir: string, { user, home, network, folders: shown, isBuild }: EtcNeeds): void {
-  for (const folder of shown) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
+export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild }: EtcNeeds): void {
+  const network = ownNetwork(sandbox);
+  for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
   for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name));
   const write = (name: string, lines: readonly string[]): void => {
     writeFileSync(join(dir, name), lines.map((line) => `${line}\n`).join(""));
@@ -66,12 +65,12 @@ export function writeEtc(dir: string, { user, home, network, folders: shown, isB
   write("passwd", [account("app", user, home), ...root, account("nobody", 65_534, "/nonexistent")]);
   write("group", [`app:x:${user}:`, ...(user === 0 ? [] : ["root:x:0:"]), "nogroup:x:65534:"]);
   const hostname = readText("/etc/hostname").trim();
-  const hosts = network.kind === "own" ? [`${hostAddress} ${hostName}`] : [];
+  const hosts = network !== null ? [`${hostAddress} ${hostName}`] : [];
   write("hosts", [`127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`, "::1 ip6-localhost", ...hosts]);
   const resolver = readText("/etc/resolv.conf")
     .split("\n")
     .filter((line) => line.trim() !== "");
-  const servers = network.kind === "own" ? network.nameServers.map((server) => `nameserver ${server}`) : null;
+  const servers = network !== null ? network.nameServers.map((server) => `nameserver ${server}`) : null;
   const isKept = (line: string): boolean => servers === null || !/^\s*nameserver\s/.test(line);
   write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
 }
@@ -92,13 +91,5 @@ function copy(from: string, to: string): void {
     chmodSync(to, 0o644);
   } catch (error) {
     if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -25,7 +25,7 @@ import {
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { runToEnd } from "./run-to-end.ts";
-import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
+import { ownNetwork, projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
 /** What of the machine a launch uses. All paths are absolute. */
@@ -132,9 +132,10 @@ async function chooseAddress(spec: ReplicaSpec, ground: LaunchGround): Promise<A
   const socket = isCortex ? socketPath(ground.socketsDir, spec.replicaId) : null;
   if (!isCortex && spec.entrypoint.length === 0)
     throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
-  if (sandbox.kind === "namespaces" && sandbox.network.kind === "own") {
+  const network = ownNetwork(sandbox);
+  if (network !== null) {
     const port = socket !== null ? null : isCortex || spec.port === 0 ? anyPort : spec.port;
-    const { place, setup } = connectNetwork(sandbox.network, port);
+    const { place, setup } = connectNetwork(network, port);
     return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network: setup };
   }
   const own = { host: "127.0.0.1", hint: null, network: null };
@@ -173,8 +174,7 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   mkdirSync(ground.socketsDir, { recursive: true, mode: 0o700 });
   if (!existsSync(storage)) makeOwned(storage, user);
   if (ground.sandbox.kind === "namespaces") {
-    const { network, etcFolders: folders } = ground.sandbox;
-    writeEtc(paths.etc, { user: user ?? 0, home: paths.home, network, folders, isBuild: false });
+    writeEtc(paths.etc, ground.sandbox, { user: user ?? 0, home: paths.home, isBuild: false });
   }
   // Made by whoever builds as root; the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {

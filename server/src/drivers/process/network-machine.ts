@@ -4,7 +4,6 @@ import { existsSync, readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
-import { runCommand } from "#lib/command.ts";
 import {
   choosePlace,
   installationOf,
@@ -17,6 +16,7 @@ import {
   type OwnNetwork,
 } from "./network.ts";
 import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
+import { commandFailure } from "./short-command.ts";
 
 export type NetworkWish = {
   /** Names the installation. */
@@ -28,7 +28,6 @@ export type NetworkWish = {
   readonly nameServers: readonly string[];
 };
 
-const commandMs = 10_000;
 const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
 
 /** `attempt` runs a program in such a network and says what went wrong, or null. The caller is root. */
@@ -135,14 +134,6 @@ async function run(
   { input, lines = [] }: { readonly input?: string; readonly lines?: string[] } = {},
 ): Promise<string | null> {
   const script = input === undefined ? 'exec "$@"' : `"$@" <<'END'\n${input}END\n`;
-  const end = await runCommand({
-    command: ["/bin/sh", "-c", script, "sh", ...command],
-    cwd: "/",
-    environment: toolsEnvironment,
-    signal: new AbortController().signal,
-    timeoutMs: commandMs,
-    onLine: (_stream, text) => lines.push(text),
-  });
-  if (end.kind === "exited" && end.exitCode === 0) return null;
-  return lines.find((text) => text.trim() !== "") ?? `${command[0]} failed`;
+  const shell = ["/bin/sh", "-c", script, "sh", ...command] as const;
+  return commandFailure({ command: shell, cwd: "/", environment: toolsEnvironment }, lines);
 }

@@ -33,7 +33,7 @@ import {
 } from "./replica-files.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
-import type { Sandbox } from "./sandbox.ts";
+import { ownNetwork, type Sandbox } from "./sandbox.ts";
 
 export type ProcessDriverOptions = {
   /** Hidden from every app. All folders are absolute. */
@@ -67,6 +67,7 @@ export class ProcessDriver implements Driver {
   readonly capabilities: Capabilities;
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;
+  readonly #network: OwnNetwork | null;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
   /** Starts that have not resolved yet. */
@@ -78,6 +79,7 @@ export class ProcessDriver implements Driver {
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
     this.#cgroups = options.cgroups ?? noCgroups;
+    this.#network = ownNetwork(options.sandbox);
     this.capabilities = {
       dockerfile: false,
       baseImage: false,
@@ -86,7 +88,7 @@ export class ProcessDriver implements Driver {
       memoryLimit: this.#holds("memory"),
       cpuLimit: this.#holds("cpu"),
       fileIsolation: options.sandbox.kind === "namespaces",
-      networkIsolation: this.#ownNetwork() !== null,
+      networkIsolation: this.#network !== null,
       compute: options.compute,
     };
     this.#loop = new Loop({
@@ -112,13 +114,7 @@ export class ProcessDriver implements Driver {
     const { replicasDir, sandbox, log } = this.#options;
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
-    sayWhatIsKept(sandbox, log);
-    if (this.#cgroups.missing !== "") {
-      log.warn(
-        { missing: this.#cgroups.missing },
-        "apps are not held to their share of everything: cgroups are missing",
-      );
-    }
+    reportIsolation(sandbox, this.#cgroups, log);
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
     removeLeftGroups(this.#cgroups, (name) => this.#replicas.has(name as ReplicaId));
@@ -169,20 +165,15 @@ export class ProcessDriver implements Driver {
     await this.#networkLoop.stop();
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
-    const network = this.#ownNetwork();
+    const network = this.#network;
     if (network !== null && !this.#hasReplicas()) await removeNetworkRules(network);
     this.#replicas.clear();
   }
 
   async #keepNetworkRules(): Promise<void> {
-    const network = this.#ownNetwork();
+    const network = this.#network;
     if (network === null || !this.#hasReplicas() || (await keepNetworkRules(network))) return;
     this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
-  }
-
-  #ownNetwork(): OwnNetwork | null {
-    const { sandbox } = this.#options;
-    return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
   }
 
   #hasReplicas(): boolean {
@@ -278,7 +269,7 @@ export class ProcessDriver implements Driver {
 }
 
 /** What operators want to know at the start: how apps are kept apart here, or why not. */
-function sayWhatIsKept(sandbox: Sandbox, log: Log): void {
+function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void {
   if (sandbox.kind === "none") {
     const { reason } = sandbox;
     log.warn({ reason }, "apps run without a sandbox: they can read whatever the platform's user can read");
@@ -289,6 +280,7 @@ function sayWhatIsKept(sandbox: Sandbox, log: Log): void {
   } else {
     log.info("apps run in a sandbox, each replica in a network of its own");
   }
+  if (missing !== "") log.warn({ missing }, "apps are not held to their share of everything: cgroups are missing");
 }
 
 /** Its port is one of the machine's, not of a network of its own. */

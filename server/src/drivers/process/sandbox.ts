@@ -2,14 +2,20 @@
 // read-only, the folders of its `SandboxView`, its own processes and nothing else, as a user without any right.
 // Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
-import type { Network } from "./network.ts";
+import type { Network, OwnNetwork } from "./network.ts";
 import { mountTable, viewPlace, type SandboxGround, type SandboxView } from "./sandbox-view.ts";
 
 /** What this machine lets us do; made by `detectSandbox`. */
 export type Sandbox =
-  | (SandboxGround & { readonly kind: "namespaces"; readonly hasOverlays: boolean; readonly network: Network })
+  | Namespaces
   /** Programs run as they are, as the platform's own user. `reason` says why. */
   | { readonly kind: "none"; readonly reason: string };
+
+export type Namespaces = SandboxGround & {
+  readonly kind: "namespaces";
+  readonly hasOverlays: boolean;
+  readonly network: Network;
+};
 
 export type SandboxedRun = {
   readonly command: readonly [string, ...string[]];
@@ -54,6 +60,11 @@ const openFilesMax = 65_536;
  */
 export function projectUser(projectId: ProjectId): number {
   return 0x70000000 + (Number.parseInt(projectId.slice(-8), 16) & 0x0fffffff);
+}
+
+/** Null where programs share the machine's network. */
+export function ownNetwork(sandbox: Sandbox): OwnNetwork | null {
+  return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
 }
 
 /** Why a variable of this name cannot be given to a program, as the end of a sentence; null when it can. */
