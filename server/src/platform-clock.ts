@@ -1,5 +1,5 @@
 // Watches the machine's clock for the platform: steps are reported soon, and at the start what the database last saw is
-// compared with what the clock says, since nothing else tells of a step while the platform was away.
+// compared with what the clock says, since nothing else shows a step that happened while the platform was down.
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";

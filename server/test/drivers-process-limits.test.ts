@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { after, test, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { groupAt, makeGroup, memoryKilled, type Controller } from "#drivers/process/cgroup.ts";
-import { detectCgroups, noCgroups, releaseCgroups } from "#drivers/process/cgroup-detect.ts";
+import { detectCgroups, releaseCgroups } from "#drivers/process/cgroup-detect.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -186,14 +186,13 @@ test("without cgroups the driver says that nothing is held, and apps still go fi
     await driver.close();
     await ground.close();
   });
-  assert.equal(noCgroups.places.length, 0);
   assert.deepEqual([driver.capabilities.memoryLimit, driver.capabilities.cpuLimit], [false, false]);
   const code = `import os
 print("is", open("/proc/self/oom_score_adj").read().strip(), os.nice(0), flush=True)`;
   const spec = await start({ ground, driver, sink }, code);
   const [score, nice] = (await sink.line(spec.replicaId, "is")).split(" ").slice(-2).map(Number);
   assert.equal(score, 1000);
-  assert.ok(Number(nice) >= Math.min(19, 5), `nice ${nice}`);
+  assert.ok(Number(nice) >= 5, `nice ${nice}`);
   await sink.told("exited", spec.replicaId);
 });
 

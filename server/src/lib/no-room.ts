@@ -1,4 +1,4 @@
-// Tells errors of a disk that is full or read-only from all others, whoever says them: the system, the database, or a
+// Recognizes errors of a disk that is full or read-only, wherever they come from: the system, the database, or a
 // program that was started.
 
 const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);

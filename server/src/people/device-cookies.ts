@@ -1,6 +1,6 @@
 // Browsers that a person has signed in with keep a cookie that says so (OWASP's device cookie). Their tries are counted apart
 // from everybody else's, so nobody can lock a person out by wrong passwords, not even from the same address. It gives no
-// access, and whoever has it has no more tries than others.
+// access, and a thief of one gets no more tries than others.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { By } from "#audit/actor.ts";
 import { Secret } from "#lib/secret.ts";

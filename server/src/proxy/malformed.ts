@@ -38,7 +38,7 @@ export class OpenAnswers {
   readonly #last = new WeakMap<Duplex, { readonly response: ServerResponse; readonly before: ServerResponse | null }>();
   readonly #refused = new WeakSet<Duplex>();
 
-  /** Each request is to be told of. */
+  /** To be called for each request. */
   add(response: ServerResponse): void {
     const { socket } = response.req;
     const before = this.#last.get(socket)?.response ?? null;
@@ -49,7 +49,7 @@ export class OpenAnswers {
   refuse(error: ParseError, socket: Duplex): void {
     const { response = null, before = null } = this.#last.get(socket) ?? {};
     if (error.code === "ECONNRESET") socket.destroy();
-    // Whoever said that a request is the last one on its connection sends nothing more: it is answered, the rest is not read.
+    // A client that named a request the last one on its connection sends nothing more: it is answered, the rest is not read.
     if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket)) return;
     this.#refused.add(socket);
     const isOwnBody = response !== null && !response.req.complete;

@@ -1,7 +1,7 @@
 // One connection to a replica: a plain socket, a strict parser, one call at a time. Used by the pool; whoever takes it
 // is told everything that happens to it, and nothing any more once it has given it back or destroyed it.
 import { connect, type Socket } from "node:net";
-import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import { isTaken, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
 import type { Asked } from "./answer-head.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
@@ -178,12 +178,7 @@ export class ReplicaConnection extends Timed {
   }
 }
 
-/** True when another program than the replica listens where calls would go: it must get no byte of them. */
-export function isTaken(address: ReadyReplica["address"]): boolean {
-  return "port" in address && address.isOwn?.() === false;
-}
-
-/** Why a replica is not called then, as the rest of a sentence. */
+/** Why a replica `isTaken` is not called, as the rest of a sentence. */
 export const takenReason = "another program listens at its port";
 
 /** What is wrong with the connection to a replica, as the rest of a sentence: node's own text has addresses, which are no caller's concern. */

@@ -5,6 +5,7 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
 import type { ProjectId, RunId } from "#lib/ids.ts";
+import { isTaken } from "#scheduler/replica-view.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
@@ -14,7 +15,7 @@ import { cookieLines, cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { refusalBytes, statusOf } from "./refusal.ts";
-import { connectionFault, isTaken, takenReason } from "./replica-connection.ts";
+import { connectionFault, takenReason } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What the handshake is about. */

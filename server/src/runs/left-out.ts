@@ -1,5 +1,5 @@
-// Counts the plain calls that are not recorded, by app, and has the counts written some seconds later, so that whoever
-// reads the records sees how many are missing. A count is written once, also when a write has to be repeated.
+// Counts the plain calls that are not recorded, by app, and has the counts written some seconds later, so that
+// readers of the records see how many are missing. A count is written once, also when a write has to be repeated.
 import { randomUUID } from "node:crypto";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";

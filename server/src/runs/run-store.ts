@@ -229,7 +229,7 @@ export class RunStore {
 
   /**
    * What is needed to work on runs that were claimed. Those that were lost meanwhile are left out, also where this platform
-   * has claimed them anew: they are in hand then, and would be begun a second time.
+   * has claimed them again: they are in hand then, and would be begun a second time.
    */
   async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
     const epochs = new Map(held.map(({ runId, epoch }) => [runId, epoch]));

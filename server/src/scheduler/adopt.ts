@@ -113,7 +113,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   if (replica.state === "starting") adoptStarting(parts, replica, owned);
 }
 
-/** The clock may have stepped while the platform was away; how long a process has run is counted by the machine all the same. */
+/** The clock may have stepped while the platform was away; how long a process has run is counted by the machine regardless. */
 function putRight(
   { clock, log }: AdoptParts,
   replica: Replica,

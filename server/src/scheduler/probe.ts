@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { formatAddress, requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
+import { isTaken } from "./replica-view.ts";
 
 export type ProbeTarget = {
   readonly address: Address;
@@ -29,8 +30,7 @@ export function networkProbe(clock: Clock): Probe {
     try {
       // A probe that another program answers would make it the replica.
       const { address } = target;
-      if ("port" in address && address.isOwn?.() === false)
-        return { ok: false, reason: `Nothing of the app listens on port ${address.port} yet.` };
+      if (isTaken(address)) return { ok: false, reason: `Nothing of the app listens on ${placeOf(address)} yet.` };
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
       cancel();

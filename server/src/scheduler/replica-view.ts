@@ -29,6 +29,11 @@ export type StartFailure = {
   readonly retryAtMs: number | null;
 };
 
+/** True when another program than the replica listens where calls would go: it must get no byte of them. */
+export function isTaken(address: Address): boolean {
+  return "port" in address && address.isOwn?.() === false;
+}
+
 /** What became of one app. */
 export type AppReplicas = { readonly ready: readonly ReadyReplica[]; readonly failure: StartFailure | undefined };
 

@@ -6,7 +6,7 @@ import type { Db } from "./database.ts";
 
 export type DatabaseHealthOptions = { readonly db: Db; readonly clock: Clock };
 
-/** What was found is told again for so long. */
+/** How long an answer is reused. */
 const freshMs = 1000;
 /** A database that takes longer counts as away; the look itself goes on, within the deadlines of every statement. */
 const answerWaitMs = 3000;

@@ -65,7 +65,7 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** A full disk, which the next step of the start may mend, must not stop it for the sake of a message. */
+/** The file is only for a message, so a full disk, which a later step of the start may free, must not stop it. */
 function writePid(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });

@@ -1,5 +1,5 @@
-// Secrets of a project that sign its webhooks. There is always one without an end: whoever looks makes it when there is
-// none, so no delivery of a project leaves unsigned. Each change and its audit row are one transaction.
+// Secrets of a project that sign its webhooks. There is always one without an end: a reader that finds none
+// makes it, so no delivery of a project leaves unsigned. Each change and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
 import { platformActor, type By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";

@@ -1,5 +1,5 @@
 // Finds, once at start, where cgroups of our own can be made: for each controller in the unified hierarchy (version 2) or in
-// one of its own (version 1), beside or below the cgroup that the platform runs in. Tried by doing it, as nothing else tells.
+// one of its own (version 1), beside or below the cgroup that the platform runs in. Found by making one and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { enterable, groupAt, groupNames, removeGroup, type CgroupPlace, type Controller } from "./cgroup.ts";

@@ -101,7 +101,7 @@ ${become}`;
   return { file: "/bin/sh", args: ["-c", script, "sh", ...folders, "--", file, ...args], environment };
 }
 
-/** Who ran out of memory: `own`, when the kernel has killed some process here at the limit; `machine`, for want of any memory. */
+/** Who ran out of memory: `own`, when the kernel has killed some process here at the limit; `machine`, when the machine had no memory left. */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const place = group.find(({ controller }) => controller === "memory");
   if (place === undefined) return "no";

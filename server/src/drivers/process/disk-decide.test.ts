@@ -1,4 +1,4 @@
-// Who is ended for what was written, and how room is called.
+// Which writers are ended, and what the states of the disk are.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endings, roomState, type DiskLimits, type Growing } from "./disk-decide.ts";
@@ -33,7 +33,7 @@ test("when room is short, who has grown most is ended, with those that grow at t
   assert.deepEqual(ended(all.slice(0, 1), 100), []);
 });
 
-test("who is over a limit is ended whatever room there is; storage only when it grows", () => {
+test("a writer over its limit is ended whatever room there is; storage only when it grows", () => {
   const all = [
     growing("storage", "over-before", 800, 800),
     growing("storage", "grows", 800, 802),

@@ -1,5 +1,5 @@
-// Decides who is ended for what was written to the disk: who is over a limit, and, when room is short, who has taken most
-// of it of late. Pure.
+// Decides which replicas and builds are ended for what they wrote to the disk: those over a limit and, when room is short,
+// those that have written most since there was enough. Pure.
 import { sizeText } from "#lib/no-room.ts";
 import type { Usage } from "./disk-usage.ts";
 
@@ -49,7 +49,7 @@ export function roomState(room: Room, limits: DiskLimits): RoomState {
   return share < criticalShare ? "critical" : share < 1 ? "short" : "enough";
 }
 
-/** Who is ended now, with the reason for its owner. */
+/** What is ended now, with the reason for its owner. */
 export function endings(growing: readonly Growing[], room: Room, limits: DiskLimits): readonly Ending[] {
   const over = growing.flatMap((one) => {
     const reason = overLimit(one, limits);

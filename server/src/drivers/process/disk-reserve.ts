@@ -1,4 +1,4 @@
-// A file that only takes room. When the disk is full all the same, it is deleted, so that the database and the platform's
+// A file that only takes room. When the disk is full, it is deleted, so that the database and the platform's
 // own files can go on; it is made again once there is enough. No other way keeps room on every file system: an app can take
 // all that is free in one step.
 import { execFile } from "node:child_process";

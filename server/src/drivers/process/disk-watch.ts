@@ -1,5 +1,5 @@
 // Watches the disk that the data folder is on: how much room there is, each moment; what replicas, builds and projects take
-// of it, now and then and at once when room goes quickly. Ends who is over a limit or fills the disk, keeps the reserve, and
+// of it, now and then and at once when room shrinks quickly. Ends those over a limit or that fill the disk, keeps the reserve, and
 // says what may still be begun.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -47,7 +47,7 @@ export type DiskWatchOptions = {
 };
 
 const lookEveryMs = 500;
-/** While room is short, or goes quickly. */
+/** While room is short, or shrinks quickly. */
 const lookSoonMs = 100;
 /** Looking at all files takes its time: at most one part in so many of all time. */
 const measureShare = 10;
@@ -256,7 +256,7 @@ export class DiskWatch {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
-    // Whoever fills the disk would take that too.
+    // An app that fills the disk would take that too.
     const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();

@@ -1,5 +1,5 @@
 // The /etc that a sandboxed program sees: what programs need to find names, certificates, time zones and libraries, and
-// an account of its own; nothing else of the machine's. Small files are written anew for each run, folders are shown.
+// an account of its own; nothing else of the machine's. Small files are written for each run, folders are mounted.
 import {
   chmodSync,
   copyFileSync,
@@ -50,7 +50,7 @@ export type EtcNeeds = {
   readonly isBuild: boolean;
 };
 
-/** Makes the folder `dir`, or writes it anew. */
+/** Makes the folder `dir`, or overwrites its files. */
 export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild }: EtcNeeds): void {
   const network = ownNetwork(sandbox);
   for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });

@@ -24,6 +24,7 @@ import {
   type ReplicaPaths,
   type ReplicaRecord,
 } from "./replica-files.ts";
+import { loopback } from "./replica-listens.ts";
 import { runToEnd } from "./run-to-end.ts";
 import { ownNetwork, projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
@@ -138,7 +139,7 @@ async function chooseAddress(spec: ReplicaSpec, ground: LaunchGround): Promise<A
     const { place, setup } = connectNetwork(network, port);
     return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network: setup };
   }
-  const own = { host: "127.0.0.1", hint: null, network: null };
+  const own = { host: loopback, hint: null, network: null };
   if (isCortex) return { ...own, port: null, socket, entrypoint: [] };
   return { ...own, socket, ...(await choosePort(spec, ports)) };
 }

@@ -50,7 +50,7 @@ export class ListenerOwner {
   }
 }
 
-/** Inodes of the sockets that listen at a port of the platform's own network, on whichever address. */
+/** Inodes of the sockets that listen at a port of the platform's own network, on any address. */
 function listenersAt(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   return ["tcp", "tcp6"].flatMap((name) => {

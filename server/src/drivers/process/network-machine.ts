@@ -49,7 +49,7 @@ export async function detectNetwork(
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
-  // Each run puts the rules in force anew where there are none.
+  // Each run adds the rules where there are none.
   if (!isUsed) await removeNetworkRules(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }

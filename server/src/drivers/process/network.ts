@@ -10,7 +10,7 @@ export type Network =
       readonly kind: "own";
       /** Four hexadecimal digits that tell this installation's interfaces and rules from those of others. */
       readonly installation: string;
-      /** Private ranges (CIDR) that apps may reach all the same. */
+      /** Private ranges (CIDR) that apps may reach nevertheless. */
       readonly allowed: readonly string[];
       /** Name servers that apps ask. */
       readonly nameServers: readonly string[];
@@ -31,7 +31,7 @@ export const hostAddress = "169.254.1.1";
 export const hostName = "slipway.internal";
 /** Apps get addresses of this range, each one of its own. */
 const range = "10.213";
-/** Begins the name of the machine's end of every cable, of whichever installation. */
+/** Begins the name of the machine's end of every cable, of all installations. */
 export const linkPrefix = "slp";
 /** Connections of one app at a time: the kernel's table of them is one for the whole machine (262,144 where memory is not short). */
 export const connectionsMax = 4_096;
@@ -57,8 +57,8 @@ export function installationOf(dataDir: string): string {
 }
 
 /**
- * A place that no route of the machine names. `routes`: the text of /proc/net/route. Whoever takes it at the same moment
- * makes the other's set-up fail, since a route to one address can be added once only.
+ * A place that no route of the machine names. `routes`: the text of /proc/net/route. Of two that choose it at the
+ * same moment one fails in its set-up, since a route to one address can be added once only.
  */
 export function choosePlace(network: OwnNetwork, routes: string, random: () => number): NetworkPlace | null {
   const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
@@ -73,7 +73,7 @@ export function choosePlace(network: OwnNetwork, routes: string, random: () => n
 
 /**
  * Shell lines that connect a new network namespace, run inside it as root while the machine's own files are still seen.
- * `port`: where a web server of the app listens, on whichever of its addresses; null for none. `platform`: a process in
+ * `port`: where a web server of the app listens, on any of its addresses; null for none. `platform`: a process in
  * the machine's own network. What fails is said on standard error and ends the shell with `exitCode`.
  */
 export function networkSetup(

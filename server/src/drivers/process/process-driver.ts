@@ -31,6 +31,7 @@ import {
   replicaPaths,
   type ReplicaRecord,
 } from "./replica-files.ts";
+import { loopback } from "./replica-listens.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
@@ -55,7 +56,6 @@ export type ProcessDriverOptions = {
   readonly log: Log;
 };
 
-const loopback = "127.0.0.1";
 /** How long replicas may go without the rules of their networks, after somebody else has flushed them. */
 const rulesEveryMs = 10_000;
 /** `{appName}-` and what `newReplicaId` adds; it names a folder. */

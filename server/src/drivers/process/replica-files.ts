@@ -102,7 +102,7 @@ export const listenName = "app.sock";
 /** Of the kernel's 108, and macOS's 104, with the zero at the end. */
 const socketPathBytesMax = 103;
 
-/** A short path of its own for a replica's socket; null when that is too long for a socket all the same. */
+/** A short path of its own for a replica's socket; null when even that is too long for a socket. */
 export function socketPath(socketsDir: string, replicaId: ReplicaId): string | null {
   const path = join(socketsDir, createHash("sha256").update(replicaId).digest("hex").slice(0, 16));
   return Buffer.byteLength(path) <= socketPathBytesMax ? path : null;

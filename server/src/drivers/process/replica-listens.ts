@@ -4,7 +4,8 @@ import type { Address } from "#drivers/driver.ts";
 import { ListenerOwner } from "./listener-owner.ts";
 import { readPid, takeSocket, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 
-const loopback = "127.0.0.1";
+/** Of servers in a shared network. */
+export const loopback = "127.0.0.1";
 
 /** What each process of a replica has in its environment. */
 export function markerOf(replicaId: string): string {
