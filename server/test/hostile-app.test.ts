@@ -33,6 +33,8 @@ const app = readFileSync(join(import.meta.dirname, "support/hostile-app/app.py")
 const names = [...app.matchAll(/^@attempt\ndef (\w+)/gm)].map(([, name = ""]) => name);
 const networkNames = names.slice(0, names.indexOf("make_a_network_of_its_own"));
 const live = new AbortController().signal;
+/** For all attempts: many wait for an answer that does not come. */
+const triedMs = 180_000;
 const attacker = "p-0000000a" as ProjectId;
 const victim = "p-0000000b" as ProjectId;
 const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
@@ -66,7 +68,7 @@ describe("a hostile app", { skip }, () => {
     targets = await placeTargets();
     const spec = specOf(attacker, { "app.py": app }, { TARGETS: JSON.stringify(targets) });
     await driver.start(spec, live);
-    await sink.line(spec.replicaId, "DONE");
+    await sink.line(spec.replicaId, "DONE", triedMs);
     for (const [name, result] of resultsIn(sink.texts(spec.replicaId))) got.set(name, result);
   });
 
@@ -91,7 +93,7 @@ describe("a hostile app", { skip }, () => {
       assert.ok(sandbox.kind === "namespaces");
       const shared = { ...sandbox, network: { kind: "shared", reason: "as a test" } } as const;
       const { told, spec } = await runElsewhere(t, shared, app, { TARGETS: JSON.stringify(targets) });
-      await told.line(spec.replicaId, "DONE");
+      await told.line(spec.replicaId, "DONE", triedMs);
       const through = [...resultsIn(told.texts(spec.replicaId))].filter(([, result]) => result !== null);
       assert.deepEqual(
         through.map(([name]) => name),

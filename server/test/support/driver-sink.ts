@@ -39,7 +39,8 @@ export class DriverSink implements ReplicaSink {
   }
 
   /** A line of the replica that holds `part`. */
-  line(replicaId: ReplicaId, part: string): Promise<string> {
-    return until(`a line with ${part}`, () => this.texts(replicaId).find((text) => text.includes(part)));
+  line(replicaId: ReplicaId, part: string, deadlineMs = 30_000): Promise<string> {
+    const find = (): string | undefined => this.texts(replicaId).find((text) => text.includes(part));
+    return until(`a line with ${part}`, find, { deadlineMs });
   }
 }
