@@ -78,3 +78,11 @@ test("what is mounted below a system folder is shown read-only too, and keeps it
     "/data/venv /data/r/root/view/data/venv none rbind,ro,nodev,X-mount.mkdir 0 0",
   ]);
 });
+
+test("message queues of the machine are covered by queues of the run's own", () => {
+  const mounts = [{ at: "/dev/mqueue", flags: "nosuid,nodev,noexec," }];
+  const table = mountTable(view, { ...ground, mounts }).split("\n");
+  const devices = table.findIndex((line) => line.startsWith("/dev "));
+  const queues = table.findIndex((line) => line.startsWith("mqueue /data/r/root/view/dev/mqueue mqueue "));
+  assert.ok(devices !== -1 && queues > devices);
+});

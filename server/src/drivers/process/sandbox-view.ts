@@ -81,6 +81,10 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     ...ground.etcFolders.map((path) => readOnly(path, root, ground)),
     readOnly("/sys", root, ground),
     bind("/dev", `${root}/dev`).text,
+    // The machine's own would be one for all projects.
+    ...(ground.mounts.some(({ at }) => at === "/dev/mqueue")
+      ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
+      : []),
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
     line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions(view)),
     proc(root),
