@@ -24,7 +24,7 @@ const live = new AbortController().signal;
 async function runApp(
   t: TestContext,
   code: string,
-): Promise<{ driver: Driver; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
+): Promise<{ driver: Driver; ground: ProcessGround; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
   const ground = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
   const driver = ground.driver();
   const sink = new DriverSink();
@@ -36,7 +36,20 @@ async function runApp(
   });
   const spec = replicaSpec({ artifact: ground.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
   await driver.start(spec, live);
-  return { driver, sink, spec, replicasDir: ground.replicasDir };
+  return { driver, ground, sink, spec, replicasDir: ground.replicasDir };
+}
+
+/** The next process of the platform takes the replica over and ends it. */
+async function endLater(ground: ProcessGround, { replicaId }: ReplicaSpec) {
+  const driver = ground.driver();
+  const told = new DriverSink();
+  await driver.open(told);
+  const [found] = await driver.list();
+  let isStopped = false;
+  void driver.stop(replicaId, { graceMs: 0 }).then(() => (isStopped = true));
+  await until("it is stopped", () => isStopped);
+  await driver.close();
+  return { told, found };
 }
 
 test("a ready file of gigabytes neither holds the platform up nor keeps the replica from being ended", async (t) => {
@@ -104,6 +117,40 @@ os.symlink(${JSON.stringify(path)}, "/run/slipway/app.sock")`;
     ["exited"],
   );
   assert.equal(isReached, false);
+});
+
+test("an app that puts a folder in the place of its socket is ended, and taken over, like any other", async (t) => {
+  if (sandbox.kind === "none") return t.skip(`this machine has no sandbox: ${sandbox.reason}`);
+  const code = `import os
+os.unlink("/run/slipway/app.sock")
+os.mkdir("/run/slipway/app.sock")`;
+  const { driver, ground, spec, replicasDir } = await runApp(t, code);
+  const paths = replicaPaths(join(replicasDir, spec.replicaId));
+  await until("the runtime says that it is ready", () => readReady(paths) !== null);
+  await driver.close();
+  const { told } = await endLater(ground, spec);
+  assert.deepEqual(
+    told.events.map(({ kind }) => kind),
+    ["exited"],
+  );
+});
+
+test("a socket that was taken stays when the next platform takes the replica over", async (t) => {
+  if (sandbox.kind === "none") return t.skip(`this machine has no sandbox: ${sandbox.reason}`);
+  const code = `import os, threading
+def replace():
+    while not os.path.exists("/tmp/replace"):
+        threading.Event().wait(0.01)
+    os.unlink("/run/slipway/app.sock")
+    print("replaced", flush=True)
+threading.Thread(target=replace, daemon=True).start()`;
+  const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
+  const { address } = await sink.told("ready", spec.replicaId);
+  writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "replace"), "");
+  await sink.line(spec.replicaId, "replaced");
+  await driver.close();
+  const { found } = await endLater(ground, spec);
+  assert.deepEqual(found?.address, address);
 });
 
 test("a ready line without an end is an error, not something to wait for", (t) => {

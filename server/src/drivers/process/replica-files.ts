@@ -109,21 +109,26 @@ export function socketPath(socketsDir: string, replicaId: ReplicaId): string | n
 }
 
 /**
- * Takes the socket that a sandboxed app has made to `to`, where the app cannot put another file in its place. False when
- * it made none: a link could lead the platform to any socket of the machine.
+ * Takes the socket that a sandboxed app has made to `to`, where the app cannot put another file in its place; one that was
+ * taken already stays. Returns what is wrong when it cannot: a link could lead the platform to any socket of the machine, and
+ * a folder, or a file with too many names, cannot be linked. Never throws.
  */
-export function takeSocket(paths: ReplicaPaths, to: string): boolean {
+export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
+    if (isSocket(to)) return null;
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     rmSync(to, { force: true });
     linkSync(join(paths.listen, listenName), to);
+    if (isSocket(to)) return null;
+    rmSync(to, { force: true });
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return false;
-    throw error;
+    if (codeOf(error) !== "ENOENT") return `the runtime's socket cannot be used (${codeOf(error)})`;
   }
-  if (lstatSync(to).isSocket()) return true;
-  rmSync(to, { force: true });
-  return false;
+  return "the runtime made no socket";
+}
+
+function isSocket(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true;
 }
 
 /** Replaces a file in one step, so that a reader never sees half of it. */

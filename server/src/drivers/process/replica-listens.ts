@@ -28,8 +28,8 @@ export function readyAddress(
   port: number,
 ): Address | { readonly error: string } {
   if (typeof record.socket === "string") {
-    if (record.isSandboxed && !takeSocket(paths, record.socket)) return { error: "the runtime made no socket" };
-    return { path: record.socket };
+    const error = record.isSandboxed ? takeSocket(paths, record.socket) : null;
+    return error === null ? { path: record.socket } : { error };
   }
   if (record.port === null && port === 0) return { error: "the runtime named no usable port" };
   return addressAt(paths, record, record.port ?? port);
