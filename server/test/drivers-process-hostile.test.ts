@@ -1,7 +1,7 @@
 // Apps that turn what they were given against the platform: the files that their output and their readiness go to.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -151,6 +151,33 @@ threading.Thread(target=replace, daemon=True).start()`;
   await driver.close();
   const { found } = await endLater(ground, spec);
   assert.deepEqual(found?.address, address);
+});
+
+test("an app cannot hold the platform up by leases on its output and its ready file", async (t) => {
+  if (sandbox.kind === "none") return t.skip(`this machine has no sandbox: ${sandbox.reason}`);
+  const code = `import fcntl, os, threading
+def leased(fd):
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        return True
+    except OSError:
+        return False
+def hold():
+    while not os.path.exists("/tmp/alone"):
+        threading.Event().wait(0.01)
+    open("/persistent-storage/leases", "w").write(str([leased(1), leased(2), leased(ready)]))
+    os.rename("/persistent-storage/leases", "/persistent-storage/tried")
+ready = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.islink("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/ready"))
+ready = os.dup(ready)
+threading.Thread(target=hold, daemon=True).start()`;
+  const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
+  await sink.told("ready", spec.replicaId);
+  await driver.close();
+  writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "alone"), "");
+  const tried = join(ground.places().storageDir, spec.projectId, "tried");
+  await until("it has tried", () => existsSync(tried));
+  await endLater(ground, spec);
+  assert.equal(readFileSync(tried, "utf8"), "[False, False, False]");
 });
 
 test("a ready line without an end is an error, not something to wait for", (t) => {

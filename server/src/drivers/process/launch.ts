@@ -290,10 +290,11 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
 
 /**
  * What the replica's shell does besides: takes its place (see `giveUpStart`), sends complaints of the sandbox to `state`
- * instead of the app's output, and says when the app runs and how it ended.
+ * instead of the app's output, and says when the app runs and how it ended. It has the files that the platform reads open a
+ * second time: nobody else can then take a lease on one (fcntl(2)), which would hold the platform up for 45 seconds.
  */
 const around = {
-  before: `exec 4>>state || exit ${sandboxFailedCode}
+  before: `exec 4>>state 6>>stdout 7>>stderr 8>>ready || exit ${sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
 set -C
 { echo "$stat" >pid; } 2>/dev/null || exit ${sandboxFailedCode}

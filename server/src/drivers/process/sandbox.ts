@@ -84,7 +84,7 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   const inside = ["sh", "-c", insideScript(names), "sh", run.cwd, ...run.command];
   const before = `${run.around?.before ?? ""}\n`;
   // The program in the foreground: it keeps the default of every signal, and the shell outlives it to say how it ended.
-  const start = `${run.around?.ready ?? ""}\n"$@" ${run.around === undefined ? "" : "2>&5 4>&- 5>&-"}\n${run.around?.after ?? ""}\n`;
+  const start = `${run.around?.ready ?? ""}\n"$@" ${run.around === undefined ? "" : "2>&5 4>&- 5>&- 6>&- 7>&- 8>&-"}\n${run.around?.after ?? ""}\n`;
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
   }
