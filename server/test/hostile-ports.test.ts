@@ -65,6 +65,19 @@ for (const sandbox of sandboxes) {
     assert.deepEqual(answer, { ok: true });
     assert.equal(await connectionTo(t, address), "connected");
   });
+
+  test(`listeners at other addresses of its port keep no calls from the app (${sandbox.kind})`, async (t) => {
+    const { address, sink, replicaId } = await startServer(t, sandbox, { NOW: "1" });
+    await sink.line(replicaId, "listens");
+    const { port } = tcpAddress(address);
+    for (const place of [{ host: "127.0.0.2" }, { host: "::", ipv6Only: true }]) {
+      const other = createServer();
+      other.listen({ port, ...place });
+      await once(other, "listening");
+      t.after(() => other.close());
+    }
+    assert.equal(await connectionTo(t, address), "connected");
+  });
 }
 
 async function startServer(t: TestContext, sandbox: Sandbox, environment: Readonly<Record<string, string>>) {

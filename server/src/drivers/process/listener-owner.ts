@@ -50,15 +50,19 @@ export class ListenerOwner {
   }
 }
 
-/** Inodes of the sockets that listen at a port of the platform's own network, on any address. */
+/** Addresses whose listener gets a connection to 127.0.0.1, as the kernel chooses: exact, any of IPv4, any of IPv6. */
+const addressForms = [/^(?:0{16}FFFF0000)?0100007F$/, /^(?:0{16}FFFF0000)?0{8}$/, /^0{32}$/];
+
+/** Inodes of the sockets that listen for connections to 127.0.0.1 at a port of the platform's own network. */
 function listenersAt(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
-  return ["tcp", "tcp6"].flatMap((name) => {
-    const rows = readText(`/proc/net/${name}`)
-      .split("\n")
-      .map((row) => row.trim().split(/\s+/));
-    return rows.filter((row) => row[3] === listening && row[1]?.endsWith(end)).map((row) => row[inodeField] ?? "");
-  });
+  const rows = ["tcp", "tcp6"]
+    .flatMap((name) => readText(`/proc/net/${name}`).split("\n"))
+    .map((row) => row.trim().split(/\s+/))
+    .filter((row) => row[3] === listening && row[1]?.endsWith(end));
+  const found = addressForms.map((form) => rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")));
+  // Nobody who listens at another address, as at 127.0.0.2, can keep a replica from its calls.
+  return (found.find((some) => some.length > 0) ?? []).map((row) => row[inodeField] ?? "");
 }
 
 function socketsOf(pid: number): string[] {
