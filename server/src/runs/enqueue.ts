@@ -9,6 +9,7 @@ import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
 import type { Sealer } from "#lib/seal.ts";
+import { within } from "#lib/within.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Db } from "#store/database.ts";
 import { GroupCommit, GroupCommitFull } from "#store/group-commit.ts";
@@ -40,6 +41,8 @@ const largeBodiesAtOnce = 16;
 /** Each takes a connection to the database for a transaction of its own; the others are for everything else. */
 const keyedAtOnce = 6;
 const waitMs = 30_000;
+/** A database that takes longer to store a run counts as away. */
+const storeMs = 10_000;
 const keyHours = 24;
 const retryAfterSeconds = 5;
 
@@ -68,6 +71,7 @@ export class Enqueue implements AsyncAccept {
       },
       weigh: (run: NewRun) => run.body.length,
       ...{ batchMax, queueMax: waitingMax, batchWeightMax: batchBytesMax, queueWeightMax: waitingBytesMax },
+      deadline: { waitMs: storeMs, clock },
     });
   }
 
@@ -128,7 +132,7 @@ export class Enqueue implements AsyncAccept {
     const leave = await this.#keyed.enter(run.projectId);
     if (leave === null) throw busy();
     try {
-      return await this.#insertKeyed(run, key);
+      return await within(this.#options.clock, storeMs, this.#insertKeyed(run, key));
     } finally {
       leave();
     }

@@ -2,6 +2,7 @@
 // never twice at a time, whatever number of probes come.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
+import { within } from "#lib/within.ts";
 import type { Db } from "./database.ts";
 
 export type DatabaseHealthOptions = { readonly db: Db; readonly clock: Clock };
@@ -26,16 +27,7 @@ export class DatabaseHealth {
     const { clock } = this.#options;
     if (clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.isWritable;
     this.#looking ??= this.#look();
-    const done = new AbortController();
-    const late = clock.sleep(answerWaitMs, done.signal).then(
-      () => false,
-      () => false,
-    );
-    try {
-      return await Promise.race([this.#looking, late]);
-    } finally {
-      done.abort();
-    }
+    return await within(clock, answerWaitMs, this.#looking).catch(() => false);
   }
 
   async #look(): Promise<boolean> {

@@ -8,6 +8,7 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
+import { cutWithoutAnswer } from "./answer-deadline.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -25,13 +26,17 @@ export type DatabaseOptions = {
   readonly log: Log;
   /** How long a server that is starting or not there yet is waited for. */
   readonly reachWaitMs?: number;
+  /** How long a statement may take. */
+  readonly statementMs?: number;
   readonly clock?: Clock;
 };
 
 /** `unique nulls not distinct` came with it. */
 const majorLeast = 15;
 const connectWaitMs = 10_000;
-const statementWaitMs = 30_000;
+const statementMsUsually = 30_000;
+/** The server says by itself that a statement took too long; how much longer it is waited for. */
+const answerMarginMs = 5_000;
 const lockWaitMs = 10_000;
 /** A transaction that does nothing for so long belongs to a request that hangs; its locks must not. */
 const idleInTransactionMs = 60_000;
@@ -41,18 +46,22 @@ const retryPauseMs = 250;
 /** Connects and checks the server. Close with `destroy()`. Throws `StartRefused` when it cannot be reached or is too old. */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
+  const { clock = systemClock, statementMs = statementMsUsually } = options;
   const time = new DatabaseTime({ clock: steadyClock, log: options.log, ask: () => askClock(pool) });
   await checkServer(config, options, time);
   const pool = new Pool({
     ...config,
     max: options.connections,
     idleTimeoutMillis: idleConnectionMs,
-    statement_timeout: statementWaitMs,
+    statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
     // Of the pool, not of the query builder, which does not give a connection back that breaks meanwhile.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
-    onConnect: prepareConnection,
+    onConnect: async (client) => {
+      cutWithoutAnswer(client, statementMs + answerMarginMs, clock);
+      await prepareConnection(client);
+    },
   });
   // Idle connections break when the server restarts; the pool has replaced them by then.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));

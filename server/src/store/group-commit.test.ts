@@ -1,7 +1,9 @@
 // Group commit: who is alone is written at once, who comes meanwhile is written together, and each learns its own fate.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Late } from "#lib/within.ts";
 import { until } from "#test/support/until.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { GroupCommit, GroupCommitFull } from "./group-commit.ts";
 
 /** A write that ends when it is told to. */
@@ -80,4 +82,20 @@ test("a database that is away is told to all; an item that it does not take only
   assert.deepEqual(await fates(["first", "good", "bad", "good"]), ["fulfilled", "fulfilled", "rejected", "fulfilled"]);
   await group.stop();
   assert.deepEqual(await fates(["first", "good", "away"]), ["fulfilled", "rejected", "rejected"]);
+});
+
+test("a write that takes too long is refused with all that wait for it, and the next one is tried anew", async () => {
+  const writes = heldWrites();
+  const clock = new VirtualClock();
+  const group = new GroupCommit({ ...limits, flush: writes.flush, deadline: { waitMs: 10_000, clock } });
+  const refused = [1, 2, 3].map((item) => assert.rejects(group.add(item), Late));
+  await clock.advance(10_000);
+  await Promise.all(refused);
+  assert.deepEqual(writes.batches, [[1]], "what was refused is not written later");
+  const fourth = group.add(4);
+  await until("the next write begins", () => writes.batches.length === 2);
+  writes.next();
+  writes.next();
+  assert.equal(await fourth, 40);
+  await group.stop();
 });

@@ -1,6 +1,8 @@
 // Group commit: what comes while a write is under way waits for it and is then written together, in one transaction. Who
 // is alone does not wait for others. The queue is bounded; every item learns what became of it.
 import { assert } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Late, within } from "#lib/within.ts";
 
 /** How a group is written, and how much may wait. */
 export type GroupCommitOptions<Item, Result> = {
@@ -15,6 +17,8 @@ export type GroupCommitOptions<Item, Result> = {
   /** The most that those of one transaction, and those that wait, weigh together. */
   readonly batchWeightMax?: number;
   readonly queueWeightMax?: number;
+  /** How long one write may take: after it, those that wait are refused with those that it was to write. Without it as long as it takes. */
+  readonly deadline?: { readonly waitMs: number; readonly clock: Clock };
 };
 
 /** There is no room for more at the moment. */
@@ -31,12 +35,14 @@ type Entry<Item, Result> = {
 
 /** One kind of write. `stop()` waits for what was added. */
 export class GroupCommit<Item, Result> {
-  readonly #options: Required<GroupCommitOptions<Item, Result>>;
+  readonly #options: Required<Omit<GroupCommitOptions<Item, Result>, "deadline">>;
+  readonly #deadline: GroupCommitOptions<Item, Result>["deadline"];
   #queue: Entry<Item, Result>[] = [];
   #weight = 0;
   #running: Promise<void> | undefined;
 
-  constructor(options: GroupCommitOptions<Item, Result>) {
+  constructor({ deadline, ...options }: GroupCommitOptions<Item, Result>) {
+    this.#deadline = deadline;
     this.#options = {
       weigh: () => 0,
       batchWeightMax: Number.POSITIVE_INFINITY,
@@ -86,13 +92,20 @@ export class GroupCommit<Item, Result> {
 
   async #write(entries: readonly Entry<Item, Result>[]): Promise<void> {
     try {
-      const results = await this.#options.flush(entries.map((entry) => entry.item));
+      const results = await this.#flush(entries.map((entry) => entry.item));
       assert(results.length === entries.length, "a group commit must give one result for each item");
       entries.forEach((entry, index) => entry.resolve(results[index] as Result));
     } catch (error) {
       if (entries.length > 1 && isOfData(error)) return await this.#writeEach(entries);
-      for (const entry of entries) entry.reject(error);
+      const refused = error instanceof Late ? [...entries, ...this.#queue.splice(0)] : entries;
+      if (this.#queue.length === 0) this.#weight = 0;
+      for (const entry of refused) entry.reject(error);
     }
+  }
+
+  #flush(items: readonly Item[]): Promise<readonly Result[]> {
+    const writing = this.#options.flush(items);
+    return this.#deadline === undefined ? writing : within(this.#deadline.clock, this.#deadline.waitMs, writing);
   }
 
   /** One that the database does not take must not stop those that happen to be written with it. */

@@ -4,6 +4,7 @@
 import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import { within } from "#lib/within.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
@@ -172,7 +173,8 @@ export class Leases<Name extends LeasedTable> {
       if (!(await this.#pause(Math.min(partMs, leftMs()), control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
       try {
-        const isHeld = await this.#within(Math.max(0, leftMs()), () => this.renew(lease));
+        // The database may take longer than the lease lasts: then the answer is of no use any more.
+        const isHeld = await within(this.#clock, Math.max(0, leftMs()), this.renew(lease));
         endMs = isHeld ? askedMs + leaseMs - partMs : askedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
@@ -180,20 +182,6 @@ export class Leases<Name extends LeasedTable> {
     }
     if (!control.stopping.aborted)
       control.lost.abort(new LeaseLost(`the lease of ${table} ${String(lease.id)} was lost`));
-  }
-
-  /** The database may take longer than the lease lasts: then the answer is of no use any more. */
-  async #within(waitMs: number, ask: () => Promise<boolean>): Promise<boolean> {
-    const done = new AbortController();
-    const late = this.#clock.sleep(waitMs, done.signal).then(
-      () => Promise.reject(new Error(`no answer within ${Math.round(waitMs)} ms`)),
-      () => false,
-    );
-    try {
-      return await Promise.race([ask(), late]);
-    } finally {
-      done.abort();
-    }
   }
 
   /** False when stopped. */
