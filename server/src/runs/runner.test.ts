@@ -7,6 +7,7 @@ import type { AppId, RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { RunWatcher } from "#proxy/run-call.ts";
 import { until } from "#test/support/until.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { outcomeOf, waitMostMs, type Outcome } from "./outcome.ts";
 import { Runner, type RunnerOptions } from "./runner.ts";
 import type { RunWork } from "./run-store.ts";
@@ -111,4 +112,46 @@ test("nor is the time in which there was no platform", async (t) => {
   t.after(() => ground.runner.stop(0));
   ground.runner.start();
   assert.equal((await until("it was taken", () => ground.outcomes[0])).kind, "again");
+});
+
+test("after a standstill the leases of what is in hand are extended before lost runs are looked for", async () => {
+  const clock = new VirtualClock();
+  const seen: string[] = [];
+  let isAway = false;
+  const answer = <Value>(what: string, value: Value): Promise<Value> => {
+    if (isAway) return Promise.reject(new Error("the database does not answer"));
+    seen.push(what);
+    return Promise.resolve(value);
+  };
+  const runner = new Runner({
+    store: {
+      appsWithWork: () => Promise.resolve([]),
+      reapQueued: () => answer("looked", 0),
+      cancelRequested: () => Promise.resolve([]),
+    },
+    leases: { claim: () => Promise.resolve([]), renewAll: () => answer("extended", new Set([runId])) },
+    execution: {
+      keepsAnswers: () => false,
+      answerRoom: { of: () => ({ grow: () => null, leave: () => undefined }) },
+      proxy: { run: () => ({ withdraw: () => undefined }) },
+    },
+    placesOf: () => 1,
+    isStopped: () => false,
+    ...{ runsMax: 10, lineLengthMax: 10, leaseMs: 30_000, clock, log: silentLog },
+    onLooked: () => Promise.resolve(),
+  } as unknown as RunnerOptions);
+  runner.start();
+  const work = { runId, epoch: 1, appId, attempt: 0, starts: 0, retriesMax: 0, lines: "", body: Buffer.alloc(0) };
+  assert.ok(runner.reserve(appId, 0));
+  runner.take(work as unknown as RunWork);
+  await clock.advance(20_000);
+  isAway = true;
+  await clock.advance(57_000);
+  isAway = false;
+  seen.length = 0;
+  await clock.advance(5_000);
+  assert.deepEqual(seen.slice(0, 2), ["extended", "looked"]);
+  const stopped = runner.stop(0);
+  await clock.advance(1_000);
+  await stopped;
 });

@@ -59,6 +59,7 @@ export class Runner {
   /** Apps that have runs which there was no room for. */
   readonly #backlog = new Set<AppId>();
   #isQuiet = false;
+  #renewedAtMs = Number.NEGATIVE_INFINITY;
   #cancelWake: () => void = () => undefined;
 
   constructor(options: RunnerOptions) {
@@ -216,10 +217,12 @@ export class Runner {
   }
 
   async #renew(): Promise<void> {
-    const { leases, store } = this.#options;
+    const { leases, store, clock } = this.#options;
     const entries = [...this.#active.values()];
+    const askedMs = clock.monotonicMs();
     if (entries.length === 0) return;
     const held = await leases.renewAll(entries.map(({ lease }) => lease));
+    this.#renewedAtMs = askedMs;
     for (const { run } of entries) {
       const isOurs = held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
       if (!isOurs) run.abandon();
@@ -230,7 +233,9 @@ export class Runner {
 
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, leases, onStep, onTakenOver, onLooked, recovery } = this.#options;
+    const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } = this.#options;
+    // The database or this process stood still: what is in hand is to be extended, not taken over from itself.
+    if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({
       where: sql`state = 'running'`,
