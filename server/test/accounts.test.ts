@@ -5,6 +5,8 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { KeyDesk } from "#accounts/key-desk.ts";
@@ -14,8 +16,11 @@ import { createProject } from "#accounts/projects.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { issueToken } from "#accounts/tokens.ts";
 import { toJson } from "#store/json.ts";
+import { openDatabase } from "#store/database.ts";
+import type { Listener } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
+import { openDatabaseGate } from "#test/support/database-gate.ts";
 import "#test/support/leftovers.ts";
 import { revokeToken } from "#test/support/revoke-token.ts";
 import { until } from "#test/support/until.ts";
@@ -209,6 +214,42 @@ test("revocations that were missed while the connection was broken hold after it
          where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(select 1$|listen )'`.execute(tx),
   );
   await until("it is refused", async () => (await accounts.check.check(token)) === null);
+});
+
+test("while the database does not answer a token that was valid goes on, unless word came that it has changed", async (t) => {
+  const accounts = await testAccounts(t);
+  const gate = await openDatabaseGate(t, accounts.url);
+  const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
+  t.after(() => db.destroy());
+  let tell: Listener = () => undefined;
+  const notifications = {
+    listen: (channel: string, run: Listener) => {
+      if (channel === "tokens") tell = run;
+      return () => undefined;
+    },
+  };
+  const check = new TokenCheck({ db, keys: accounts.keys, notifications, clock: systemClock });
+  const token = await serviceToken(accounts);
+  const other = await serviceToken(accounts);
+  const caller = await check.check(token);
+  assert.ok(caller !== null && caller.kind !== "person");
+  gate.shut();
+  await assert.rejects(check.check(other), "it was never looked at");
+  tell(null);
+  assert.equal(check.cached(token), undefined, "it may have changed, and is looked at");
+  assert.deepEqual(await check.check(token), caller);
+  assert.deepEqual(check.cached(token), caller, "it is not looked at each time");
+  tell(caller.tokenId);
+  await assert.rejects(check.check(token), "it has changed, nobody knows to what");
+  gate.open();
+  assert.deepEqual(await check.check(token), caller);
+  gate.shut();
+  await revokeToken(accounts, token);
+  tell(null);
+  assert.deepEqual(await check.check(token), caller);
+  gate.open();
+  tell(null);
+  assert.equal(await check.check(token), null);
 });
 
 test("a token can be revoked in its own project only", async (t) => {

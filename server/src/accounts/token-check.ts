@@ -2,6 +2,7 @@
 // looked up. Revocations come by notification, so that what is in memory is never out of date for long.
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
+import { within } from "#lib/within.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Caller } from "./caller.ts";
@@ -28,6 +29,9 @@ const knownMost = 10_000;
 /** A client that repeats a bad token is answered from memory for this long; bad tokens are cheap to make, so few are kept. */
 const refusedMs = 5_000;
 const refusedMost = 1_000;
+/** A token that was valid is looked at for so long, and again after this when the database does not answer. */
+const keepAfterMs = 2_000;
+const lookAgainMs = 5_000;
 /** Ids of signing keys have no dashes. */
 const tokenIdForm = /^[0-9a-f]{8}-/;
 
@@ -37,8 +41,8 @@ export class TokenCheck {
   readonly #claims: SignedClaims;
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
-  /** Tokens that were valid when they were looked at last, also when that must be done again. */
-  readonly #seen: LruMap<string, true>;
+  /** Tokens that were valid when they were looked at last, also when that must be done again; null: they have changed since. */
+  readonly #seen: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMost);
   readonly #running = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
@@ -55,7 +59,7 @@ export class TokenCheck {
     this.#seen = new LruMap(options.knownMost ?? knownMost);
     this.#endListening = [
       notifications.listen("tokens", (id) => this.#tokensChanged(id)),
-      notifications.listen("people", (id) => this.#forget((caller) => caller.kind === "person", id)),
+      notifications.listen("people", (id) => this.#forget(isPerson, id, { hasChanged: id !== null })),
     ];
   }
 
@@ -64,7 +68,6 @@ export class TokenCheck {
     const known = this.#known.get(token);
     if (known !== undefined) {
       if (this.#clock.now() < known.expiresAtMs) return known.caller;
-      this.#known.delete(token);
       return this.#refuse(token, idOf(known.caller));
     }
     const refused = this.#refused.get(token);
@@ -76,7 +79,7 @@ export class TokenCheck {
 
   /** True for a token that was valid when it was looked at last. */
   wasValid(token: string): boolean {
-    return this.#seen.get(token) === true;
+    return this.#seen.get(token) !== undefined;
   }
 
   /** Of a token that was just refused: the id in it when it is signed by us, but was revoked or has expired; else null. */
@@ -91,19 +94,34 @@ export class TokenCheck {
     if (token.length > tokenLengthMost) return Promise.resolve(null);
     const running = this.#running.get(token);
     if (running !== undefined) return running;
-    const checking = this.#check(token).finally(() => this.#running.delete(token));
+    const checking = this.#checkOrKeep(token).finally(() => this.#running.delete(token));
     this.#running.set(token, checking);
     return checking;
   }
 
   /** Forgets what is remembered of a person now, not only when the notification comes: they may ask again at once. */
   personChanged(personId: string): void {
-    this.#forget((caller) => caller.kind === "person", personId);
+    this.#forget(isPerson, personId, { hasChanged: true });
   }
 
   /** Ends listening. */
   close(): void {
     for (const end of this.#endListening) end();
+  }
+
+  /** What was valid, and has not changed as far as anybody knows, goes on while the database does not answer. */
+  async #checkOrKeep(token: string): Promise<Caller | null> {
+    const seen = this.#seen.get(token) ?? null;
+    if (seen === null) return await this.#check(token);
+    try {
+      return await within(this.#clock, keepAfterMs, this.#check(token));
+    } catch (error) {
+      if (this.#seen.get(token) !== seen || this.#clock.now() >= seen.expiresAtMs) throw error;
+      this.#known.set(token, seen);
+      const isKept = (): boolean => this.#known.get(token) === seen;
+      this.#clock.after(lookAgainMs, () => void (isKept() && this.#known.delete(token)));
+      return seen.caller;
+    }
   }
 
   async #check(token: string): Promise<Caller | null> {
@@ -115,7 +133,7 @@ export class TokenCheck {
       if (changes !== this.#changes) continue;
       if (found === null) return this.#refuse(token, claims === null ? null : claimedId(claims));
       this.#known.set(token, found);
-      this.#seen.set(token, true);
+      this.#seen.set(token, found);
       return found.caller;
     }
   }
@@ -128,25 +146,35 @@ export class TokenCheck {
 
   #refuse(token: string, endedId: string | null): null {
     this.#seen.delete(token);
+    this.#known.delete(token);
     this.#refused.set(token, { untilMs: this.#clock.monotonicMs() + refusedMs, endedId });
     return null;
   }
 
   /** A token, or a signing key, which other tokens may be signed by. */
   #tokensChanged(id: string | null): void {
-    if (id !== null && tokenIdForm.test(id)) return this.#forget((caller) => caller.kind !== "person", id);
+    if (id !== null && tokenIdForm.test(id)) {
+      return this.#forget((caller) => !isPerson(caller), id, { hasChanged: true });
+    }
     this.#claims.keysChanged();
-    this.#forget(() => true, null);
+    this.#forget(() => true, null, { hasChanged: id !== null });
   }
 
-  /** Null: any of that sort may have changed. */
-  #forget(isOfSort: (caller: Caller) => boolean, id: string | null): void {
+  /** Id null: any of that sort. Without `hasChanged` they only may have, and nobody knows of it. */
+  #forget(isOfSort: (caller: Caller) => boolean, id: string | null, { hasChanged }: { hasChanged: boolean }): void {
     this.#changes += 1;
     this.#refused.clear();
-    for (const [token, { caller }] of this.#known.entries()) {
-      if (isOfSort(caller) && (id === null || idOf(caller) === id)) this.#known.delete(token);
+    const isMeant = (caller: Caller): boolean => isOfSort(caller) && (id === null || idOf(caller) === id);
+    for (const [token, { caller }] of this.#known.entries()) if (isMeant(caller)) this.#known.delete(token);
+    if (!hasChanged) return;
+    for (const [token, found] of this.#seen.entries()) {
+      if (found !== null && isMeant(found.caller)) this.#seen.set(token, null);
     }
   }
+}
+
+function isPerson(caller: Caller): boolean {
+  return caller.kind === "person";
 }
 
 function idOf(caller: Caller): string {
