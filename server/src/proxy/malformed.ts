@@ -45,6 +45,12 @@ export class OpenAnswers {
     this.#last.set(socket, { response, before: before === null || isOver(before) ? null : before });
   }
 
+  /** True while a request on the connection has no complete answer. */
+  isOpen(socket: Duplex): boolean {
+    const response = this.#last.get(socket)?.response;
+    return response !== undefined && !isOver(response);
+  }
+
   /** Answers bytes that the parser refused, and closes the connection. The socket may be in any state. */
   refuse(error: ParseError, socket: Duplex): void {
     const { response = null, before = null } = this.#last.get(socket) ?? {};
@@ -61,6 +67,14 @@ export class OpenAnswers {
     if (first === null || isOver(first)) refuse();
     else first.once("close", refuse);
   }
+}
+
+const slowBodyCode = "SLIPWAY_SLOW_BODY";
+
+/** A body that is not whole after `bodyMs`. */
+export function slowBody(bodyMs: number): ParseError {
+  const message = `The body of the request took too long: all of it must come within ${bodyMs / 1000} s.`;
+  return Object.assign(new Error(message), { code: slowBodyCode });
 }
 
 /** Answers a request that is not served; the connection is closed after it. */
@@ -90,11 +104,12 @@ function bytesOf({ status, message, fields = "" }: Refusal): string {
   return `HTTP/1.1 ${status}\r\n${own}\r\n${fields}Connection: close\r\n\r\n${body}`;
 }
 
-function refusalOf({ code, rawPacket }: ParseError): Refusal {
+function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return tooLong(rawPacket?.toString("latin1") ?? "");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
     return { status: "408 Request Timeout", message: "The head of the request took too long." };
   }
+  if (code === slowBodyCode) return { status: "408 Request Timeout", message };
   if (code === "HPE_INVALID_VERSION") {
     return { status: "505 HTTP Version Not Supported", message: "The request is not HTTP/1.1." };
   }

@@ -23,6 +23,7 @@ type Stage = {
 
 function openStage(): Stage {
   const [client, socket] = duplexPair();
+  Object.assign(socket, { setTimeout: () => socket });
   const taken: string[] = [];
   const handedOver: string[] = [];
   const deadlines = new Deadlines(systemClock);
@@ -36,7 +37,7 @@ function openStage(): Stage {
       handedOver.push(bytes.toString("latin1"));
     },
     onClose: () => deadlines.stop(),
-    ...{ firstMs: 60_000, idleMs: 60_000 },
+    ...{ firstMs: 60_000, idleMs: 60_000, stalledMs: 60_000 },
   });
   const say = async (text: string): Promise<void> => {
     await new Promise((resolve) => client.write(text, "latin1", resolve));

@@ -27,6 +27,8 @@ export type PlainParts = {
   /** How long a new connection may say nothing, and how long one may idle between calls. */
   readonly firstMs: number;
   readonly idleMs: number;
+  /** How long a client may take nothing of what it is answered. */
+  readonly stalledMs: number;
 };
 
 const noBody = "";
@@ -67,6 +69,7 @@ export class PlainConnection extends Timed implements Client {
   readonly #onEnd = (): void => this.#ended();
   readonly #onClose = (): void => this.#closed();
   readonly #onError = (): void => undefined;
+  readonly #onTimeout = (): void => void this.#socket.resetAndDestroy();
 
   constructor(socket: Socket, parts: PlainParts) {
     super();
@@ -78,6 +81,7 @@ export class PlainConnection extends Timed implements Client {
     socket.on("end", this.#onEnd);
     socket.on("close", this.#onClose);
     socket.on("error", this.#onError);
+    socket.on("timeout", this.#onTimeout);
     parts.deadlines.set(this, parts.monotonicMs() + parts.firstMs);
   }
 
@@ -109,6 +113,8 @@ export class PlainConnection extends Timed implements Client {
 
   piece(piece: Piece, isLast: boolean): boolean {
     const isDrained = this.#isChunked ? this.#writeChunk(piece) : this.#write(piece);
+    // Bytes that leave begin the time anew.
+    if (!isDrained) this.#socket.setTimeout(this.#parts.stalledMs);
     if (isLast) this.#over();
     return isDrained;
   }
@@ -233,6 +239,7 @@ export class PlainConnection extends Timed implements Client {
   }
 
   #drained(): void {
+    this.#socket.setTimeout(0);
     this.#user?.onClientDrain();
     if (!this.#isHeldUp) return;
     this.#isHeldUp = false;
@@ -278,5 +285,6 @@ export class PlainConnection extends Timed implements Client {
     socket.off("end", this.#onEnd);
     socket.off("close", this.#onClose);
     socket.off("error", this.#onError);
+    socket.off("timeout", this.#onTimeout);
   }
 }

@@ -8,6 +8,7 @@ import { Deadlines } from "./deadlines.ts";
 import { headBytesMax, OpenAnswers, refuseUnfit, unfitness } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
+import { closeStalled, SlowBodies } from "./slow-clients.ts";
 import { isCallPath, originForm } from "./target.ts";
 
 type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
@@ -25,6 +26,20 @@ export type ListenerParts = {
   /** Gets every other request for a WebSocket; without it those are plain requests. */
   readonly fallbackUpgrade?: TakeUpgrade;
   readonly clock: Clock;
+  /** Other times than usual. */
+  readonly times?: Partial<ListenerTimes>;
+};
+
+/** How long strangers may take, in milliseconds. */
+export type ListenerTimes = {
+  /** For a whole head. Bodies of calls are bounded by the deadlines of calls. */
+  readonly headMs: number;
+  /** For a body that is not a call's, or whose call is answered. */
+  readonly bodyMs: number;
+  /** To take something of what they are answered. */
+  readonly stalledMs: number;
+  /** To say something after an answer. Longer than the clients and load balancers in common use keep idle connections. */
+  readonly keepAliveMs: number;
 };
 
 /** An HTTP listener. */
@@ -36,11 +51,8 @@ export type Listener = {
   close(options: { readonly drainMs: number }): Promise<void>;
 };
 
-/** A whole head must have come within this. Bodies are bounded by the deadlines of calls. */
-const headMs = 30_000;
+const usualTimes: ListenerTimes = { headMs: 30_000, bodyMs: 60_000, stalledMs: 60_000, keepAliveMs: 75_000 };
 const headCheckMs = 5_000;
-/** Longer than the clients and load balancers in common use keep idle connections. */
-const keepAliveMs = 75_000;
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
 /** While stopping: how often connections that became idle are closed. */
@@ -49,10 +61,12 @@ const idleCheckMs = 50;
 /** Makes the listener; it listens once `listen` is called. */
 export function createListener(parts: ListenerParts): Listener {
   const { handle, fallback, clock } = parts;
+  const times = { ...usualTimes, ...parts.times };
+  const { headMs, bodyMs, stalledMs, keepAliveMs } = times;
   const server = createServer({
     headersTimeout: headMs,
-    connectionsCheckingInterval: headCheckMs,
-    // Uploads take as long as they take; see headMs.
+    connectionsCheckingInterval: Math.min(headCheckMs, headMs),
+    // Uploads take as long as they take; see SlowBodies.
     requestTimeout: 0,
     keepAliveTimeout: keepAliveMs,
     maxHeaderSize: headBytesMax,
@@ -70,13 +84,18 @@ export function createListener(parts: ListenerParts): Listener {
   /** Node does not close those itself. */
   const upgraded = new Set<Duplex>();
   const answers = new OpenAnswers();
+  closeStalled(server, answers, stalledMs);
+  const deadlines = new Deadlines(clock);
+  const bodies = new SlowBodies({ answers, deadlines, monotonicMs: () => clock.monotonicMs(), bodyMs });
   let isClosing = false;
   const take: TakeRequest = (request, response) => {
     if (isClosing) response.shouldKeepAlive = false;
     answers.add(response);
     const unfit = unfitness(request);
-    if (unfit !== null) refuseUnfit(response, unfit);
-    else if (isCall(request)) handle(request, response);
+    if (unfit !== null) return refuseUnfit(response, unfit);
+    const isForApp = isCall(request);
+    bodies.watch(request, response, isForApp);
+    if (isForApp) handle(request, response);
     else fallback(request, response);
   };
   server.on("request", take);
@@ -92,7 +111,7 @@ export function createListener(parts: ListenerParts): Listener {
     taker?.(request, socket, firstBytes);
   });
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const plain = takePlain(server, parts);
+  const plain = takePlain(server, { ...parts, times, deadlines });
   return {
     server,
     listen: ({ host, port }) => listen(server, host, port),
@@ -103,14 +122,17 @@ export function createListener(parts: ListenerParts): Listener {
   };
 }
 
+type PlainNeeds = ListenerParts & { readonly times: ListenerTimes; readonly deadlines: Deadlines };
+
 /** Lets connections begin as plain ones; returns those that still are. */
-function takePlain(server: Server, { handlePlain, clock }: ListenerParts): ReadonlySet<PlainConnection> {
+function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
+  const { handlePlain, clock, deadlines, times } = given;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
   server.removeAllListeners("connection");
   const parts: PlainParts = {
-    deadlines: new Deadlines(clock),
+    deadlines,
     monotonicMs: () => clock.monotonicMs(),
     dateLine: dateLiner(clock),
     take: handlePlain,
@@ -121,8 +143,9 @@ function takePlain(server: Server, { handlePlain, clock }: ListenerParts): Reado
       socket.resume();
     },
     onClose: (connection) => connections.delete(connection),
-    firstMs: headMs,
-    idleMs: keepAliveMs,
+    firstMs: times.headMs,
+    idleMs: times.keepAliveMs,
+    stalledMs: times.stalledMs,
   };
   server.on("connection", (socket: Socket) => connections.add(new PlainConnection(socket, parts)));
   return connections;

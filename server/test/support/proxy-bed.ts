@@ -21,7 +21,7 @@ import {
 import { silentLog } from "#lib/log.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import { Proxy, type ProxyOptions } from "#proxy/proxy.ts";
-import { createListener, type Listener } from "#proxy/server.ts";
+import { createListener, type Listener, type ListenerTimes } from "#proxy/server.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { settingsWith } from "./app-settings.ts";
 import { until } from "./until.ts";
@@ -67,6 +67,7 @@ export type BedOptions = {
   readonly options?: Partial<ProxyOptions>;
   /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
   readonly takesPlain?: boolean;
+  readonly times?: Partial<ListenerTimes>;
   /** Gets what is no call. */
   readonly fallback?: RequestListener;
 };
@@ -106,6 +107,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: bed.fallback ?? ((request, response) => response.end(`fallback ${request.url}`)),
+    ...(bed.times === undefined ? {} : { times: bed.times }),
     clock: bed.listenerClock ?? systemClock,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });

@@ -1,0 +1,13 @@
+// The platform as `npm start` runs it, but on SIGUSR2 it collects garbage and says what memory it still needs.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+process.on("SIGUSR2", () => {
+  collect();
+  collect();
+  const { rss, heapUsed, external } = process.memoryUsage();
+  process.stdout.write(`memory ${JSON.stringify({ rss, used: heapUsed + external })}\n`);
+});
+await import("#main.ts");
