@@ -1,0 +1,60 @@
+// The processes of a platform's embedded database, for tests that stop, kill or crowd it.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Client } from "pg";
+import { clusterPaths, embeddedUser } from "#store/postgres-cluster.ts";
+import { dataPaths } from "#config.ts";
+
+/** Of the server itself; throws while there is none. */
+export function serverPid(dataDir: string): number {
+  const { dataFolder } = clusterPaths(dataPaths(dataDir).postgresDir);
+  const [pid] = readFileSync(join(dataFolder, "postmaster.pid"), "utf8").split("\n");
+  return Number(pid);
+}
+
+/** Stops the server and all that it has started, as if the machine did not get round to them; the result lets them go on. */
+export function freezeServer(dataDir: string): () => void {
+  const server = serverPid(dataDir);
+  const pids = [server];
+  process.kill(server, "SIGSTOP");
+  for (const pid of childrenOf(server)) {
+    if (signal(pid, "SIGSTOP")) pids.push(pid);
+  }
+  return () => {
+    for (const pid of pids) signal(pid, "SIGCONT");
+  };
+}
+
+/** A connection as the superuser. */
+export function clientOf(dataDir: string, name: string): Client {
+  const { passwordFile, socketFolder } = clusterPaths(dataPaths(dataDir).postgresDir);
+  const client = new Client({
+    ...{ host: socketFolder, user: embeddedUser, database: "slipway", application_name: name },
+    password: readFileSync(passwordFile, "utf8").trim(),
+    connectionTimeoutMillis: 10_000,
+  });
+  client.on("error", () => undefined);
+  return client;
+}
+
+function signal(pid: number, name: "SIGSTOP" | "SIGCONT"): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    // It has ended meanwhile.
+    return false;
+  }
+}
+
+function childrenOf(parent: number): number[] {
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+      const ppid = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+      return Number(ppid) === parent ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
