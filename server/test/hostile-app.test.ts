@@ -176,6 +176,25 @@ time.sleep(1000)`,
     },
   );
 
+  it("reaches no other service at the platform's port by a loopback address", { skip: skipNetwork }, async (t) => {
+    assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+    const other = createServer((socket) => socket.end("service"));
+    await listening(other, { port: 0, host: "127.0.0.2" });
+    t.after(() => other.close());
+    const network = { ...sandbox.network, platform: { host: "127.0.0.1", ports: [portOf(other)] } };
+    const code = `import socket
+one = socket.socket()
+one.settimeout(1)
+one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
+try:
+    one.connect(("127.0.0.2", ${portOf(other)}))
+    print("GOT", one.recv(100).decode(), flush=True)
+except OSError:
+    print("GOT nothing", flush=True)`;
+    const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+    assert.equal(await told.line(spec.replicaId, "GOT "), "GOT nothing");
+  });
+
   it("reaches an address of a private network that the operator allows", { skip: skipNetwork }, async (t) => {
     assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
     const { host, port } = (targets as { lan: { host: string; port: number } }).lan;

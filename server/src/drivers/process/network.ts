@@ -154,6 +154,8 @@ export function networkRules(network: OwnNetwork): string {
     "  type filter hook input priority filter;",
     `  iifname ${ours} ct state established,related accept`,
     fewConnections,
+    // An app can send to the machine's loopback addresses by its cable (SO_BINDTODEVICE).
+    `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
     ...ports.map((port) => `  iifname ${ours} ${port} accept`),
     ...names,
     ...allowedLine,
