@@ -112,6 +112,37 @@ while True:
         pass`,
       reason: nearlyFull,
     },
+    "a deleted file that only one of its threads has open": {
+      code: `import ctypes, os, threading
+def fill():
+    ctypes.CDLL(None).unshare(0x400)
+    file = open("/tmp/f", "wb")
+    os.unlink("/tmp/f")
+    while True:
+        try:
+            file.write(b"x" * 1_000_000)
+            file.flush()
+        except OSError:
+            pass
+threading.Thread(target=fill).start()`,
+      reason: nearlyFull,
+    },
+    "deleted files that it has only mapped": {
+      code: `import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_size_t]
+while True:
+    try:
+        file = os.open("/tmp/f", os.O_CREAT | os.O_RDWR)
+        os.unlink("/tmp/f")
+        os.posix_fallocate(file, 0, 1_000_000)
+        libc.mmap(None, 1_000_000, 3, 1, file, 0)
+    except OSError:
+        time.sleep(0.01)
+    finally:
+        os.close(file)`,
+      reason: nearlyFull,
+    },
     "a folder that it has closed": {
       code: `import os
 os.mkdir("/tmp/d")

@@ -1,7 +1,7 @@
 // Measures what folders take of the disk, by `du`: outside this process, on any file system, holes and links counted as they
 // are. What was deleted but is still open takes room too; `find` sees it among the open files of processes.
 import { execFile } from "node:child_process";
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { withDescendants } from "./process-table.ts";
 
@@ -45,9 +45,13 @@ export async function measure(folders: readonly string[], isUserOwned: boolean):
   return new Map([...kilobytes].map(([path, size]) => [path, { bytes: size * 1024, files: files.get(path) ?? 0 }]));
 }
 
-/** Bytes of deleted files on the file system of `folder` that the process or one that it has started holds open. */
+/** Bytes of deleted files on the file system of `folder` that the process or one that it has started holds open or, as root sees, mapped. */
 export async function deletedBytes(pid: number, folder: string): Promise<number> {
-  const folders = withDescendants(pid).map((one) => `/proc/${one}/fd`);
+  // A thread may have descriptors of its own.
+  const folders = withDescendants(pid).flatMap((one) => [
+    `/proc/${one}/map_files`,
+    ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
+  ]);
   const device = String(statSync(folder).dev);
   const text = await run([
     "find",
@@ -68,6 +72,14 @@ export async function deletedBytes(pid: number, folder: string): Promise<number>
     if (dev === device) found.set(inode, Number(blocks) * 512);
   }
   return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return []; // It has ended meanwhile.
+  }
 }
 
 /** Standard output, also of a program that complains about some of the folders: files come and go while it looks. */
