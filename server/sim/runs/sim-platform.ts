@@ -4,6 +4,7 @@
 import type { Clock } from "#lib/clock.ts";
 import { silentLog, type Log } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
+import { Late } from "#lib/within.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import { RunDesk } from "#runs/run-desk.ts";
 import { Runs, type RunsOptions } from "#runs/runs.ts";
@@ -189,7 +190,9 @@ function logTo(onBug: (message: string, error: unknown) => void): Log {
   const log = Object.create(silentLog) as Log;
   const error = (context: { readonly err?: unknown }, message: string): void => {
     const { err } = context;
-    const isOurs = err instanceof ConnectionBroken || (err instanceof Error && err.cause instanceof ConnectionBroken);
+    const { cause } = err instanceof Error ? err : {};
+    // Statements that the world holds back come too late.
+    const isOurs = [err, cause].some((one) => one instanceof ConnectionBroken || one instanceof Late);
     if (!isOurs) onBug(message, err);
   };
   return Object.assign(log, { error });
