@@ -62,7 +62,7 @@ export class Enqueue implements AsyncAccept {
     this.#options = options;
     const { clock, onStep, store } = options;
     this.#largeBodies = new Turnstile({ atOnce: largeBodiesAtOnce, waitMs, clock });
-    this.#keyed = new Turnstile({ atOnce: keyedAtOnce, waitMs, clock });
+    this.#keyed = new Turnstile({ atOnce: keyedAtOnce, waitMs: storeMs, clock });
     this.#inserts = new GroupCommit({
       flush: async (runs: readonly NewRun[]) => {
         await store.insert(runs);
