@@ -114,7 +114,7 @@ function refuseVariables(spec: ReplicaSpec): void {
 }
 
 type AddressChoice = {
-  /** The address of a web server; null for cortex apps at a socket. */
+  /** Where the replica is reached at a port; not used for a cortex app at a socket. */
   readonly host: string;
   /** Null: the cortex runtime takes a free one and says which, or listens at `socket`. */
   readonly port: number | null;
