@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isWithin, readMounts } from "#drivers/process/system-mounts.ts";
 import { DiskReserve } from "#drivers/process/disk-reserve.ts";
-import { diskRoom, measure } from "#drivers/process/disk-usage.ts";
+import { diskRoom, measure, type Usage } from "#drivers/process/disk-usage.ts";
 import { sizeText } from "#lib/no-room.ts";
 import { dataPaths } from "./config.ts";
 
@@ -33,8 +33,13 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
   // A folder comes before the one that it lies in, whose size is then that of the rest.
   const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, postgresDir];
-  const sizes = [...(await measure(folders, false))].sort(([, a], [, b]) => b.bytes - a.bytes);
-  const list = sizes.map(([folder, { bytes }]) => `  ${sizeText(bytes).padStart(8)}  ${folder}`);
+  const bytesOf = (usage: Usage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
+  const measured = await measure(folders, { isUserOwned: false, signal: new AbortController().signal });
+  const sizes = [...measured].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a));
+  const list = sizes.map(([folder, usage]) => {
+    const size = usage === null ? "many files" : sizeText(usage.bytes);
+    return `  ${size.padStart(10)}  ${folder}`;
+  });
   return [
     `${disk} has no room: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${said.slice(0, 300)}).`,
     ...(list.length === 0 ? [] : ["It holds:", ...list]),

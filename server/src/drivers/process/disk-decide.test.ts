@@ -43,3 +43,11 @@ test("a writer over its limit is ended whatever room there is; storage only when
   ];
   assert.deepEqual(ended(all, 9000, { replicaBytes: 300 * mb, storageBytes: 750 * mb }), ["grows", "replica"]);
 });
+
+test("when room is short, who cannot be measured in time is ended too, with whoever has grown; not while there is room", () => {
+  const slow: Growing = { kind: "replica", id: "many-files", before: { bytes: 0, files: 0 }, now: null };
+  const all = [slow, growing("build", "fast", 0, 900), growing("replica", "calm", 2, 2)];
+  assert.deepEqual(ended(all, 2500, { replicaBytes: 950 * mb }), []);
+  assert.deepEqual(ended(all, 1000), ["fast", "many-files"]);
+  assert.deepEqual(ended([slow], 1000), ["many-files"]);
+});

@@ -16,7 +16,8 @@ export type Growing = {
   readonly kind: "replica" | "build" | "storage";
   /** Of the replica, build or project. */
   readonly id: string;
-  readonly now: Usage;
+  /** Null: it could not be measured in time. */
+  readonly now: Usage | null;
   /** When there was room the last time. */
   readonly before: Usage;
 };
@@ -30,8 +31,10 @@ export type Ending = {
   readonly kind: Growing["kind"];
   readonly id: string;
   readonly reason: string;
-  readonly now: Usage;
+  readonly now: Usage | null;
 };
+
+type Measured = Growing & { readonly now: Usage };
 
 /** Below this share of the reserve nothing but the platform's own work goes on. */
 const criticalShare = 1 / 4;
@@ -49,33 +52,37 @@ export function roomState(room: Room, limits: DiskLimits): RoomState {
   return share < criticalShare ? "critical" : share < 1 ? "short" : "enough";
 }
 
-/** What is ended now, with the reason for its owner. */
+/**
+ * What is ended now, with the reason for its owner. Who cannot be measured in time counts as one of those that fill the
+ * disk: else having many files would be the way to fill it.
+ */
 export function endings(growing: readonly Growing[], room: Room, limits: DiskLimits): readonly Ending[] {
-  const over = growing.flatMap((one) => {
+  const measured = growing.filter((one): one is Measured => one.now !== null);
+  const over = measured.flatMap((one) => {
     const reason = overLimit(one, limits);
-    return reason === null ? [] : [{ kind: one.kind, id: one.id, now: one.now, reason }];
+    return reason === null ? [] : [endingOf(one, reason)];
   });
   if (over.length > 0 || roomState(room, limits) === "enough") return over;
   const isOfFiles = room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
-  const growth = ({ now, before }: Growing): number =>
+  const slow = growing.filter(({ now }) => now === null).map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
+  const growth = ({ now, before }: Measured): number =>
     isOfFiles ? now.files - before.files : now.bytes - before.bytes;
   const [size, least] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
-  const most = Math.max(...growing.map(growth), 0);
-  if (most < Math.max(least, size * growthShare)) return [];
+  const most = Math.max(...measured.map(growth), 0);
+  if (most < Math.max(least, size * growthShare)) return slow;
   // Those that fill it at the same pace go together.
-  const culprits = growing.filter((one) => growth(one) >= most / 2);
-  return culprits.map((one) => ({
-    kind: one.kind,
-    id: one.id,
-    now: one.now,
-    reason: shortReason(one, room, isOfFiles),
-  }));
+  const culprits = measured.filter((one) => growth(one) >= most / 2);
+  return [...culprits.map((one) => endingOf(one, grownReason(one, room, isOfFiles))), ...slow];
+}
+
+function endingOf({ kind, id, now }: Growing, reason: string): Ending {
+  return { kind, id, now, reason };
 }
 
 /**
  * A project over its limit may go on as long as its storage does not grow, so that its apps can delete what is too much.
  */
-function overLimit({ kind, now, before }: Growing, { replicaBytes, storageBytes }: DiskLimits): string | null {
+function overLimit({ kind, now, before }: Measured, { replicaBytes, storageBytes }: DiskLimits): string | null {
   if (kind === "storage") {
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
     return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than the ${sizeText(storageBytes)} that it may (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it may not grow.`;
@@ -87,13 +94,21 @@ function overLimit({ kind, now, before }: Growing, { replicaBytes, storageBytes 
   return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than the ${sizeText(replicaBytes)} that it may (SLIPWAY_REPLICA_DISK_GB): let it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
 }
 
-function shortReason({ kind, now, before }: Growing, room: Room, isOfFiles: boolean): string {
-  const left = isOfFiles ? `${room.files} more files` : sizeText(room.bytes);
+function nearlyFull(room: Room, isOfFiles: boolean): string {
+  return `The machine's disk is nearly full (room for ${isOfFiles ? `${room.files} more files` : sizeText(room.bytes)})`;
+}
+
+function grownReason({ kind, now, before }: Measured, room: Room, isOfFiles: boolean): string {
   const grown = isOfFiles ? `${now.files - before.files} files` : sizeText(now.bytes - before.bytes);
   const advice = "let it write less, or ask the operator for a larger disk";
-  const start = `The machine's disk is nearly full (room for ${left})`;
+  const start = nearlyFull(room, isOfFiles);
   if (kind === "storage")
     return `${start}, and the project's /persistent-storage has grown by ${grown}: delete files there, ${advice}.`;
   const what = kind === "build" ? "this build" : "this replica";
   return `${start}, and ${what} has written ${grown}: ${advice}.`;
+}
+
+function slowReason({ kind }: Growing, room: Room, isOfFiles: boolean): string {
+  const what = { storage: "the project's /persistent-storage", build: "this build", replica: "this replica" }[kind];
+  return `${nearlyFull(room, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

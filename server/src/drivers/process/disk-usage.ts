@@ -1,9 +1,11 @@
 // Measures what folders take of the disk, by `du`: outside this process, on any file system, holes and links counted as they
 // are. What was deleted but is still open takes room too; `find` sees it among the open files of processes.
-import { execFile } from "node:child_process";
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import { runCommand, type CommandEnd } from "#lib/command.ts";
 import { withDescendants } from "./process-table.ts";
+import { toolsEnvironment } from "./sandbox.ts";
 
 /** Free for a user without rights. `files` is null on file systems without a fixed number of them. */
 export type DiskRoom = {
@@ -15,9 +17,8 @@ export type DiskRoom = {
 
 export type Usage = { readonly bytes: number; readonly files: number };
 
-/** A machine on which this takes longer is beyond help; what was measured by then counts. */
-const measureTimeoutMs = 120_000;
-const outputBytesMax = 64 * 1024 * 1024;
+/** Of one folder, or of the open files of one process: an app with millions of files keeps nobody else from being measured. */
+export const measureTimeoutMs = 20_000;
 
 /** How full the file system is that holds the folder. */
 export async function diskRoom(folder: string): Promise<DiskRoom> {
@@ -30,48 +31,81 @@ export async function diskRoom(folder: string): Promise<DiskRoom> {
   };
 }
 
+export type MeasureOptions = {
+  /** As in `Sandbox`: a user may measure folders that its apps have closed to it only in a namespace of its own. */
+  readonly isUserOwned: boolean;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  /** Where `du` is found. */
+  readonly environment?: Readonly<Record<string, string>>;
+};
+
+type Watched = Omit<MeasureOptions, "isUserOwned">;
+
 /**
- * Room and number of files of each folder; one that is not there or cannot be measured is left out. `isUserOwned`: as in
- * `Sandbox`; a user may measure folders that its apps have closed to it only in a namespace of its own.
+ * Room and number of files of each folder; null when counting them takes longer than `measureTimeoutMs`. One that is not
+ * there is left out.
  */
-export async function measure(folders: readonly string[], isUserOwned: boolean): Promise<ReadonlyMap<string, Usage>> {
-  if (folders.length === 0) return new Map();
+export async function measure(
+  folders: readonly string[],
+  { isUserOwned, ...watched }: MeasureOptions,
+): Promise<ReadonlyMap<string, Usage | null>> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
-  const sized = (option: string): Promise<Map<string, number>> =>
-    run([...inNamespace, "du", "-x", "-s", option, "--", ...folders]).then(readSizes);
-  const kilobytes = await sized("-k");
+  const sized = (option: string, of: readonly string[]): Promise<Map<string, number | null>> =>
+    sizes([...inNamespace, "du", "-x", "-s", option, "--"], of, watched);
+  const kilobytes = await sized("-k", folders);
+  const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
   // What is not GNU's does not count files.
-  const files = await sized("--inodes");
-  return new Map([...kilobytes].map(([path, size]) => [path, { bytes: size * 1024, files: files.get(path) ?? 0 }]));
+  const files = await sized("--inodes", inTime);
+  return new Map(
+    [...kilobytes].map(([path, size]) => {
+      const count = files.get(path) ?? (files.has(path) ? null : 0);
+      return [path, size === null || count === null ? null : { bytes: size * 1024, files: count }];
+    }),
+  );
 }
 
-/** Bytes of deleted files on the file system of `folder` that the process or one that it has started holds open or, as root sees, mapped. */
-export async function deletedBytes(pid: number, folder: string): Promise<number> {
+/** What `du` says of each folder; null of those that take too long, each of which is left out of another try with the rest. */
+async function sizes(
+  du: readonly string[],
+  folders: readonly string[],
+  watched: Watched,
+): Promise<Map<string, number | null>> {
+  const found = new Map<string, number | null>();
+  let left = folders;
+  while (left.length > 0) {
+    const end = await runShort([...du, ...left], watched, (line) => {
+      const [, size, path = ""] = /^(\d+)\t(.+)$/.exec(line) ?? [];
+      if (size !== undefined) found.set(path, Number(size));
+    });
+    if (end.kind !== "aborted" || watched.signal.aborted) break;
+    const last = left.findLastIndex((folder) => found.has(folder));
+    left = left.slice(last + 1).filter((folder) => existsSync(folder));
+    const [slow] = left;
+    if (slow !== undefined) found.set(slow, null);
+    left = left.slice(1);
+  }
+  return found;
+}
+
+/**
+ * Bytes of deleted files on the file system of `folder` that the process or one that it has started holds open or, as root
+ * sees, mapped; null when looking for them takes longer than `measureTimeoutMs`.
+ */
+export async function deletedBytes(pid: number, folder: string, signal: AbortSignal): Promise<number | null> {
   // A thread may have descriptors of its own.
   const folders = withDescendants(pid).flatMap((one) => [
     `/proc/${one}/map_files`,
     ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
   ]);
   const device = String(statSync(folder).dev);
-  const text = await run([
-    "find",
-    "-L",
-    ...folders,
-    "-maxdepth",
-    "1",
-    "-links",
-    "0",
-    "-type",
-    "f",
-    "-printf",
-    "%D %i %b\\n",
-  ]);
+  const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
   const found = new Map<string, number>();
-  for (const line of text.split("\n")) {
+  const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
     if (dev === device) found.set(inode, Number(blocks) * 512);
-  }
-  return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
+  });
+  return end.kind === "aborted" ? null : [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 function threadsOf(pid: number): string[] {
@@ -82,15 +116,28 @@ function threadsOf(pid: number): string[] {
   }
 }
 
-/** Standard output, also of a program that complains about some of the folders: files come and go while it looks. */
-function run([file = "", ...args]: readonly string[]): Promise<string> {
-  return new Promise((resolve) => {
-    const options = { timeout: measureTimeoutMs, killSignal: "SIGKILL", maxBuffer: outputBytesMax } as const;
-    execFile(file, args, options, (_error, stdout) => resolve(stdout));
+/**
+ * Takes the lines of a program that may complain about some of the folders: files come and go while it looks. It is ended
+ * (`aborted`) when the next line takes too long.
+ */
+async function runShort(
+  [file = "", ...args]: readonly string[],
+  { signal, clock = systemClock, environment = toolsEnvironment }: Watched,
+  onLine: (line: string) => void,
+): Promise<CommandEnd> {
+  const late = new AbortController();
+  const wait = (): (() => void) => clock.after(measureTimeoutMs, () => late.abort());
+  let cancelWait = wait();
+  const end = await runCommand({
+    ...{ command: [file, ...args], cwd: "/", environment },
+    ...{ signal: AbortSignal.any([signal, late.signal]), timeoutMs: measureTimeoutMs * (args.length + 1) },
+    onLine: (stream, text) => {
+      if (stream !== "stdout") return;
+      onLine(text);
+      cancelWait();
+      cancelWait = wait();
+    },
   });
-}
-
-function readSizes(text: string): Map<string, number> {
-  const lines = text.split("\n").map((line) => /^(\d+)\t(.+)$/.exec(line));
-  return new Map(lines.flatMap((found) => (found === null ? [] : [[found[2] ?? "", Number(found[1])] as const])));
+  cancelWait();
+  return end;
 }

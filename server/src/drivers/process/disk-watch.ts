@@ -60,6 +60,7 @@ const nearShare = 3;
 const filesShare = 0.05;
 /** What is made again only at so much more than the reserve is not made and deleted in turns. */
 const enoughShare = 1.25;
+const nothing: Usage = { bytes: 0, files: 0 };
 
 /** One for a data folder. */
 export class DiskWatch {
@@ -82,6 +83,8 @@ export class DiskWatch {
   /** The last measuring has found nobody to end. */
   #isSettled = false;
   #cancelSoon: (() => void) | undefined;
+  #measuring: Promise<void> | undefined;
+  readonly #closing = new AbortController();
 
   constructor(options: DiskWatchOptions) {
     this.#options = options;
@@ -96,15 +99,17 @@ export class DiskWatch {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort();
     this.#cancelSoon?.();
     await this.#loop.stop();
     this.#cancelSoon?.();
+    await this.#measuring;
   }
 
   /** Returns what takes it off again. `isEmpty`: it has written nothing yet; else what it has now is measured first. */
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
-    if (isEmpty) this.#before.set(writer.id, { bytes: 0, files: 0 });
+    if (isEmpty) this.#before.set(writer.id, nothing);
     if (!isEmpty || !this.#before.has(writer.projectId)) {
       this.#isNew = true;
       this.#loop.nudge();
@@ -144,12 +149,7 @@ export class DiskWatch {
     const disk = await diskRoom(this.#options.dataDir);
     const limits = this.#limitsOf(disk);
     this.#look(disk, limits);
-    if (this.#isMeasureDue(limits)) {
-      const growing = await this.#measure();
-      this.#remember(growing, limits);
-      const ended = endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
-      this.#isSettled = ended.length === 0;
-    }
+    if (this.#measuring === undefined && this.#isMeasureDue(limits)) this.#measuring = this.#act(limits);
     await this.#keepReserve(disk, limits);
     if (this.#state === "enough" && !this.#hasFallen(limits, quickShare)) return;
     this.#cancelSoon?.();
@@ -196,6 +196,22 @@ export class DiskWatch {
     return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
   }
 
+  /** Beside the looks at how much room there is, since counting files takes its time. */
+  async #act(limits: DiskLimits): Promise<void> {
+    try {
+      const growing = await this.#measure();
+      if (this.#closing.signal.aborted) return;
+      this.#remember(growing, limits);
+      const ended = endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
+      this.#isSettled = ended.length === 0;
+    } catch (error) {
+      this.#options.log.error({ error }, "what was written to the disk could not be measured");
+    } finally {
+      this.#measuring = undefined;
+      this.#loop.nudge();
+    }
+  }
+
   async #measure(): Promise<readonly Growing[]> {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
@@ -204,19 +220,20 @@ export class DiskWatch {
     const projects = [...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)])];
     if (this.#state === "enough") this.#recent.clear();
     const storages = projects.map((projectId) => join(storageDir, projectId)).filter((folder) => existsSync(folder));
-    const usage = await measure([...new Set([...storages, ...writers.flatMap(({ folders }) => folders)])], isUserOwned);
+    const folders = [...new Set([...storages, ...writers.flatMap((one) => one.folders)])];
+    const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
     const growing: Growing[] = [];
+    const add = (kind: Growing["kind"], id: string, now: Usage | null): void => {
+      if (now === null) this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
+      growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
+    };
     for (const id of projects) {
       const now = usage.get(join(storageDir, id));
-      if (now !== undefined) growing.push({ kind: "storage", id, now, before: this.#before.get(id) ?? now });
+      if (now !== undefined) add("storage", id, now);
     }
     for (const { writer, folders } of writers) {
-      const sizes = folders.flatMap((folder) => usage.get(folder) ?? []);
-      const now = {
-        bytes: sizes.reduce((sum, { bytes }) => sum + bytes, 0) + (await this.#deletedBytes(writer)),
-        files: sizes.reduce((sum, { files }) => sum + files, 0),
-      };
-      growing.push({ kind: writer.kind, id: writer.id, now, before: this.#before.get(writer.id) ?? now });
+      const sizes = folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
+      add(writer.kind, writer.id, sumOf([...sizes, await this.#deleted(writer)]));
     }
     this.#measuredAtMs = clock.monotonicMs();
     this.#measureMs = this.#measuredAtMs - beganAtMs;
@@ -224,16 +241,17 @@ export class DiskWatch {
     return growing;
   }
 
-  async #deletedBytes({ pid }: DiskWriter): Promise<number> {
+  async #deleted({ pid }: DiskWriter): Promise<Usage | null> {
     const first = process.platform === "linux" ? pid() : null;
-    return first === null ? 0 : await deletedBytes(first, this.#options.dataDir);
+    const bytes = first === null ? 0 : await deletedBytes(first, this.#options.dataDir, this.#closing.signal);
+    return bytes === null ? null : { bytes, files: 0 };
   }
 
   /** Returns the writers that it ends; of a project whose replicas have ended there are none. */
   #end({ kind, id, reason, now }: Ending): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // The next replica may run as long as it does not add to that.
-    else if (kind === "storage") this.#before.set(id, now);
+    else if (kind === "storage" && now !== null) this.#before.set(id, now);
     const writers = [...this.#writers.values()].filter((one) => (kind === "storage" ? one.projectId : one.id) === id);
     for (const writer of writers) {
       this.#options.log.warn({ kind, id: writer.id, reason }, "ended for what was written to the disk");
@@ -245,7 +263,7 @@ export class DiskWatch {
   /** While room is short, what it was before stays, so that slow writers are found too. */
   #remember(growing: readonly Growing[], { storageBytes }: DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
-      if (kind !== "storage" && !this.#writers.has(id)) continue;
+      if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
       const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
       const mayRise = kind !== "build" && this.#state === "enough" && !isOver;
       if (!this.#before.has(id) || mayRise || now.bytes < before.bytes) this.#before.set(id, now);
@@ -264,6 +282,14 @@ export class DiskWatch {
     }
     if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare) await reserve.make(Math.round(reserveBytes / 2));
   }
+}
+
+/** Null when one of them is. */
+function sumOf(parts: readonly (Usage | null)[]): Usage | null {
+  return parts.reduce(
+    (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },
+    nothing,
+  );
 }
 
 /** What of a project's own lies in a folder that builds share: names that begin with its id. */
