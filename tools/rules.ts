@@ -1,4 +1,4 @@
-// The rules that a machine keeps: who may import whom, how large a file may be, who may read the clock and the
+// The rules that a machine keeps: who may import whom, how large a file may be, who may read the clock, chance and the
 // environment. ARCHITECTURE.md shows the import table; `tidy.test.ts` holds both to each other and to the code.
 
 /** Which areas each area of the server may import. A row names only rows above it, so that areas cannot form a cycle. */
@@ -75,5 +75,5 @@ export const environmentReaders: readonly Exception[] = [
   { path: "server/src/run-platform.ts", reason: "hands the environment to config.ts" },
 ];
 
-/** Who may read the clock or set a timer of its own. */
+/** Who may read the clock, set a timer of its own, or call Math.random. */
 export const clockReaders: readonly Exception[] = [{ path: "server/src/lib/clock.ts", reason: "is the clock" }];

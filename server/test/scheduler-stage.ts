@@ -113,7 +113,6 @@ export class Stage {
       allowance: this.allowance,
       log: silentLog,
       clock,
-      random: () => 0.5,
     });
     proxy.connect(view, (appId) => scheduler.nudge(appId));
     driver.busy = (replicaId) => proxy.running(replicaId);

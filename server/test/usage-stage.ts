@@ -51,6 +51,7 @@ export class SetClock implements Clock {
   readonly isSettled = systemClock.isSettled;
   readonly sleep = systemClock.sleep;
   readonly after = systemClock.after;
+  readonly random = systemClock.random;
 }
 
 export class UsageStage {

@@ -1,4 +1,4 @@
-// Rules about reaching for what a part should be handed: the clock, timers, the environment. Each exception names its
+// Rules about reaching for what a part should be handed: the clock, timers, chance, the environment. Each exception names its
 // reason in `rules.ts`, and one that is not needed any more is a finding too.
 import type { Node } from "typescript/unstable/ast";
 import {
@@ -49,9 +49,9 @@ export function reachFindings(
   return [...findings, ...idleExceptions(sources, allowed, used)];
 }
 
-/** The server is handed everything; tools, the command line and tests may look for themselves. */
+/** The server and its simulations are handed everything; tools, the command line and tests may look for themselves. */
 function isOnDuty(path: string): boolean {
-  return /^(server|contract)\/src\//.test(path) && !isTest(path);
+  return /^(server\/(src|sim)|contract\/src)\//.test(path) && !isTest(path);
 }
 
 type Use = { readonly rule: "clock" | "environment"; readonly line: number; readonly what: string };
@@ -64,7 +64,13 @@ function usesIn({ tree, imports }: Source): Use[] {
   walk(tree, (node) => {
     const clock = clockUse(node);
     if (clock !== null) uses.push({ rule: "clock", line: lineOf(tree, node), what: `${clock} ${clockAdvice}` });
-    if (isPropertyAccessExpression(node) && node.getText(tree) === "process.env") {
+    if (!isPropertyAccessExpression(node)) return;
+    if (node.getText(tree) === "Math.random") {
+      const what =
+        "Math.random cannot be repeated; draw from a Clock of lib/clock.ts, or from node:crypto what nobody may guess";
+      uses.push({ rule: "clock", line: lineOf(tree, node), what });
+    }
+    if (node.getText(tree) === "process.env") {
       const what = "process.env is read by config.ts only; let platform.ts hand over the setting";
       uses.push({ rule: "environment", line: lineOf(tree, node), what });
     }

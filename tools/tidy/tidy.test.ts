@@ -150,6 +150,8 @@ describe("reach", () => {
     "performance.now();",
     "setTimeout(f, 1);",
     "setInterval(f, 1);",
+    "Math.random();",
+    "const random = Math.random;",
     'import { setTimeout } from "node:timers/promises";',
   ]) {
     test(`${text.split("(")[0]} in the product is refused`, () => {

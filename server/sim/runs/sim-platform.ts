@@ -166,6 +166,7 @@ export class SimPlatform implements Owner {
       now: () => clock.now() + this.skewMs,
       monotonicMs: () => clock.monotonicMs(),
       isSettled: () => true,
+      random: () => clock.random(),
       after,
       sleep: (ms, signal) =>
         new Promise((resolve, reject) => {

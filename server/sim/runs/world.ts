@@ -49,22 +49,17 @@ const afterglowMs = 12_000;
 /** Runs one seed to its end. Throws `Violation` when a promise is broken. */
 export async function runWorld(options: WorldOptions): Promise<WorldReport> {
   await options.database.reset();
-  const drawn = new Seeded(options.seed + 1_000_000);
-  const random = Math.random;
-  // The product draws its jitter from it.
-  Math.random = drawn.next;
   const world = new World(options);
   try {
     await world.run(options.events);
     return world.report();
   } finally {
     await world.close();
-    Math.random = random;
   }
 }
 
 class World {
-  readonly #clock = new VirtualClock();
+  readonly #clock: VirtualClock;
   readonly #seeded: Seeded;
   readonly #database: SimDatabase;
   readonly #gate: Gate;
@@ -87,6 +82,8 @@ class World {
   constructor({ database, seed, mutation }: WorldOptions) {
     this.#database = database;
     this.#seeded = new Seeded(seed);
+    // The product draws its jitter from a sequence of its own.
+    this.#clock = new VirtualClock(new Seeded(seed + 1_000_000).next);
     this.#replicas = new Replicas({ clock: this.#clock, seeded: this.#seeded });
     this.#ledger = new Ledger({
       gate: () => this.#gate,

@@ -29,7 +29,6 @@ export type PlatformParts = {
   readonly routes: RouteSource;
   readonly allowance: Allowance;
   readonly probe: Probe;
-  readonly random: () => number;
   readonly mutation: Mutation | null;
 };
 
@@ -43,7 +42,7 @@ export class SimPlatform {
   constructor(parts: PlatformParts) {
     const clock = this.#mortalClock(parts.clock);
     this.proxy = new ModelProxy(clock);
-    const { routes, allowance, probe, random, mutation } = parts;
+    const { routes, allowance, probe, mutation } = parts;
     this.scheduler = new Scheduler({
       driver: this.#mortalDriver(parts.driver),
       rows: this.#mortalRows(parts.rows, mutation),
@@ -57,7 +56,6 @@ export class SimPlatform {
       log: silentLog,
       clock,
       probe,
-      random,
     });
     this.proxy.connect(this.view, (appId) => this.scheduler.nudge(appId));
   }
@@ -93,6 +91,7 @@ export class SimPlatform {
       now: () => clock.now(),
       monotonicMs: () => clock.monotonicMs(),
       isSettled: () => true,
+      random: () => clock.random(),
       after: (ms, run) => clock.after(ms, () => this.isAlive && run()),
       sleep: (ms, signal) => this.#ifAlive(() => clock.sleep(ms, signal)),
     };

@@ -46,7 +46,7 @@ export async function runWorld(options: WorldOptions): Promise<WorldReport> {
 
 /** All that exists; `invariants.ts` reads it. */
 export class World {
-  readonly clock = new VirtualClock();
+  readonly clock: VirtualClock;
   readonly rows = new MemoryRows();
   readonly driver: ScriptedDriver;
   readonly report: WorldReport = {
@@ -75,6 +75,7 @@ export class World {
 
   constructor(options: WorldOptions) {
     this.#seeded = new Seeded(options.seed);
+    this.clock = new VirtualClock(this.#seeded.next);
     this.#mutation = options.mutation ?? null;
     this.#limits = new Seeded(options.seed);
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
@@ -265,7 +266,6 @@ export class World {
         const isUp = this.driver.answers(address) && !this.#unready.has(tcpAddress(address).host as ReplicaId);
         return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
       },
-      random: this.#seeded.next,
       mutation: this.#mutation,
     });
   }

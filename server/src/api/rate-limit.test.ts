@@ -9,6 +9,7 @@ const still: Clock = {
   now: () => 0,
   monotonicMs: () => 0,
   isSettled: () => true,
+  random: () => 0.5,
   sleep: () => Promise.reject(new Error("nobody waits here")),
   after: () => () => undefined,
 };

@@ -124,7 +124,7 @@ export class Routes {
         if (signal.aborted) return;
         this.#log.warn({ err: error, attempt }, "routes could not be read; trying again");
         this.#putBack(selection);
-        await this.#clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+        await this.#clock.sleep(backoffMs(retryBackoff, attempt, this.#clock.random()), signal).catch(() => undefined);
       }
     }
   }

@@ -87,7 +87,7 @@ async function sendBatch(turn: Turn, parts: FlightParts): Promise<boolean> {
   const { failures, failing_since: since } = row;
   const verdict = judge({
     ...{ answer, failures, failingSinceMs: since?.getTime() ?? null },
-    ...{ nowMs: clock.now(), random: Math.random(), isPausable: row.scope === "project" },
+    ...{ nowMs: clock.now(), random: clock.random(), isPausable: row.scope === "project" },
   });
   if (verdict.kind === "taken") return await endBatch(db, leases.held(lease), through);
   await putOff(turn, verdict, parts);

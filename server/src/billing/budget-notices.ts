@@ -49,13 +49,13 @@ async function sendDue(parts: BudgetNoticesParts, signal: AbortSignal): Promise<
 }
 
 async function sendOne(parts: BudgetNoticesParts, notice: DueNotice): Promise<void> {
-  const { db, log } = parts;
+  const { db, clock, log } = parts;
   const { id, kind, attempts } = notice;
   const problem = await problemOf(parts, notice);
   if (problem === null) return await removeNotice(db, id);
   log.warn({ noticeId: id, kind, attempts, problem }, "word of a budget could not be sent");
   if (attempts >= attemptsMax) await removeNotice(db, id);
-  else await delayNotice(db, id, backoffMs(again, attempts, Math.random()));
+  else await delayNotice(db, id, backoffMs(again, attempts, clock.random()));
 }
 
 /** Null: it was sent. */

@@ -118,7 +118,7 @@ export class PlanBook {
         if (signal.aborted) return;
         log.warn({ err: error, attempt }, "plans and budgets could not be read; trying again");
         this.#pending.everything = true;
-        await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+        await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
       }
     }
   }

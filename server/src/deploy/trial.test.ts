@@ -28,6 +28,7 @@ function movedClock(): Clock {
     now: () => nowMs,
     monotonicMs: () => nowMs,
     isSettled: () => true,
+    random: () => 0.5,
     sleep: (ms) => {
       nowMs += ms;
       return Promise.resolve();

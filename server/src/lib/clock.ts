@@ -1,8 +1,9 @@
-// The only reader of time. Everything else is handed a Clock, so that tests move time instead of waiting.
+// The only reader of time, and of chance that is no secret. Everything else is handed a Clock, so that tests move time
+// instead of waiting, and repeat what was drawn.
 
 import { uptime } from "node:os";
 
-/** A source of time and of waiting. */
+/** A source of time, of waiting and of chance. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. The platform's own (`steadyClock`) does not follow a step of the machine's clock at once. */
   now(): number;
@@ -14,6 +15,8 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Calls `run` after `ms` unless the returned function is called before. Does not keep the process alive. */
   after(ms: number, run: () => void): () => void;
+  /** In [0, 1): for jitter and for choosing. What nobody may guess comes from node:crypto. */
+  random(): number;
 }
 
 /** The machine's clock, which may step. For tests and tools; the platform has `steadyClock`. */
@@ -40,6 +43,7 @@ export const systemClock: Clock = {
     timer.unref();
     return () => clearTimeout(timer);
   },
+  random: () => Math.random(),
 };
 
 /** How long the machine runs, its sleep included, as the times of processes in Linux's /proc are counted. */

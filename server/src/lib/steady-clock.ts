@@ -15,6 +15,7 @@ type Uptime = () => number;
 export class SteadyClock implements Clock {
   readonly sleep: Clock["sleep"];
   readonly after: Clock["after"];
+  readonly random: Clock["random"];
   readonly #base: Clock;
   readonly #uptime: Uptime;
   readonly #time: SteadyTime;
@@ -29,6 +30,7 @@ export class SteadyClock implements Clock {
     this.#uptime = uptimeMs;
     this.sleep = (ms, signal) => base.sleep(ms, signal);
     this.after = (ms, run) => base.after(ms, run);
+    this.random = () => base.random();
     this.#time = new SteadyTime(base.now(), base.monotonicMs());
     this.#awakeMs = this.#beyondMonotonic();
   }

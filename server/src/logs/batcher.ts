@@ -127,7 +127,7 @@ export class Batcher<Item> {
         return await write(items);
       } catch (error) {
         if (!mayPass(error) || clock.monotonicMs() >= giveUpAt) throw error;
-        await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()));
+        await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()));
       }
     }
   }

@@ -88,7 +88,7 @@ export class Mailer {
         if (isLast) return;
       }
       // Aborted: tried once more at once, and then given up.
-      await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
     }
   }
 }

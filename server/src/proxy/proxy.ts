@@ -64,8 +64,6 @@ export type ProxyOptions = {
   readonly forwarding?: Forwarding;
   /** True when a proxy that can be trusted stands before the platform: its X-Forwarded fields are believed. */
   readonly trustForwarded?: boolean;
-  /** In [0, 1). */
-  readonly random?: () => number;
 };
 
 /** A request, and what the platform noted when it came. */
@@ -92,8 +90,9 @@ export class Proxy implements DemandSource, Occupancy {
   #isClosed = false;
 
   constructor(options: ProxyOptions) {
-    const { clock = systemClock, random = Math.random, onFinished, limits, log, nudge, view } = options;
+    const { clock = systemClock, onFinished, limits, log, nudge, view } = options;
     const monotonicMs = (): number => clock.monotonicMs();
+    const random = (): number => clock.random();
     const deadlines = new Deadlines(clock);
     this.#options = options;
     this.#clock = clock;

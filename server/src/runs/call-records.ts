@@ -94,7 +94,7 @@ export class CallRecords {
       }
       const { signal } = this.#stopping;
       if (signal.aborted) break;
-      await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
     }
     for (const record of batch) this.#leftOut.add(record);
   }

@@ -114,7 +114,7 @@ export class Execution implements ActiveRun, RunWatcher {
         return isStarted && !this.#isCancelled && !this.#isAbandoned;
       } catch (error) {
         log.warn({ err: error, runId }, "the start of a run could not be written");
-        await clock.sleep(backoffMs(startBackoff, attempt, Math.random()));
+        await clock.sleep(backoffMs(startBackoff, attempt, clock.random()));
       }
     }
     // It may be written all the same; the run is given back then, and was sent to nobody.

@@ -86,7 +86,8 @@ export class Settlement {
     of: { readonly attempt: number; readonly isCancelled: boolean },
   ): Promise<boolean> {
     const { retriesMax, waitsSinceMs } = work;
-    const at = { nowMs: this.#options.clock.now(), random: Math.random() };
+    const { clock } = this.#options;
+    const at = { nowMs: clock.now(), random: clock.random() };
     const outcome = outcomeOf(ending, { ...of, retriesMax, waitsSinceMs }, at);
     return await this.#insist(work, () => this.#write(work, outcome, of.attempt));
   }
@@ -132,7 +133,7 @@ export class Settlement {
         log.warn({ err: error, runId: work.runId, attempt }, "what became of a run could not be written; trying again");
         if (signal.aborted) return false;
       }
-      await clock.sleep(backoffMs(retryBackoff, attempt, Math.random()), signal).catch(() => undefined);
+      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
     }
   }
 

@@ -34,7 +34,6 @@ export type LookParts = {
   readonly allowance: Allowance;
   readonly counters: Counters;
   readonly clock: Clock;
-  readonly random: () => number;
 };
 
 export type LookOptions = {
@@ -87,7 +86,7 @@ export class AppLook {
 
   /** Learns from the end of a replica that was not on trial. */
   onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
-    const { clock, counters, random } = this.#parts;
+    const { clock, counters } = this.#parts;
     const nowMs = clock.monotonicMs();
     const kind = failureKind(replica, stateBefore, nowMs);
     if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
@@ -98,7 +97,7 @@ export class AppLook {
     const { releaseId } = replica.release;
     const reason = replica.endOrder?.reason ?? end.reason;
     const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
-    state.starts = recordFailure(state.starts, failure, random());
+    state.starts = recordFailure(state.starts, failure, clock.random());
     this.#options.again(replica.appId, Math.max(0, state.starts.retryAtMs - nowMs));
   }
 

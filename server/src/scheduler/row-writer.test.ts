@@ -28,7 +28,7 @@ function writer() {
     alive: () => Promise.resolve([]),
     release: () => Promise.resolve(undefined),
   };
-  return { clock, written, state, writer: new RowWriter({ rows, clock, log: silentLog, random: () => 0.5 }) };
+  return { clock, written, state, writer: new RowWriter({ rows, clock, log: silentLog }) };
 }
 
 const row = { replicaId } as NewReplicaRow;

@@ -16,15 +16,13 @@ export class RowWriter {
   readonly #rows: ReplicaRows;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #random: () => number;
   readonly #chains = new Map<ReplicaId, Promise<void>>();
   readonly #abort = new AbortController();
 
-  constructor(parts: { rows: ReplicaRows; clock: Clock; log: Log; random: () => number }) {
+  constructor(parts: { rows: ReplicaRows; clock: Clock; log: Log }) {
     this.#rows = parts.rows;
     this.#clock = parts.clock;
     this.#log = parts.log;
-    this.#random = parts.random;
   }
 
   /** Resolves when the row is durable; rejects when it cannot be written now, since a start must not wait for long. */
@@ -84,7 +82,7 @@ export class RowWriter {
 
   /** False when the platform stops. */
   #pause(attempt: number): Promise<boolean> {
-    return this.#clock.sleep(backoffMs(policy, attempt, this.#random()), this.#abort.signal).then(
+    return this.#clock.sleep(backoffMs(policy, attempt, this.#clock.random()), this.#abort.signal).then(
       () => true,
       () => false,
     );

@@ -43,8 +43,6 @@ export type SchedulerParts = {
   readonly allowance?: Allowance;
   readonly clock?: Clock;
   readonly probe?: Probe;
-  /** In [0, 1). */
-  readonly random?: () => number;
 };
 
 /** For cooldowns and drains; whatever must happen fast comes by a nudge. */
@@ -75,14 +73,14 @@ export class Scheduler implements TrialStarter {
   #isRunning = false;
 
   constructor(parts: SchedulerParts) {
-    const { log, clock = systemClock, random = Math.random, probe = networkProbe(clock) } = parts;
+    const { log, clock = systemClock, probe = networkProbe(clock) } = parts;
     const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance = everythingAllowed } = parts;
     const fleet = this.#fleet;
     const counters = newCounters();
     this.#parts = parts;
     this.#clock = clock;
     this.counters = counters;
-    this.#writer = new RowWriter({ rows, clock, log, random });
+    this.#writer = new RowWriter({ rows, clock, log });
     const writer = this.#writer;
     this.#runner = new ReplicaRunner({
       driver,
@@ -111,7 +109,7 @@ export class Scheduler implements TrialStarter {
     });
     const runner = this.#runner;
     this.#trials = new Trials({ runner, fleet, allowance, clock, compute: driver.capabilities.compute });
-    const common = { fleet, runner, allowance, counters, clock, random };
+    const common = { fleet, runner, allowance, counters, clock };
     const lookParts: LookParts = { ...common, routes, demand, occupancy, view };
     this.#look = new AppLook(lookParts, {
       compute: driver.capabilities.compute,

@@ -95,7 +95,7 @@ export class Notifications {
     const { signal } = this.#stopping;
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
-        await this.#clock.sleep(backoffMs(reconnectBackoff, attempt, Math.random()), signal);
+        await this.#clock.sleep(backoffMs(reconnectBackoff, attempt, this.#clock.random()), signal);
         const client = await this.#connect();
         for (const channel of this.#listeners.keys()) this.#tell(channel, null);
         return client;

@@ -121,7 +121,7 @@ export class PostgresServer {
     const { clock, dataFolder, log } = this.#options;
     for (let attempt = 1; !this.#stopping.signal.aborted; attempt++) {
       try {
-        await clock.sleep(backoffMs(restartBackoff, attempt, Math.random()), this.#stopping.signal);
+        await clock.sleep(backoffMs(restartBackoff, attempt, clock.random()), this.#stopping.signal);
         await clearOrphan(dataFolder, { log, clock });
         await this.start();
         if (this.#child !== undefined) return;

@@ -42,7 +42,7 @@ export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDeli
   const verdict = judge({
     ...{ schedule, end, attempt: delivery.scheduleAttempts + 1 },
     nowMs: clock.now(),
-    random: Math.random(),
+    random: clock.random(),
   });
   const row = {
     ...{ id: delivery.id, epoch, startedMs, durationMs: answer.durationMs },

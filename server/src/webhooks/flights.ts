@@ -101,7 +101,7 @@ export class Flights {
         return await this.#results.add(row);
       } catch (error) {
         if (tries === writeTriesMax) throw error;
-        await clock.sleep(backoffMs(writeBackoff, tries, Math.random()));
+        await clock.sleep(backoffMs(writeBackoff, tries, clock.random()));
       }
     }
   }

@@ -209,7 +209,7 @@ export class Outbox {
           log.error({ err: error }, "an answer for a webhook could not be written");
           return this.#lose("the database did not take them");
         }
-        await clock.sleep(backoffMs(postBackoff, tries, Math.random()));
+        await clock.sleep(backoffMs(postBackoff, tries, clock.random()));
       }
     }
   }

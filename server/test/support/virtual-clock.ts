@@ -1,5 +1,5 @@
 // A clock that stands still until it is moved. Timers run in the order of their times, one after the other, and all that
-// follows from one (promises included) has happened before the next one runs.
+// follows from one (promises included) has happened before the next one runs. Chance is the middle unless it is handed in.
 import type { Clock } from "#lib/clock.ts";
 
 type Timer = { readonly atMs: number; readonly order: number; readonly run: () => void };
@@ -10,6 +10,11 @@ export class VirtualClock implements Clock {
   #nowMs = 0;
   #order = 0;
   readonly #timers = new Set<Timer>();
+  readonly random: () => number;
+
+  constructor(random: () => number = () => 0.5) {
+    this.random = random;
+  }
 
   now(): number {
     return VirtualClock.beginMs + this.#nowMs;

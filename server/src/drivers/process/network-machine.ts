@@ -66,7 +66,7 @@ function isInstalled(tool: string): boolean {
 
 /** A network for one run, and the shell lines that connect it. Throws when no address is free. */
 export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkPlace; setup: string } {
-  const place = choosePlace(network, readFileSync("/proc/net/route", "utf8"), Math.random);
+  const place = choosePlace(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
   const at = { port, platform: process.pid, exitCode: sandboxFailedCode };
   return { place, setup: networkSetup(network, place, at) };

@@ -1,7 +1,7 @@
 // A network of its own for each replica and each command of a build, where the platform is root and the machine has `ip`
 // and `nft`: a network namespace with one virtual cable to the machine. The app reaches the internet and the platform, and
 // nothing else of the machine, of other replicas or of private networks; only the platform reaches the app. Pure.
-import { createHash } from "node:crypto";
+import { createHash, randomInt } from "node:crypto";
 import { isIPv4 } from "node:net";
 
 /** What of networks this machine lets us do; found once by `detectNetwork`. */
@@ -60,10 +60,10 @@ export function installationOf(dataDir: string): string {
  * A place that no route of the machine names. `routes`: the text of /proc/net/route. Of two that choose it at the
  * same moment one fails in its set-up, since a route to one address can be added once only.
  */
-export function choosePlace(network: OwnNetwork, routes: string, random: () => number): NetworkPlace | null {
+export function choosePlace(network: OwnNetwork, routes: string): NetworkPlace | null {
   const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
   for (let attempt = 0; attempt < 100; attempt++) {
-    const [third, fourth] = [Math.floor(random() * 256), 1 + Math.floor(random() * 254)];
+    const [third, fourth] = [randomInt(256), randomInt(1, 255)];
     const hex = [third, fourth].map((byte) => byte.toString(16).padStart(2, "0"));
     if (taken.has(`${hex[1]}${hex[0]}D50A`.toUpperCase())) continue;
     return { address: `${range}.${third}.${fourth}`, link: `${linkPrefix}${network.installation}${hex.join("")}` };

@@ -1,4 +1,5 @@
 // Hands out ports of this machine to custom apps and never one twice while its replica lives.
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { StartRefused } from "#drivers/driver.ts";
 
@@ -10,11 +11,6 @@ const triesMax = 200;
 /** The ports that replicas of this platform have. */
 export class PortPool {
   readonly #taken = new Set<number>();
-  readonly #random: () => number;
-
-  constructor(random: () => number = Math.random) {
-    this.#random = random;
-  }
 
   /** Marks a port of an adopted replica. */
   keep(port: number): void {
@@ -37,8 +33,8 @@ export class PortPool {
   /** Some free port. Rejects with `StartRefused` when none was found. */
   async take(): Promise<number> {
     for (let attempt = 0; attempt < triesMax; attempt++) {
-      const port = first + Math.floor(this.#random() * (last - first + 1));
-      if ((await this.takeExactly(port)) !== null) return port;
+      const port = await this.takeExactly(randomInt(first, last + 1));
+      if (port !== null) return port;
     }
     // One app may hold all of that range where networks are shared; the kernel knows whether any other is left.
     const other = await listenOnce(0);
