@@ -27,15 +27,15 @@ export const systemClock: Clock = {
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(abortReason(signal));
-      const onAbort = (): void => {
+      const wake = (): void => {
         clearTimeout(timer);
         reject(abortReason(signal));
       };
       const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", onAbort);
+        forget?.();
         resolve();
       }, ms);
-      signal?.addEventListener("abort", onAbort, { once: true });
+      const forget = signal && onAbort(signal, wake);
     });
   },
   after(ms, run) {
@@ -50,6 +50,26 @@ export const systemClock: Clock = {
 export function sinceBootMs(): number {
   // Some containers tell an uptime of their own, which is shorter; the other leaves sleep out.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
+}
+
+/** All who sleep until one signal, as its one listener: the signal's own list is searched by each who comes or goes. */
+class Sleepers extends Set<() => void> {
+  handleEvent(): void {
+    for (const wake of this) wake();
+  }
+}
+
+const sleepersOf = new WeakMap<AbortSignal, Sleepers>();
+
+function onAbort(signal: AbortSignal, wake: () => void): () => void {
+  const sleepers = sleepersOf.get(signal) ?? new Sleepers();
+  if (sleepers.size === 0) signal.addEventListener("abort", sleepers);
+  sleepersOf.set(signal, sleepers.add(wake));
+  return () => {
+    sleepers.delete(wake);
+    // A signal made of others is kept in memory while it has a listener.
+    if (sleepers.size === 0) signal.removeEventListener("abort", sleepers);
+  };
 }
 
 function abortReason(signal: AbortSignal | undefined): Error {

@@ -1,5 +1,6 @@
 // The parts of lib that run: the clock, loops, closing in order, the bounded map, writing files.
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +19,18 @@ describe("the clock", () => {
     stop.abort(new Error("enough"));
     await assert.rejects(sleeping, { message: "enough" });
     await assert.rejects(systemClock.sleep(60_000, AbortSignal.abort(new Error("before"))), { message: "before" });
+  });
+  test("however many sleep until one signal, it has one listener, and none when they are awake", async () => {
+    const stop = new AbortController();
+    const long = Array.from({ length: 100 }, () => systemClock.sleep(60_000, stop.signal));
+    await systemClock.sleep(1, stop.signal);
+    assert.equal(getEventListeners(stop.signal, "abort").length, 1);
+    stop.abort(new Error("enough"));
+    const ended = await Promise.allSettled(long);
+    assert.ok(ended.every(({ status }) => status === "rejected"));
+    const other = new AbortController();
+    await Promise.all([1, 2, 3].map((ms) => systemClock.sleep(ms, other.signal)));
+    assert.equal(getEventListeners(other.signal, "abort").length, 0);
   });
   test("what is to run after a while runs once, unless it was called off", async () => {
     let runs = 0;
