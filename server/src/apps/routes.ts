@@ -1,10 +1,10 @@
 // The routing table: all apps with their live release, held in memory, so that the proxy finds an app without the
 // database. Read at the start, and again whenever an app or a build has changed.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
@@ -32,7 +32,7 @@ export type RoutesOptions = {
 
 type Listener = (appId: AppId) => void;
 
-const retryBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 5_000, jitter: 0.2 };
+const reading: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 5_000, jitter: 0.2, triesMax: untilStop };
 
 /** `start()` once, before it is asked; `stop()` ends the listening. */
 export class Routes {
@@ -114,18 +114,22 @@ export class Routes {
 
   async #work(): Promise<void> {
     const { signal } = this.#stopping;
-    for (let attempt = 1; !signal.aborted; attempt++) {
-      const selection = this.#takePending();
-      if (selection === undefined) return;
-      try {
-        await this.#read(selection);
-        attempt = 0;
-      } catch (error) {
-        if (signal.aborted) return;
-        this.#log.warn({ err: error, attempt }, "routes could not be read; trying again");
-        this.#putBack(selection);
-        await this.#clock.sleep(backoffMs(retryBackoff, attempt, this.#clock.random()), signal).catch(() => undefined);
-      }
+    const onFailure = (error: unknown, attempt: number): void =>
+      this.#log.warn({ err: error, attempt }, "routes could not be read; trying again");
+    const options = { ...reading, clock: this.#clock, signal, onFailure };
+    while ((await retry(options, () => this.#readPending())) === true);
+  }
+
+  /** False when nothing was pending. */
+  async #readPending(): Promise<boolean> {
+    const selection = this.#takePending();
+    if (selection === undefined) return false;
+    try {
+      await this.#read(selection);
+      return true;
+    } catch (error) {
+      this.#putBack(selection);
+      throw error;
     }
   }
 

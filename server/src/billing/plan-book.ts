@@ -1,10 +1,10 @@
 // Which plan each project has, and what budgets have stopped, held in memory: the scheduler and the proxy ask at every look
 // and every call. Read at the start, and again whenever a process has changed a plan or a budget. A stop ends by itself with
 // its month, at the instant.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { boundsOf, periodOf } from "./period.ts";
@@ -27,7 +27,7 @@ type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: Plan; readonly stops: readonly BudgetStop[] };
 
-const retryBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 2_000, jitter: 0.2 };
+const reading: RetryPolicy = { firstMs: 50, factor: 2, mostMs: 2_000, jitter: 0.2, triesMax: untilStop };
 
 /** `start()` once, before it is asked; `stop()` ends the listening. */
 export class PlanBook {
@@ -105,21 +105,24 @@ export class PlanBook {
   async #work(): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stopping;
-    for (let attempt = 1; !signal.aborted; attempt++) {
-      const { everything, projectIds } = this.#pending;
-      if (!everything && projectIds.size === 0) return;
-      const wanted = everything ? null : [...projectIds];
-      this.#pending.everything = false;
-      projectIds.clear();
-      try {
-        await this.#read(wanted);
-        attempt = 0;
-      } catch (error) {
-        if (signal.aborted) return;
-        log.warn({ err: error, attempt }, "plans and budgets could not be read; trying again");
-        this.#pending.everything = true;
-        await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
-      }
+    const onFailure = (error: unknown, attempt: number): void =>
+      log.warn({ err: error, attempt }, "plans and budgets could not be read; trying again");
+    while ((await retry({ ...reading, clock, signal, onFailure }, () => this.#readPending())) === true);
+  }
+
+  /** False when nothing was pending. */
+  async #readPending(): Promise<boolean> {
+    const { everything, projectIds } = this.#pending;
+    if (!everything && projectIds.size === 0) return false;
+    const wanted = everything ? null : [...projectIds];
+    this.#pending.everything = false;
+    projectIds.clear();
+    try {
+      await this.#read(wanted);
+      return true;
+    } catch (error) {
+      this.#pending.everything = true;
+      throw error;
     }
   }
 

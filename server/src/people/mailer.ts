@@ -1,10 +1,10 @@
 // Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a password: neither they nor
 // the server's password reach the log.
 import { createTransport, type Transporter } from "nodemailer";
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { oneLine } from "#lib/one-line.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
 
 export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
@@ -19,14 +19,14 @@ export type MailerOptions = {
 
 /** For connecting, for the greeting, and between two signs of life. */
 const waitMs = 10_000;
-const attemptsMost = 4;
-const retryBackoff: Backoff = { firstMs: 500, factor: 4, mostMs: 30_000, jitter: 0.2 };
+const backoff = { firstMs: 500, factor: 4, mostMs: 30_000, jitter: 0.2 };
+const sending: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
 /** Mail that was posted and not sent yet; more is dropped, and the log says so. */
 const postedMost = 1_000;
 /** In characters; mail servers fold or refuse longer lines. */
 const subjectLengthMost = 200;
 
-/** Sends mail. `close()` waits for what was posted, but tries nothing again. */
+/** Sends mail. `close()` waits for what was posted, which it tries once more at most. */
 export class Mailer {
   readonly #options: MailerOptions;
   readonly #transport: Transporter;
@@ -60,13 +60,18 @@ export class Mailer {
 
   /** Sends in the background, again when it fails; at last the log says so. Returns at once, whatever becomes of it. */
   post(mail: Mail): void {
-    const { log } = this.#options;
+    const { clock, log } = this.#options;
     if (this.#posted.size >= postedMost) {
       log.error({ waiting: postedMost }, "mail was dropped: too much of it waits for the mail server");
       return;
     }
-    const sending = this.#sendAgain(mail).finally(() => this.#posted.delete(sending));
-    this.#posted.add(sending);
+    const { signal } = this.#stopping;
+    const onFailure = (error: unknown, attempt: number, isLast: boolean): void =>
+      log[isLast ? "error" : "warn"]({ reason: reasonOf(error), attempt }, "mail could not be sent");
+    const posted = retry({ ...sending, clock, signal, onFailure }, () => this.send(mail)).finally(() =>
+      this.#posted.delete(posted),
+    );
+    this.#posted.add(posted);
   }
 
   /** Ends it. */
@@ -74,22 +79,6 @@ export class Mailer {
     this.#stopping.abort(new Error("the platform is stopping"));
     await Promise.all(this.#posted);
     this.#transport.close();
-  }
-
-  async #sendAgain(mail: Mail): Promise<void> {
-    const { clock, log } = this.#options;
-    const { signal } = this.#stopping;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.send(mail);
-      } catch (error) {
-        const isLast = attempt >= attemptsMost || signal.aborted;
-        log[isLast ? "error" : "warn"]({ reason: reasonOf(error), attempt }, "mail could not be sent");
-        if (isLast) return;
-      }
-      // Aborted: tried once more at once, and then given up.
-      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
-    }
   }
 }
 

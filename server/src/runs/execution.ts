@@ -1,8 +1,8 @@
 // One attempt of a run: its call goes down the road of a plain call, that it is about to be sent is written down before
 // anything is sent, and its end is written before it is out of hand. Once it holds a place, nothing is asked twice.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
@@ -34,8 +34,7 @@ export type ExecutionParts = {
 };
 
 /** Writing down that a run starts is tried again for so long, in which its place on the replica is idle. */
-const startTriesMax = 4;
-const startBackoff: Backoff = { firstMs: 50, factor: 3, mostMs: 1_000, jitter: 0.2 };
+const starting: RetryPolicy = { firstMs: 50, factor: 3, mostMs: 1_000, jitter: 0.2, triesMax: 4 };
 
 /** One attempt. `begin()` once. */
 export class Execution implements ActiveRun, RunWatcher {
@@ -99,26 +98,13 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   async mayStart(replica: ReadyReplica): Promise<boolean> {
-    const { settlement, clock, log, startMostMs } = this.#parts;
-    const { runId, epoch } = this.work;
-    for (let attempt = 1; attempt <= startTriesMax; attempt++) {
-      if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
-      const askedMs = clock.monotonicMs();
-      try {
-        const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
-        // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
-        if (!isStarted) this.#isCancelled = true;
-        // This process stood still for so long that another may have taken the run over and sent it.
-        else if (clock.monotonicMs() - askedMs > startMostMs) return false;
-        else this.#replica = replica;
-        return isStarted && !this.#isCancelled && !this.#isAbandoned;
-      } catch (error) {
-        log.warn({ err: error, runId }, "the start of a run could not be written");
-        await clock.sleep(backoffMs(startBackoff, attempt, clock.random()));
-      }
-    }
-    // It may be written all the same; the run is given back then, and was sent to nobody.
-    return false;
+    const { settlement, clock, log } = this.#parts;
+    const { runId } = this.work;
+    const onFailure = (error: unknown): void =>
+      log.warn({ err: error, runId }, "the start of a run could not be written");
+    const options = { ...starting, clock, signal: settlement.stopping, onFailure };
+    // Given up, it may be written all the same; the run is given back then, and was sent to nobody.
+    return (await retry(options, () => this.#writeStart(replica))) ?? false;
   }
 
   mayGrow(answerBytes: number): Promise<void> | null {
@@ -130,6 +116,20 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#end(ending).catch((error: unknown) =>
       this.#parts.log.error({ err: error, runId: this.work.runId }, "the end of a run could not be written"),
     );
+  }
+
+  async #writeStart(replica: ReadyReplica): Promise<boolean> {
+    const { settlement, clock, startMostMs } = this.#parts;
+    const { runId, epoch } = this.work;
+    if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
+    const askedMs = clock.monotonicMs();
+    const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
+    // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
+    if (!isStarted) this.#isCancelled = true;
+    // This process stood still for so long that another may have taken the run over and sent it.
+    else if (clock.monotonicMs() - askedMs > startMostMs) return false;
+    else this.#replica = replica;
+    return isStarted && !this.#isCancelled && !this.#isAbandoned;
   }
 
   /** The place at the replica is kept meanwhile: the next call must not wait behind a function that goes on. */

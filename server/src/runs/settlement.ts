@@ -1,9 +1,9 @@
 // Writes what became of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
 // that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { Db } from "#store/database.ts";
@@ -28,7 +28,8 @@ type Ending = { readonly end: RunEnd; readonly delivery: NewDelivery | null };
 const waitingMax = 100_000;
 const batchMax = 500;
 const batchBytesMax = 64 * 1_048_576;
-const retryBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
+const backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
+const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
 /** What the caller's X-Webhook-Secret is sealed for: not the run, since a redriven one has another id. */
 export function webhookSecretContext(appId: AppId): string {
@@ -42,6 +43,8 @@ export class Settlement {
   readonly #ends: GroupCommit<Ending, boolean>;
   readonly #returns: GroupCommit<RunReturn, boolean>;
   readonly #stopping = new AbortController();
+  /** Aborted by `stop`. */
+  readonly stopping = this.#stopping.signal;
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -86,10 +89,13 @@ export class Settlement {
     of: { readonly attempt: number; readonly isCancelled: boolean },
   ): Promise<boolean> {
     const { retriesMax, waitsSinceMs } = work;
-    const { clock } = this.#options;
+    const { clock, log } = this.#options;
     const at = { nowMs: clock.now(), random: clock.random() };
     const outcome = outcomeOf(ending, { ...of, retriesMax, waitsSinceMs }, at);
-    return await this.#insist(work, () => this.#write(work, outcome, of.attempt));
+    const onFailure = (error: unknown, attempt: number): void =>
+      log.warn({ err: error, runId: work.runId, attempt }, "what became of a run could not be written");
+    const options = { ...writing, clock, signal: this.stopping, onFailure };
+    return (await retry(options, () => this.#write(work, outcome, of.attempt))) ?? false;
   }
 
   /** Gives up on what the database does not take; resolves when nothing is under way any more. */
@@ -121,20 +127,6 @@ export class Settlement {
     onStep("run ended");
     if (added.length > 0) outbox.committed(added);
     return answers;
-  }
-
-  async #insist(work: RunWork, write: () => Promise<boolean>): Promise<boolean> {
-    const { clock, log } = this.#options;
-    const { signal } = this.#stopping;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await write();
-      } catch (error) {
-        log.warn({ err: error, runId: work.runId, attempt }, "what became of a run could not be written; trying again");
-        if (signal.aborted) return false;
-      }
-      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
-    }
   }
 
   #deliveryOf(work: RunWork, { status, contentType, body, bodyBytes }: Answer): NewDelivery | null {

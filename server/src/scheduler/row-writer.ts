@@ -1,15 +1,13 @@
 // Writes what happens to replicas into their rows: in order for each replica, never in the way of the decision that
 // caused it, and again and again while the database does not answer, because usage is computed from these rows.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
 
-const policy: Backoff = { firstMs: 100, factor: 2, mostMs: 15_000, jitter: 0.2 };
-
 /** About a day. What is not written by then is found by the next start of the platform, which compares rows and replicas. */
-const attemptsMost = 6000;
+const writing: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 15_000, jitter: 0.2, triesMax: 6000 };
 
 /** Ordered writes of rows; at most four for each replica wait at a time, one of each kind. */
 export class RowWriter {
@@ -68,23 +66,11 @@ export class RowWriter {
   }
 
   async #write(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
-    for (let attempt = 1; attempt <= attemptsMost; attempt++) {
-      try {
-        await this.#rows.change(replicaId, change);
-        return;
-      } catch (error) {
-        this.#log.warn({ err: error, replicaId, change: change.kind, attempt }, "could not write a replica's row");
-      }
-      if (!(await this.#pause(attempt))) return;
-    }
-    this.#log.error({ replicaId, change: change.kind }, "gave up writing a replica's row");
-  }
-
-  /** False when the platform stops. */
-  #pause(attempt: number): Promise<boolean> {
-    return this.#clock.sleep(backoffMs(policy, attempt, this.#clock.random()), this.#abort.signal).then(
-      () => true,
-      () => false,
-    );
+    const { signal } = this.#abort;
+    const onFailure = (error: unknown, attempt: number, isLast: boolean): void => {
+      const text = isLast ? "gave up writing a replica's row" : "could not write a replica's row";
+      this.#log[isLast ? "error" : "warn"]({ err: error, replicaId, change: change.kind, attempt }, text);
+    };
+    await retry({ ...writing, clock: this.#clock, signal, onFailure }, () => this.#rows.change(replicaId, change));
   }
 }

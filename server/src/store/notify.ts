@@ -3,9 +3,10 @@
 import { sql } from "kysely";
 import { Client } from "pg";
 import { assert } from "#lib/assert.ts";
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { backoffMs } from "#lib/backoff.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig, type Db } from "./database.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
@@ -34,7 +35,7 @@ export type Listener = (payload: string | null) => void;
 
 /** PostgreSQL's own limit is 8000 bytes; ours are ids. */
 const payloadBytesMost = 1_000;
-const reconnectBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
+const connecting: RetryPolicy = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2, triesMax: untilStop };
 /** A connection that broke without a word is found out after this and the answer's deadline. */
 const heartbeatMs = 5_000;
 const answerWaitMs = 5_000;
@@ -93,17 +94,14 @@ export class Notifications {
   /** Undefined when stopped. Everything that listens is told to look again. */
   async #reconnect(): Promise<Client | undefined> {
     const { signal } = this.#stopping;
-    for (let attempt = 1; !signal.aborted; attempt++) {
-      try {
-        await this.#clock.sleep(backoffMs(reconnectBackoff, attempt, this.#clock.random()), signal);
-        const client = await this.#connect();
-        for (const channel of this.#listeners.keys()) this.#tell(channel, null);
-        return client;
-      } catch (error) {
-        if (!signal.aborted) this.#log.warn({ err: error, attempt }, "notifications cannot connect");
-      }
-    }
-    return undefined;
+    const clock = this.#clock;
+    // Not at once: the server may break each connection as soon as it has taken it.
+    await clock.sleep(backoffMs(connecting, 1, clock.random()), signal).catch(() => undefined);
+    const onFailure = (error: unknown, attempt: number): void =>
+      this.#log.warn({ err: error, attempt }, "notifications cannot connect");
+    const client = await retry({ ...connecting, clock, signal, onFailure }, () => this.#connect());
+    if (client !== undefined) for (const channel of this.#listeners.keys()) this.#tell(channel, null);
+    return client;
   }
 
   async #connect(): Promise<Client> {

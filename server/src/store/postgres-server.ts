@@ -2,9 +2,10 @@
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { backoffMs } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -16,7 +17,7 @@ const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
 /** Processes of a killed server notice its death within moments and let go of its shared memory. */
 const sharedMemoryWaitMs = 15_000;
-const restartBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 10_000, jitter: 0.2 };
+const restarting: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 10_000, jitter: 0.2, triesMax: untilStop };
 const logFileBytesMost = 1_000_000;
 
 export type PostgresServerOptions = {
@@ -119,16 +120,16 @@ export class PostgresServer {
 
   async #restart(): Promise<void> {
     const { clock, dataFolder, log } = this.#options;
-    for (let attempt = 1; !this.#stopping.signal.aborted; attempt++) {
-      try {
-        await clock.sleep(backoffMs(restartBackoff, attempt, clock.random()), this.#stopping.signal);
-        await clearOrphan(dataFolder, { log, clock });
-        await this.start();
-        if (this.#child !== undefined) return;
-      } catch (error) {
-        if (!this.#stopping.signal.aborted) log.error({ err: error, attempt }, "the embedded database does not start");
-      }
-    }
+    const { signal } = this.#stopping;
+    // Not at once: it may end each time as soon as it has started.
+    await clock.sleep(backoffMs(restarting, 1, clock.random()), signal).catch(() => undefined);
+    const onFailure = (error: unknown, attempt: number): void =>
+      log.error({ err: error, attempt }, "the embedded database does not start");
+    await retry({ ...restarting, clock, signal, onFailure }, async () => {
+      await clearOrphan(dataFolder, { log, clock });
+      await this.start();
+      if (this.#child === undefined) throw new Error("it ended as soon as it had started");
+    });
   }
 
   async #end(child: ChildProcess): Promise<void> {

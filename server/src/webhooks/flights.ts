@@ -1,6 +1,6 @@
 // Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
 // one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
 import { GroupCommit } from "#store/group-commit.ts";
 import type { Leases } from "#store/lease.ts";
@@ -25,8 +25,7 @@ export type FlightWatcher = { readonly onEnd: (retryMs: number | null) => void }
 
 const writeBatchMax = 200;
 /** While the database is away, results are held and tried again for about this many waits; then the lease is over anyway. */
-const writeTriesMax = 8;
-const writeBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 5000, jitter: 0.2 };
+const writing: RetryPolicy = { firstMs: 50, factor: 2, mostMs: 5000, jitter: 0.2, triesMax: 8 };
 
 /** `stop()` waits for what is under way, and lets go of what takes longer. */
 export class Flights {
@@ -34,7 +33,7 @@ export class Flights {
   /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
   readonly #flying = new Map<HeldDelivery, Promise<void>>();
   readonly #results: GroupCommit<AttemptRow, boolean>;
-  #isStopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(parts: FlightsParts) {
     this.#parts = parts;
@@ -69,7 +68,8 @@ export class Flights {
     const all = Promise.all(this.#flying.values()).finally(() => done.abort());
     await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
     const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
-    this.#isStopped = true;
+    // What is let go is somebody else's.
+    this.#stopping.abort(new Error("deliveries are let go"));
     await this.#results.stop();
     if (left.length > 0) await releaseRows(db, left, holder.holder);
   }
@@ -84,26 +84,21 @@ export class Flights {
       if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
     } catch (error) {
       // Its lease runs out, and then it is tried again.
-      log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent or its result not be written");
+      log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent");
     } finally {
       this.#flying.delete(held);
       onEnd(retryMs);
     }
   }
 
-  /** False when the delivery was somebody else's by then. */
+  /** False when the delivery is somebody else's by then, or will be: the result could not be written. */
   async #record(row: AttemptRow): Promise<boolean> {
-    const { clock } = this.#parts;
-    for (let tries = 1; ; tries++) {
-      // What was let go is somebody else's.
-      if (this.#isStopped) return false;
-      try {
-        return await this.#results.add(row);
-      } catch (error) {
-        if (tries === writeTriesMax) throw error;
-        await clock.sleep(backoffMs(writeBackoff, tries, clock.random()));
-      }
-    }
+    const { clock, log } = this.#parts;
+    const { signal } = this.#stopping;
+    const onFailure = (error: unknown, _tries: number, isLast: boolean): void => {
+      if (isLast) log.error({ err: error, delivery: row.id }, "the result of a webhook could not be written");
+    };
+    return (await retry({ ...writing, clock, signal, onFailure }, () => this.#results.add(row))) ?? false;
   }
 
   async #write(rows: readonly AttemptRow[]): Promise<readonly boolean[]> {

@@ -1,9 +1,9 @@
 // Where deliveries come in: rows in the transaction of whoever ends a run, and calls whose answers are posted behind them.
 // What has room is leased to this platform as it is written, and sent right after the commit without being read again.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -63,8 +63,8 @@ const postedBytesMax = 64 * 1024 * 1024;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
 /** A database that is away for longer loses answers of plain calls, which nobody was promised to keep; that is logged. */
-const postTriesMax = 8;
-const postBackoff: Backoff = { firstMs: 100, factor: 2, mostMs: 5000, jitter: 0.2 };
+const postBackoff = { firstMs: 100, factor: 2, mostMs: 5000, jitter: 0.2 };
+const posting: RetryPolicy = { ...postBackoff, triesMax: 8, hasTryAtStop: true };
 const lostLogMs = 10_000;
 
 /** Takes deliveries in. */
@@ -73,7 +73,7 @@ export class Outbox {
   readonly #reserved = new Map<DeliveryId, Reserved>();
   readonly #posts: GroupCommit<NewDelivery, null>;
   readonly #posting = new Set<Promise<void>>();
-  #isStopping = false;
+  readonly #stopping = new AbortController();
   #postedBytes = 0;
   #lost = 0;
   #lostLogged = 0;
@@ -154,7 +154,7 @@ export class Outbox {
 
   /** Resolves when nothing is left to be written. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
+    this.#stopping.abort(new Error("the platform stops"));
     await Promise.all(this.#posting);
     await this.#posts.stop();
     for (const id of this.#reserved.keys()) this.#giveBack(id);
@@ -200,18 +200,13 @@ export class Outbox {
 
   async #post(delivery: NewDelivery): Promise<void> {
     const { clock, log } = this.#parts;
-    for (let tries = 1; ; tries++) {
-      try {
-        await this.#posts.add(delivery);
-        return;
-      } catch (error) {
-        if (tries === postTriesMax || this.#isStopping) {
-          log.error({ err: error }, "an answer for a webhook could not be written");
-          return this.#lose("the database did not take them");
-        }
-        await clock.sleep(backoffMs(postBackoff, tries, clock.random()));
-      }
-    }
+    const { signal } = this.#stopping;
+    const onFailure = (error: unknown, _tries: number, isLast: boolean): void => {
+      if (!isLast) return;
+      log.error({ err: error }, "an answer for a webhook could not be written");
+      this.#lose("the database did not take them");
+    };
+    await retry({ ...posting, clock, signal, onFailure }, () => this.#posts.add(delivery));
   }
 
   async #flush(deliveries: readonly NewDelivery[]): Promise<readonly null[]> {

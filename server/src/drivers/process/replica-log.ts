@@ -2,8 +2,8 @@
 // on, and keeping on disk how far it came. A crash of the platform repeats at most the lines of the last moments.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import { backoffMs } from "#lib/backoff.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
 import { readJson, writeIfRoom, type ReplicaPaths } from "./replica-files.ts";
 
@@ -20,9 +20,8 @@ export type ReplicaLogOptions = {
 
 /** How often the position is written while lines flow. */
 const keepEveryMs = 100;
-const retry = { firstMs: 100, factor: 3, mostMs: 5000, jitter: 0.2 };
-/** After these the lines are given up, so that a replica's end is told in the end. */
-const triesMax = 6;
+/** After these tries the lines are given up, so that a replica's end is told in the end. */
+const storing: RetryPolicy = { firstMs: 100, factor: 3, mostMs: 5000, jitter: 0.2, triesMax: 6 };
 
 /** The two output files of one replica. */
 export class ReplicaLog {
@@ -117,22 +116,12 @@ export class ReplicaLog {
   /** False when it was closed before the lines were stored: they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { clock } = this.#options;
+    const { signal } = this.#stop;
     this.#isStoring = true;
-    try {
-      for (let attempt = 1; ; attempt++) {
-        try {
-          await this.#options.lines(lines);
-          return true;
-        } catch {
-          // The sink says what is wrong with it; here it only matters that lines are not lost at once.
-          if (attempt === triesMax) return true;
-        }
-        if (this.#stop.signal.aborted) return false;
-        await clock.sleep(backoffMs(retry, attempt, 0.5), this.#stop.signal).catch(() => undefined);
-        if (this.#stop.signal.aborted) return false;
-      }
-    } finally {
-      this.#isStoring = false;
-    }
+    // The sink says what is wrong with it; here it only matters that lines are not lost at once.
+    const options = { ...storing, clock, signal, onFailure: () => undefined };
+    const isStored = await retry(options, () => this.#options.lines(lines).then(() => true));
+    this.#isStoring = false;
+    return isStored ?? !signal.aborted;
   }
 }
