@@ -2,8 +2,8 @@
 import "#test/support/leftovers.ts";
 import { tmpdir } from "node:os";
 import { test } from "node:test";
-import { conformance } from "#drivers/conformance.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { conformance } from "#test/support/driver-conformance.ts";
 import { ProcessGround } from "#test/support/process-ground.ts";
 
 const sandbox = await detectSandbox(tmpdir());

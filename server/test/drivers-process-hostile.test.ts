@@ -10,7 +10,7 @@ import { performance } from "node:perf_hooks";
 import { test, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { readReady, replicaPaths, withRightToRead } from "#drivers/process/replica-files.ts";
+import { readReport, type RuntimeReport, replicaPaths, withRightToRead } from "#drivers/process/replica-files.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
@@ -109,12 +109,12 @@ os.unlink("/run/slipway/app.sock")
 os.symlink(${JSON.stringify(path)}, "/run/slipway/app.sock")`;
   const { driver, sink, spec, replicasDir } = await runApp(t, code);
   const paths = replicaPaths(join(replicasDir, spec.replicaId));
-  await until("the runtime says that it is ready", () => readReady(paths) !== null);
+  await until("the runtime says that it is ready", () => readReport(paths).isLast);
   await driver.stop(spec.replicaId, { graceMs: 0 });
   await sink.told("exited", spec.replicaId);
   assert.deepEqual(
     sink.events.map(({ kind }) => kind),
-    ["exited"],
+    ["started", "exited"],
   );
   assert.equal(isReached, false);
 });
@@ -126,7 +126,7 @@ os.unlink("/run/slipway/app.sock")
 os.mkdir("/run/slipway/app.sock")`;
   const { driver, ground, spec, replicasDir } = await runApp(t, code);
   const paths = replicaPaths(join(replicasDir, spec.replicaId));
-  await until("the runtime says that it is ready", () => readReady(paths) !== null);
+  await until("the runtime says that it is ready", () => readReport(paths).isLast);
   await driver.close();
   const { told } = await endLater(ground, spec);
   assert.deepEqual(
@@ -145,7 +145,8 @@ def replace():
     print("replaced", flush=True)
 threading.Thread(target=replace, daemon=True).start()`;
   const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
-  const { address } = await sink.told("ready", spec.replicaId);
+  const { address } = await sink.told("started", spec.replicaId);
+  await until("it listens", () => ground.isReady(address));
   writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "replace"), "");
   await sink.line(spec.replicaId, "replaced");
   await driver.close();
@@ -171,7 +172,8 @@ ready = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.islink("/p
 ready = os.dup(ready)
 threading.Thread(target=hold, daemon=True).start()`;
   const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
-  await sink.told("ready", spec.replicaId);
+  const { address } = await sink.told("started", spec.replicaId);
+  await until("it listens", () => ground.isReady(address));
   await driver.close();
   writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "alone"), "");
   const tried = join(ground.places().storageDir, spec.projectId, "tried");
@@ -180,12 +182,20 @@ threading.Thread(target=hold, daemon=True).start()`;
   assert.equal(readFileSync(tried, "utf8"), "[False, False, False]");
 });
 
-test("a ready line without an end is an error, not something to wait for", (t) => {
+test("what the runtime reports is read line by line; a line without an end is an error, not something to wait for", (t) => {
   const paths = replicaPaths(temporaryFolder(t, "ready"));
-  writeFileSync(paths.ready, "x".repeat(70_000));
-  assert.deepEqual(readReady(paths), { error: "the runtime's ready line is too long" });
-  writeFileSync(paths.ready, '{"ready":true,"port":4321}\n');
-  assert.deepEqual(readReady(paths), { port: 4321 });
+  const reportOf = (text: string): RuntimeReport => {
+    writeFileSync(paths.ready, text);
+    return readReport(paths);
+  };
+  assert.deepEqual(reportOf("x".repeat(70_000)), { error: "the runtime's report is too long", isLast: true });
+  assert.deepEqual(reportOf(""), { isLast: false });
+  const [listening, ready] = ['{"listening":true,"port":4321}\n', '{"ready":true,"port":4321}\n'];
+  assert.deepEqual(reportOf(listening), { port: 4321, isLast: false });
+  assert.deepEqual(reportOf(listening + ready), { port: 4321, isLast: true });
+  assert.deepEqual(reportOf(ready), { port: 4321, isLast: true }, "as earlier versions of the runtime say it");
+  const failed = reportOf(`${listening}{"ready":false,"error":"ValueError: no"}\n`);
+  assert.deepEqual(failed, { port: 4321, error: "ValueError: no", isLast: true });
 });
 
 test("a file whose app took the right to read it is read all the same", (t) => {

@@ -7,17 +7,18 @@ import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import type { Driver, ReplicaSpec, ReplicaUsage } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { readJson, replicaPaths } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
+import { cortexRuntimeDir, ProcessGround, python } from "#test/support/process-ground.ts";
 import { askAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
+const noProc = process.platform === "linux" ? false : "this machine has no /proc";
 const live = new AbortController().signal;
 const graceMs = 20_000;
 const detected = await detectSandbox(tmpdir());
@@ -126,7 +127,6 @@ async function killWhileStarting(ground: ProcessGround, given: { afterStarts: nu
   await driver.open(sink);
   const owned = await driver.list();
   assert.ok(owned.length >= given.afterStarts - 1, "what was started before is listed");
-  for (const { replicaId, isReady } of owned) if (!isReady) await sink.told("ready", replicaId).catch(() => undefined);
   await endAll(driver);
   await driver.close();
   await until("no process is left", () => ground.processes().length === 0);
@@ -280,7 +280,8 @@ def run(run_id, name: str):
 `;
     const spec = replicaSpec({ artifact: ground.artifact({ "main.py": main }) });
     await driver.start(spec, live);
-    const { address } = await sink.told("ready", spec.replicaId);
+    const { address } = await sink.told("started", spec.replicaId);
+    await until("it listens", () => ground.isReady(address));
     const runId = "6f1b7f0e-5a4c-4d6e-9a53-0d4f6a6a2f10";
     const response = await askAddress(address, {
       path: "/run",
@@ -308,8 +309,30 @@ def run(run_id, name: str):
     assert.match(exited.reason, /^The app ended with exit code \d+: .*No module named 'no_such_module'/);
     assert.deepEqual(
       sink.events.map(({ kind }) => kind),
-      ["exited"],
+      ["started", "exited"],
     );
+  });
+
+  it("measures the processor time and memory of a replica with all its processes", { skip: noProc }, async (t) => {
+    const { ground, driver } = await stage(t, { sandbox });
+    const code = `import os, time
+held = b"x" * 60_000_000
+if os.fork() == 0:
+    held = b"y" * 60_000_000
+    while True:
+        pass
+time.sleep(1000)`;
+    const spec = replicaSpec({
+      ...{ artifact: ground.artifact({}), runtime: "custom" as const },
+      entrypoint: [python, "-c", code],
+    });
+    await driver.start(spec, live);
+    const usage = async (): Promise<ReplicaUsage | undefined> => (await driver.usage()).get(spec.replicaId);
+    await until("it has worked for half a second", async () => ((await usage())?.cpuSeconds ?? 0) > 0.5);
+    const memoryBytes = (await usage())?.memoryBytes ?? 0;
+    assert.ok(memoryBytes > 120_000_000 && memoryBytes < 400_000_000, `${memoryBytes} bytes`);
+    await driver.stop(spec.replicaId, { graceMs: 0 });
+    assert.equal(await usage(), undefined);
   });
 }
 

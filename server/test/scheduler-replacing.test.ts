@@ -2,7 +2,7 @@
 // and not by one that does not start.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
+import { exitsEarly, goodStart, openStage, type Stage } from "./scheduler-stage.ts";
 
 /** Replicas that have not stopped, as their rows have it. */
 async function alive(stage: Stage): Promise<{ state: string; restarts: number }[]> {
@@ -57,7 +57,7 @@ test("a replica that does not start leaves the old one serving, and is tried aga
   const { proxy, view } = await stage.openProcess(t);
   stage.promote(await stage.addRelease({ minReplicaCount: 1 }));
   await stage.reach("it runs", () => view.ready(stage.appId).length === 1);
-  stage.scripts = [{ ...goodStart, exitsEarly: true }, { ...goodStart, exitsEarly: true }, goodStart];
+  stage.scripts = [exitsEarly(goodStart), exitsEarly(goodStart), goodStart];
   stage.restart();
   await stage.reach("two starts failed", () => stage.driver.started.size === 3);
   assert.equal(view.ready(stage.appId).length, 1);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
-import { openStage, type Stage } from "./scheduler-stage.ts";
+import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
 
 /** A stage on which one replica is ready and the platform is away. */
 async function leaveOneReplica(t: TestContext): Promise<Stage> {
@@ -45,8 +45,7 @@ test("the end of a replica that ended meanwhile is written with its reason, and 
 test("a replica that vanished counts until it was last known to live", async (t) => {
   const stage = await leaveOneReplica(t);
   const replicaId = [...stage.driver.started][0] ?? assert.fail();
-  stage.driver.crash(replicaId);
-  await stage.driver.forget(replicaId);
+  stage.driver.vanish(replicaId);
   await stage.clock.advance(3_600_000);
   await stage.openProcess(t);
   await stage.reach("the end is written", async () => (await stage.states())["stopped"] === 1);
@@ -77,7 +76,7 @@ test("a replica that no row tells of is stopped, also when it turns up later", a
 test("a row whose replica was never started gets its end", async (t) => {
   const stage = await openStage(t);
   const first = await stage.openProcess(t);
-  stage.scripts = [{ createMs: 3_600_000, isRefused: false, readyMs: 1, exitsEarly: false, isStubborn: false }];
+  stage.scripts = [{ ...goodStart, createMs: 3_600_000 }];
   stage.promote(await stage.addRelease());
   first.proxy.call(stage.appId, 10);
   await stage.reach("the row is there", async () => (await stage.states())["starting"] === 1);

@@ -1,4 +1,4 @@
-// What the tests of the scheduler stand on: rows in a real database, replicas of the scripted driver, a model of the proxy,
+// What the tests of the scheduler stand on: rows in a real database, replicas of the fake driver, a model of the proxy,
 // and a clock that the test moves.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import assert from "node:assert/strict";
@@ -17,7 +17,7 @@ import { toJson } from "#store/json.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
-import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.ts";
+import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** In real time. */
@@ -26,13 +26,12 @@ const reachWaitMs = 20_000;
 const projectId = "p-0123abcd" as ProjectId;
 
 /** A start without any trouble. */
-export const goodStart: StartScript = {
-  createMs: 5,
-  isRefused: false,
-  readyMs: 100,
-  exitsEarly: false,
-  isStubborn: false,
-};
+export const goodStart: StartScript = { ...goodScript, createMs: 5, readyMs: 100 };
+
+/** The same start, but it exits by itself on the way. */
+export function exitsEarly(start: StartScript): StartScript {
+  return { ...start, exit: { afterMs: (start.createMs + (start.readyMs ?? 0)) / 2, exitCode: 1 } };
+}
 
 /** One process of the platform. */
 export type Process = { readonly scheduler: Scheduler; readonly view: ReplicaView; readonly proxy: ModelProxy };
@@ -67,7 +66,7 @@ export class ChosenAllowance implements Allowance {
 export class Stage {
   readonly clock = new VirtualClock();
   readonly db: Db;
-  readonly driver: ScriptedDriver;
+  readonly driver: FakeDriver;
   readonly appId: AppId = appIdOf(projectId, "example");
   readonly lines: Parameters<LineStore["append"]>[0][number][] = [];
   /** How the next starts go; the last one goes on for ever. */
@@ -80,7 +79,7 @@ export class Stage {
 
   constructor(db: Db, compute: readonly string[]) {
     this.db = db;
-    this.driver = new ScriptedDriver({ clock: this.clock, script: () => this.#nextScript(), compute });
+    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#nextScript(), compute });
   }
 
   /** Starts a process of the platform; stopped after the test at the latest. */
@@ -113,6 +112,8 @@ export class Stage {
       allowance: this.allowance,
       log: silentLog,
       clock,
+      probe: ({ address }) =>
+        Promise.resolve(driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." }),
     });
     proxy.connect(view, (appId) => scheduler.nudge(appId));
     driver.busy = (replicaId) => proxy.running(replicaId);

@@ -1,7 +1,7 @@
 // The scheduler from the first call to the last replica's end, with its rows in a real database.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { goodStart, openStage } from "./scheduler-stage.ts";
+import { exitsEarly, goodStart, openStage } from "./scheduler-stage.ts";
 
 test("the first call starts a replica, and its row tells its whole life", async (t) => {
   const stage = await openStage(t);
@@ -99,7 +99,7 @@ test("a replica that passed its trial is ended when its release is not promoted"
 test("a trial that fails says why, hands its lines on and leaves nothing", async (t) => {
   const stage = await openStage(t);
   const { scheduler } = await stage.openProcess(t);
-  stage.scripts = [{ ...goodStart, readyMs: 4000, exitsEarly: true }];
+  stage.scripts = [exitsEarly({ ...goodStart, readyMs: 4000 })];
   const lines: string[] = [];
   const trial = scheduler.tryRelease(await stage.addRelease(), {
     signal: t.signal,
@@ -115,7 +115,7 @@ test("a trial that fails says why, hands its lines on and leaves nothing", async
   assert.equal(stage.lines[0]?.appId, stage.appId);
   await stage.reach("its end is written", async () => (await stage.states())["stopped"] === 1);
   assert.equal(stage.driver.running().length, 0);
-  stage.scripts = [{ ...goodStart, readyMs: 4000, exitsEarly: true, hint: "Its port is in use." }];
+  stage.scripts = [{ ...exitsEarly({ ...goodStart, readyMs: 4000 }), hint: "Its port is in use." }];
   const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
   const odd = scheduler.tryRelease(await stage.addRelease(), options);
   await stage.reach("the next one is written too", async () => (await stage.states())["stopped"] === 2);
@@ -164,7 +164,7 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
 test("waiting calls learn why starts fail, and a call after the pause tries again", async (t) => {
   const stage = await openStage(t);
   const { proxy, scheduler, view } = await stage.openProcess(t);
-  stage.scripts = [{ ...goodStart, exitsEarly: true }, { ...goodStart, exitsEarly: true }, goodStart];
+  stage.scripts = [exitsEarly(goodStart), exitsEarly(goodStart), goodStart];
   stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 0 }));
   proxy.call(stage.appId, 10);
   await stage.reach("the first start failed", () => scheduler.counters.startFailures === 1);

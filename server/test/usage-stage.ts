@@ -122,7 +122,7 @@ export class UsageStage {
       ...{ replicaId, projectId, appId, releaseId, buildId, driver: "process", ...plain },
       ...{ provider: null, region: null, createdAt: startMs, ...wish },
     });
-    await this.rows.change(replicaId, { kind: "started", at: startMs, address: null });
+    await this.rows.change(replicaId, { kind: "started", at: startMs, address: { host: "127.0.0.1", port: 1 } });
     return replicaId;
   }
 

@@ -42,6 +42,7 @@ def run(here: str) -> None:
     descriptors = [starting.descriptors, report.descriptors]
     let_go_after_fork(descriptors)
     starting.start()
+    report.listening(listener, settings)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)  # The one that the app gets when it asks for one at import.
     signal.signal(signal.SIGTERM, stop_starting)

@@ -1,4 +1,4 @@
-"""Opens the socket that calls come to, and tells the platform once whether the app is ready."""
+"""Opens the socket that calls come to, and tells the platform that it is open, and whether the app is ready."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def listen_at_path(path: str):
 
 
 class ReadyReport:
-    """The descriptor in SLIPWAY_READY_FD: one JSON line is written to it, then it is closed."""
+    """The descriptor in SLIPWAY_READY_FD: a JSON line when the socket is open, and one when the start has ended."""
 
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
@@ -53,10 +53,15 @@ class ReadyReport:
             except OSError:
                 self._fd = None  # Not an open descriptor.
 
+    def listening(self, listener, settings) -> None:
+        """The socket answers, and the app is about to be imported."""
+        self._write({"listening": True, "port": port_of(listener, settings)})
+
     def ready(self, listener, settings) -> None:
-        """The socket answers and the app is imported. The port is 0 for a Unix socket, whose path is known."""
-        port = 0 if settings.path else listener.getsockname()[1]
+        """The app is imported and takes calls."""
+        port = port_of(listener, settings)
         self._write({"ready": True, "port": port})
+        self._close()
         if port != settings.port and not self._wanted:
             sys.stderr.write("slipway: listening on port %d\n" % port)  # Nobody could know it otherwise.
 
@@ -64,21 +69,30 @@ class ReadyReport:
         """The app is not going to be ready."""
         kind, message = describe(error)
         self._write({"ready": False, "error": getattr(error, "report", "%s: %s" % (kind, message))})
+        self._close()
 
     def descriptors(self) -> list:
         """The descriptors that a forked child must let go of."""
         return [] if self._fd is None else [self._fd]
 
     def _write(self, value: dict) -> None:
+        if self._fd is None:
+            return
+        try:
+            os.write(self._fd, json.dumps(value).encode("ascii") + b"\n")
+        except OSError:
+            pass  # Nobody listens; the socket tells the same.
+
+    def _close(self) -> None:
         fd, self._fd = self._fd, None
         if fd is None:
             return
         try:
-            os.write(fd, json.dumps(value).encode("ascii") + b"\n")
+            os.close(fd)
         except OSError:
-            pass  # Nobody listens; the socket tells the same.
-        finally:
-            try:
-                os.close(fd)
-            except OSError:
-                pass
+            pass
+
+
+def port_of(listener, settings) -> int:
+    """The port that calls come to; 0 for a Unix socket, whose path is known."""
+    return 0 if settings.path else listener.getsockname()[1]

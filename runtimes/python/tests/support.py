@@ -75,16 +75,17 @@ class Replica:
                 raise AssertionError("the replica is not ready: %r" % (report,))
 
     def report(self):
-        """The line that the runtime writes on the ready descriptor, parsed; {} when there was none."""
+        """The last line that the runtime writes on the ready descriptor, parsed; {} when there was none."""
         text = b""
-        while not text.endswith(b"\n"):
+        while not text.endswith(b"\n") or b'"ready"' not in text:
             if not select.select([self._ready_read], [], [], DEADLINE_SECONDS)[0]:
                 raise AssertionError("no ready report; stderr: %s" % self.stderr())
             data = os.read(self._ready_read, 4096)
             if not data:
                 break
             text += data
-        report = json.loads(text.decode()) if text else {}
+        self.reports = [json.loads(line) for line in text.decode().splitlines()]
+        report = self.reports[-1] if self.reports else {}
         self.port = report.get("port", self.port)
         return report
 

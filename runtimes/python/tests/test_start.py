@@ -56,6 +56,7 @@ class StartingTest(unittest.TestCase):
             self.assertTrue(client.ended())
         open(replica.path("go"), "w").close()
         self.assertEqual(replica.report(), {"ready": True, "port": replica.port})
+        self.assertEqual(replica.reports[0], {"listening": True, "port": replica.port})
         self.assertEqual(replica.get("/_slipway/ready").status, 200)
 
     def test_keeps_calls_that_come_meanwhile(self):

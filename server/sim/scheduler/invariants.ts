@@ -1,7 +1,7 @@
 // What must hold in the simulated world: at every moment, when a replica is ended, and once everything has come to rest.
 import type { AppId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
-import type { ScriptedDriver, ScriptedReplica } from "#test/support/scripted-driver.ts";
+import type { FakeDriver, FakeReplica } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import type { MemoryRows } from "./memory-rows.ts";
 import type { SimPlatform } from "./sim-platform.ts";
@@ -10,7 +10,7 @@ import type { SimPlatform } from "./sim-platform.ts";
 export type Observed = {
   readonly clock: VirtualClock;
   readonly rows: MemoryRows;
-  readonly driver: ScriptedDriver;
+  readonly driver: FakeDriver;
   readonly platform: SimPlatform;
   readonly routes: readonly SchedulerRoute[];
   /** How many replicas the project of all apps may have; null: any number. */
@@ -55,7 +55,7 @@ export function checkNow(world: Observed): void {
 }
 
 /** When a replica is asked to end, ends by itself, or is ended by force. */
-export function checkStop(world: Observed, replica: ScriptedReplica, how: "asked" | "exit" | "forced"): void {
+export function checkStop(world: Observed, replica: FakeReplica, how: "asked" | "exit" | "forced"): void {
   const { replicaId } = replica.spec;
   expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} has no row`);
   // A crash is nobody's order.

@@ -109,6 +109,8 @@ export class SimPlatform {
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
       list: () => this.#ifAlive(() => driver.list()),
+      capacity: (resources) => driver.capacity(resources),
+      usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),
       close: () => this.#ifAlive(() => driver.close()),
     };

@@ -7,7 +7,7 @@ import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
 import { Seeded } from "#test/support/seeded.ts";
-import { ScriptedDriver, type StartScript } from "#test/support/scripted-driver.ts";
+import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
 import { appSettings } from "./sim-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -48,7 +48,7 @@ export async function runWorld(options: WorldOptions): Promise<WorldReport> {
 export class World {
   readonly clock: VirtualClock;
   readonly rows = new MemoryRows();
-  readonly driver: ScriptedDriver;
+  readonly driver: FakeDriver;
   readonly report: WorldReport = {
     served: 0,
     refused: 0,
@@ -79,7 +79,7 @@ export class World {
     this.#mutation = options.mutation ?? null;
     this.#limits = new Seeded(options.seed);
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
-    this.driver = new ScriptedDriver({ clock: this.clock, script: () => this.#script() });
+    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script() });
     const apps = this.#seeded.integer(1, 3);
     for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
     this.platform = this.#newPlatform();
@@ -314,12 +314,12 @@ export class World {
   #script(): StartScript {
     const seeded = this.#seeded;
     const isFaulty = (probability: number): boolean => this.#hasFaults && seeded.chance(probability);
-    return {
-      createMs: seeded.integer(1, 200),
-      isRefused: isFaulty(0.05),
-      readyMs: isFaulty(0.03) ? null : seeded.integer(1, seeded.chance(0.1) ? 40_000 : 2000),
-      exitsEarly: isFaulty(0.08),
-      isStubborn: isFaulty(0.05),
-    };
+    const createMs = seeded.integer(1, 200);
+    const refusal = isFaulty(0.05) ? ({ kind: "no_capacity", reason: "There is no room for it." } as const) : null;
+    const readyMs = isFaulty(0.03) ? null : seeded.integer(1, seeded.chance(0.1) ? 40_000 : 2000);
+    const exit = isFaulty(0.08) ? { afterMs: (createMs + (readyMs ?? createMs)) / 2, exitCode: 1 } : null;
+    const isStubborn = isFaulty(0.05);
+    const pendingMs = isFaulty(0.1) ? seeded.integer(1, 20_000) : 0;
+    return { ...goodScript, createMs, refusal, readyMs, exit, isStubborn, pendingMs };
   }
 }

@@ -16,6 +16,7 @@ const none: Capabilities = {
   cpuLimit: false,
   fileIsolation: false,
   networkIsolation: false,
+  keepsLines: true,
   compute: ["CPU"],
 };
 const all: Capabilities = {

@@ -1,5 +1,5 @@
-// The contract between the platform and what runs replicas (processes, containers, pods). A driver knows no
-// database and takes no decisions: it starts, stops, lists and tells. Each driver passes `conformance.ts`.
+// The contract between the platform and what runs replicas (processes, containers, pods). A driver knows no database and
+// takes no decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -16,8 +16,17 @@ export type Address =
 /** What a build left behind and `start` needs; the driver that built it gives it its form. Stored as JSON with the release. */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
 
+/** What one replica gets of a machine. */
+export type Resources = {
+  readonly compute: string;
+  readonly gpuCount: number;
+  readonly cpuCores: number;
+  /** GB of 10^9 bytes. */
+  readonly memoryGb: number;
+};
+
 /** What to run. `environment` holds the app's secrets too; it must not reach a log or an error. */
-export type ReplicaSpec = {
+export type ReplicaSpec = Resources & {
   readonly replicaId: ReplicaId;
   readonly projectId: ProjectId;
   readonly appId: AppId;
@@ -31,20 +40,25 @@ export type ReplicaSpec = {
   /** The port that the settings name; a driver without separate networks may choose another one. */
   readonly port: number;
   readonly environment: Readonly<Record<string, string | Secret>>;
-  readonly compute: string;
-  readonly gpuCount: number;
-  readonly cpuCores: number;
-  /** GB of 10^9 bytes. */
-  readonly memoryGb: number;
+  /** `interruptible`: it may be placed on machines that can go away at any time. */
+  readonly tier: string;
+  /** Where the app wants to run; null: anywhere. */
+  readonly region: string | null;
+  readonly provider: string | null;
+  /** Names the storage that is mounted at `/persistent-storage`; replicas with the same name share it. */
+  readonly storage: string;
   /** The most calls that the platform sends at once. */
   readonly concurrency: number;
   /** How long running calls may take after the replica was asked to end. */
   readonly graceSeconds: number;
 };
 
-/** What happens to a replica. Times are milliseconds since the epoch. Per replica: at most one `started`, then at most one `ready`, then exactly one `exited`. */
+/**
+ * What happens to a replica. Times are milliseconds since the epoch. Per replica: at most one `started`, then exactly one
+ * `exited`.
+ */
 export type ReplicaEvent =
-  /** It runs and may be probed at `address` (of cortex apps it is known when they are ready, so it comes together with `ready`). */
+  /** It runs from now on, is paid for, and may be asked at `address` whether it is ready. */
   | {
       readonly kind: "started";
       readonly replicaId: ReplicaId;
@@ -53,9 +67,7 @@ export type ReplicaEvent =
       /** A sentence for the app's owner that explains why it may never take calls there; null when nothing is odd. */
       readonly hint: string | null;
     }
-  /** It says by itself that it takes calls (the cortex runtime does; custom apps are probed by the scheduler). */
-  | { readonly kind: "ready"; readonly replicaId: ReplicaId; readonly at: number; readonly address: Address }
-  /** It is gone, and all its log lines were handed over before. `reason` is a sentence for the app's owner. */
+  /** It is gone, and no more of its log lines follow. `reason` is a sentence for the app's owner. */
   | {
       readonly kind: "exited";
       readonly replicaId: ReplicaId;
@@ -87,14 +99,14 @@ export type OwnedReplica = {
   readonly replicaId: ReplicaId;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
-  readonly state: "running" | "exited";
+  /** `pending`: it was accepted and waits for a machine or its image, so `started` is still to come. */
+  readonly state: "pending" | "running" | "exited";
   /** Running as far as is known, but not seen to since the driver was opened: it may have ended while nobody watched. */
   readonly isUnseen?: true;
   /** For how long its process has run, where that is known whatever the clock did. */
   readonly ranMs?: number;
-  /** Null when it has not come so far. */
+  /** Null when it is pending, or has ended before it ran. */
   readonly address: Address | null;
-  readonly isReady: boolean;
   /** Why it is gone, for `exited`. */
   readonly reason: string | null;
 };
@@ -111,8 +123,21 @@ export type Capabilities = {
   readonly fileIsolation: boolean;
   /** Apps cannot reach each other's replicas but through the proxy. */
   readonly networkIsolation: boolean;
+  /** Each line reaches the platform, also those that are printed while it is away. False: the last ones may be lost with the replica. */
+  readonly keepsLines: boolean;
   /** Compute types that replicas can get here, for example `["CPU"]`. */
   readonly compute: readonly string[];
+};
+
+/** Whether there is room for a replica: now, later when others end, or never. */
+export type Capacity = "now" | "later" | "never";
+
+/** What a replica uses of its machine. */
+export type ReplicaUsage = {
+  /** Processor time since it started. Never goes down. */
+  readonly cpuSeconds: number;
+  /** Now, without what the system could take back. */
+  readonly memoryBytes: number;
 };
 
 /** Runs replicas on one kind of ground. All methods may be called again with the same id without harm. */
@@ -125,21 +150,36 @@ export interface Driver {
    * lines are handed over and `exited` is told.
    */
   open(sink: ReplicaSink): Promise<void>;
+  /** From what the driver knows already: it is asked often and must return at once. */
+  capacity(resources: Resources): Capacity;
   /**
-   * Resolves when the replica's own process runs (before it is ready). Rejects with `StartRefused` and leaves nothing behind, also
-   * when it is aborted or stopped meanwhile; no `exited` is told then. An id that exists already is left as it is.
+   * Resolves when the machine, engine or cluster has accepted the replica, which may then be pending for long; `started` tells
+   * when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or stopped meanwhile; no
+   * `exited` is told then. An id that exists already is left as it is.
    */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
   /** Asks it to end, ends it by force after `graceMs`; resolves when it is gone. An unknown id resolves at once. */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
+  /** Those of this installation only, whatever else runs on the same machine, engine or cluster. */
   list(): Promise<readonly OwnedReplica[]>;
+  /** Of replicas that run; one that cannot be measured is left out. */
+  usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;
   /** Drops what is left of an exited replica: its record and files. One that runs is left alone; an unknown id is fine. */
   forget(replicaId: ReplicaId): Promise<void>;
   /** Stops watching. Replicas go on running. */
   close(): Promise<void>;
 }
 
+/** `no_capacity`: no room at this moment. `image`: what it runs cannot be had. `refused`: anything else. */
+export type RefusalKind = "no_capacity" | "image" | "refused";
+
 /** Why a replica could not be started, in a sentence for the app's owner. */
 export class StartRefused extends Error {
   override readonly name = "StartRefused";
+  readonly kind: RefusalKind;
+
+  constructor(message: string, options: { readonly kind?: RefusalKind; readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.kind = options.kind ?? "refused";
+  }
 }

@@ -5,7 +5,7 @@ import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { Replica, type Fleet } from "./replica.ts";
-import type { ReplicaRunner } from "./replica-runner.ts";
+import { pendingMostMs, type ReplicaRunner } from "./replica-runner.ts";
 import type { AliveRow, ReplicaRows } from "./replica-rows.ts";
 import type { RowWriter } from "./row-writer.ts";
 
@@ -58,6 +58,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
   return new Replica({
     replicaId: row.replicaId,
     release: { projectId, appId, releaseId, buildId, settings },
+    gpuCount: row.gpuCount,
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
@@ -86,8 +87,8 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   putRight(parts, replica, { row, owned });
   const nowMs = clock.monotonicMs();
-  // Its process was started in the moment in which the platform ended.
-  if (row.startedAt === null) {
+  // It began to run in the moment in which the platform ended, or while it was away.
+  if (row.startedAt === null && owned.address !== null) {
     void parts.writer.change(row.replicaId, {
       kind: "started",
       at: replica.timeAt(nowMs),
@@ -106,11 +107,17 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     return;
   }
   if (replica.state === "ready" && address !== null && replica.ready === null) {
+    replica.isPending = false;
     replica.adoptReady(address, nowMs);
-    if (row.settings.runtime === "custom") runner.watchCustom(replica, address);
+    runner.watchHealth(replica, address);
     return;
   }
-  if (replica.state === "starting") adoptStarting(parts, replica, owned);
+  if (replica.state !== "starting") return;
+  if (owned.address === null) runner.watchPending(replica, Math.max(0, pendingMostMs - (nowMs - replica.beganAtMs)));
+  else {
+    const ranMs = replica.timeAt(nowMs) - (row.startedAt ?? replica.timeAt(nowMs));
+    runner.watchStarting(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));
+  }
 }
 
 /** The clock may have stepped while the platform was away; how long a process has run is counted by the machine regardless. */
@@ -128,15 +135,6 @@ function putRight(
     "the machine's clock stepped while the platform was away; the replica's usage is counted by how long its process has run",
   );
   replica.beganAtMs += aheadMs;
-}
-
-function adoptStarting({ clock, runner }: AdoptParts, replica: Replica, owned: OwnedReplica): void {
-  const { deploymentInitializationTimeout, runtime } = replica.release.settings;
-  const passedMs = clock.monotonicMs() - replica.beganAtMs;
-  runner.watchDeadline(replica, Math.max(0, deploymentInitializationTimeout * 1000 - passedMs));
-  if (owned.address === null) return;
-  if (runtime === "custom") runner.watchCustom(replica, owned.address);
-  else if (owned.isReady) runner.becomeReady(replica, owned.address);
 }
 
 /** Rows are written before replicas exist, so this one belongs to another database or an older backup of this one. */

@@ -1,5 +1,6 @@
 // One look at one app: reads its route, demand and replicas, decides how many there should be, begins what is missing or
 // too much, and shows the outcome to the proxy. Nothing here waits.
+import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
@@ -14,6 +15,7 @@ import type { ReplicaRunner } from "./replica-runner.ts";
 import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
+import type { Utilization } from "./utilization.ts";
 import {
   isOver,
   recordFailure,
@@ -32,13 +34,13 @@ export type LookParts = {
   readonly runner: ReplicaRunner;
   readonly view: ReplicaView;
   readonly allowance: Allowance;
+  readonly utilization: Utilization;
   readonly counters: Counters;
   readonly clock: Clock;
 };
 
 export type LookOptions = {
-  /** Compute types that the driver has. */
-  readonly compute: readonly string[];
+  readonly driver: Pick<Driver, "capacity" | "capabilities">;
   /** Has the app looked at again after `afterMs`. */
   readonly again: (appId: AppId, afterMs: number) => void;
 };
@@ -58,7 +60,7 @@ export class AppLook {
   constructor(parts: LookParts, options: LookOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#room = new ProjectRoom({ ...parts, compute: options.compute });
+    this.#room = new ProjectRoom(parts);
   }
 
   /** Apps of which something is remembered. */
@@ -107,11 +109,13 @@ export class AppLook {
     const live = routes.byAppId(appId)?.live ?? undefined;
     if (live === undefined) return undefined;
     const replicas = fleet.ofApp(appId).filter((replica) => replica.release.releaseId === live.releaseId);
+    const starting = replicas.filter((replica) => replica.state === "starting");
     return waitReason({
       failureReason: view.failure(appId)?.reason,
       starts: this.#states.get(appId)?.starts,
       heldBack: this.#states.get(appId)?.heldBack,
-      starting: replicas.filter((replica) => replica.state === "starting").length,
+      starting: starting.length,
+      pending: starting.filter((replica) => replica.isPending && !replica.isCreating).length,
       ready: view.ready(appId).length,
       unrouted: replicas.filter((replica) => replica.state === "ready" && !replica.isRouted).length,
       waiting: demand.demandOf(appId).waiting,
@@ -125,9 +129,8 @@ export class AppLook {
     const { appId } = route;
     const nowMs = clock.monotonicMs();
     const choice = this.#choose(route, live);
-    const noCapacity: StartFailure | undefined = choice.ok
-      ? undefined
-      : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
+    const noCapacity: StartFailure | undefined =
+      choice.ok || choice.isFull ? undefined : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
     const load = demand.demandOf(appId);
     const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
     if (isAsleep && !this.#states.has(appId)) {
@@ -138,7 +141,8 @@ export class AppLook {
     // What waited for its promotion waits no more: the next release must not find it held.
     for (const replica of ofLive) replica.heldUntilMs = Number.NEGATIVE_INFINITY;
     const state = this.#stateOf(appId, live, ofLive, nowMs);
-    const decision = decide({ settings: live.settings, demand: load, history: state.history, nowMs });
+    const measured = this.#parts.utilization.of(ofLive, live.settings);
+    const decision = decide({ settings: live.settings, demand: load, measured, history: state.history, nowMs });
     state.history = decision.history;
     const planned = this.#planned(replicas, route, live);
     const next = plan({
@@ -150,7 +154,7 @@ export class AppLook {
     });
     const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(live.settings, choice.compute) : 0 };
     const within = this.#room.within(wanted, { ...route, live, isWaiting: load.waiting > 0 });
-    state.heldBack = within.heldBack;
+    state.heldBack = !choice.ok && choice.isFull ? choice.reason : within.heldBack;
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut(exchange ?? within, { ...route, ...live }, choice.ok ? choice.compute : "");
@@ -160,11 +164,11 @@ export class AppLook {
 
   /** The compute type of new replicas, or why there can be none: it is not to be had, or one is more than the project may have. */
   #choose({ projectId }: SchedulerRoute, { settings }: Live): ComputeChoice {
-    const choice = chooseCompute(settings, this.#options.compute);
+    const choice = chooseCompute(settings, this.#options.driver);
     if (!choice.ok) return choice;
     const limits = this.#parts.allowance.limitsOf(projectId);
     const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
-    return reason === undefined ? choice : { ok: false, reason };
+    return reason === undefined ? choice : { ok: false, isFull: false, reason };
   }
 
   /** What is remembered of the app, without failures that say nothing any more. */

@@ -10,6 +10,7 @@ const idle: Given = {
   starts: undefined,
   heldBack: undefined,
   starting: 0,
+  pending: 0,
   ready: 0,
   unrouted: 0,
   waiting: 0,

@@ -37,6 +37,8 @@ export function waitReason(given: {
   readonly starts: StartRecord | undefined;
   readonly heldBack: string | undefined;
   readonly starting: number;
+  /** Of those that start: they wait for a machine. */
+  readonly pending: number;
   /** Those that calls are sent to. */
   readonly ready: number;
   /** Those whose ready check fails. */
@@ -46,6 +48,7 @@ export function waitReason(given: {
   readonly nowMs: number;
 }): string | undefined {
   if (given.failureReason !== undefined) return given.failureReason;
+  if (given.starting > 0 && given.pending === given.starting) return "A replica waits for a machine with room for it.";
   if (given.starting > 0)
     return given.starting === 1 ? "A replica is starting." : `${given.starting} replicas are starting.`;
   if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {

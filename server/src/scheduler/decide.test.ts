@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { decide, newHistory, type LoadHistory, type ScalingSettings } from "./decide.ts";
 import { noDemand, type Demand } from "./demand.ts";
+import type { MeasuredLoad } from "./utilization.ts";
 
 const settings: ScalingSettings = {
   minReplicaCount: 0,
@@ -19,10 +20,11 @@ const settings: ScalingSettings = {
 /** One app looked at again and again. */
 function looker(changes: Partial<ScalingSettings> = {}, replicas = 0) {
   let history: LoadHistory = newHistory(replicas, 0);
-  return (atSeconds: number, demand: Partial<Demand> = {}): number => {
+  return (atSeconds: number, demand: Partial<Demand> = {}, measured: MeasuredLoad | null = null): number => {
     const decision = decide({
       settings: { ...settings, ...changes },
       demand: { ...noDemand, ...demand },
+      measured,
       history,
       nowMs: atSeconds * 1000,
     });
@@ -132,6 +134,35 @@ describe("requests_per_second", () => {
   });
 });
 
+describe("cpu_utilization and memory_utilization", () => {
+  const cpu = {
+    scalingMetric: "cpu_utilization",
+    scalingTarget: 50,
+    minReplicaCount: 1,
+    cooldownPeriodSeconds: 0,
+  } as const;
+
+  test("as many replicas as bring the use of each to the target", () => {
+    const look = looker(cpu, 2);
+    assert.equal(look(1, { running: 1 }, { replicas: 2, shares: 1.9 }), 4);
+    assert.equal(look(2, { running: 1 }, { replicas: 4, shares: 0.9 }), 2);
+    assert.equal(look(3, { running: 1 }, { replicas: 2, shares: 20 }), 10);
+  });
+
+  test("near the target nothing changes", () => {
+    const look = looker(cpu, 3);
+    assert.equal(look(1, { running: 1 }, { replicas: 3, shares: 1.64 }), 3);
+    assert.equal(look(2, { running: 1 }, { replicas: 3, shares: 1.36 }), 3);
+    assert.equal(look(3, { running: 1 }, { replicas: 3, shares: 1.66 }), 4);
+  });
+
+  test("without calls, or before anything was measured, there is the minimum", () => {
+    const look = looker({ ...cpu, minReplicaCount: 2 }, 2);
+    assert.equal(look(1, { running: 9 }), 2);
+    assert.equal(look(2, {}, { replicas: 2, shares: 2 }), 2);
+  });
+});
+
 test("the number never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
   const load = fc.record({ afterMs: fc.integer({ min: 1, max: 5000 }), running: fc.nat(30), waiting: fc.nat(30) });
   fc.assert(
@@ -141,7 +172,8 @@ test("the number never leaves the limits, never falls below the need of the mome
       let nowMs = 0;
       for (const { afterMs, running, waiting } of loads) {
         nowMs += afterMs;
-        const decision = decide({ settings: given, demand: { ...noDemand, running, waiting }, history, nowMs });
+        const demand = { ...noDemand, running, waiting };
+        const decision = decide({ settings: given, demand, measured: null, history, nowMs });
         history = decision.history;
         const need = Math.min(10, Math.max(1, Math.ceil((running + waiting) / 3)));
         assert.ok(decision.desired >= need && decision.desired <= 10);

@@ -2,6 +2,7 @@
 // before. Scaling up follows the load at once; scaling down only after the load was lower for the whole cooldown.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Demand } from "./demand.ts";
+import type { MeasuredLoad } from "./utilization.ts";
 
 /** The settings that scaling depends on. */
 export type ScalingSettings = Pick<
@@ -31,6 +32,8 @@ export type Decision = {
   readonly history: LoadHistory;
 };
 
+/** As the horizontal autoscaler of Kubernetes has it by default. */
+const tolerance = 0.1;
 /** Samples of received calls lie at least this far apart, which bounds the history to 600 for the longest interval. */
 const sampleGapMs = 500;
 
@@ -43,12 +46,14 @@ export function newHistory(replicas: number, nowMs: number): LoadHistory {
 export function decide(given: {
   readonly settings: ScalingSettings;
   readonly demand: Demand;
+  /** For the metrics that drivers measure; null: not measured (yet). */
+  readonly measured: MeasuredLoad | null;
   readonly history: LoadHistory;
   readonly nowMs: number;
 }): Decision {
-  const { settings, demand, nowMs } = given;
+  const { settings, demand, measured, nowMs } = given;
   const history = { ...given.history, received: sampled(settings, demand, given.history.received, nowMs) };
-  const count = recommend(settings, demand, history, nowMs);
+  const count = recommend(settings, { demand, measured }, history, nowMs);
   const oldestMs = nowMs - settings.cooldownPeriodSeconds * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
   const highest = recommendations[0]?.count ?? count;
@@ -59,7 +64,12 @@ export function decide(given: {
 }
 
 /** Replicas that the load of this moment asks for, buffer included, before the limits. */
-function recommend(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): number {
+function recommend(
+  settings: ScalingSettings,
+  { demand, measured }: { readonly demand: Demand; readonly measured: MeasuredLoad | null },
+  history: LoadHistory,
+  nowMs: number,
+): number {
   const calls = demand.running + demand.waiting;
   // A short call may come and go between two looks; it counts as one that runs now.
   const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
@@ -74,9 +84,15 @@ function recommend(settings: ScalingSettings, demand: Demand, history: LoadHisto
     }
     case "cpu_utilization":
     case "memory_utilization":
-      // Drivers do not measure replicas yet: enough replicas that every call has room, without a buffer.
-      return quotient(isActive ? Math.max(1, calls) : 0, settings.replicaConcurrency);
+      // What an app uses without calls asks for no more than its minimum.
+      return isActive ? Math.max(1, measured === null ? 0 : byUtilization(measured, settings.scalingTarget / 100)) : 0;
   }
+}
+
+/** As many replicas as bring the use of each to the target; as many as there are while it is near that. */
+function byUtilization({ replicas, shares }: MeasuredLoad, target: number): number {
+  const isNear = Math.abs(shares / (replicas * target) - 1) <= tolerance;
+  return isNear ? replicas : quotient(shares, target);
 }
 
 /** The buffer comes on top of a need, and there is none without one: an idle app falls to its minimum. */

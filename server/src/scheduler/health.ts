@@ -1,15 +1,12 @@
-// Watches one replica of a custom app: asks quickly until its ready check passes, then from time to time whether it is
-// still ready (else no calls are sent to it) and still healthy (else it is replaced).
+// Watches one replica: asks quickly until its ready check passes, then from time to time whether it is still ready (else no
+// calls are sent to it) and still healthy (else it is replaced).
 import type { Address } from "#drivers/driver.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import type { ReplicaChecks } from "#drivers/readiness.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Probe, ProbeAnswer } from "./probe.ts";
 
-export type HealthChecks = {
-  readonly address: Address;
-  readonly readycheckEndpoint: string;
-  readonly healthcheckEndpoint: string;
-};
+export type HealthChecks = ReplicaChecks & { readonly address: Address };
 
 export type HealthTold = {
   readonly onReady: () => void;
@@ -19,8 +16,10 @@ export type HealthTold = {
   readonly onUnhealthy: (reason: string) => void;
 };
 
-/** A web server that is up within milliseconds is found within milliseconds; a slow one costs two questions a second. */
-const readyPauses: Backoff = { firstMs: 5, factor: 2, mostMs: 500, jitter: 0 };
+/** One that is ready within milliseconds is found within milliseconds; a slow one is found late by a tenth of its start. */
+const readyPauses: Backoff = { firstMs: 5, factor: 2, mostMs: 50, jitter: 0 };
+const slowShare = 1 / 10;
+const slowMostMs = 500;
 const readyTimeoutMs = 2000;
 /** As long as Kubernetes waits between liveness checks by default. */
 const checkIntervalMs = 10_000;
@@ -46,7 +45,8 @@ export async function watchHealth(given: {
 type Watch = Parameters<typeof watchHealth>[0];
 
 async function waitUntilReady({ checks, told, probe, clock, signal }: Watch): Promise<boolean> {
-  const { address, readycheckEndpoint: endpoint } = checks;
+  const { address, ready: endpoint } = checks;
+  const beganMs = clock.monotonicMs();
   for (let attempt = 1; !signal.aborted; attempt++) {
     const answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
     if (signal.aborted) return false;
@@ -54,12 +54,15 @@ async function waitUntilReady({ checks, told, probe, clock, signal }: Watch): Pr
       told.onReady();
       return true;
     }
-    await pause(clock, backoffMs(readyPauses, attempt, 0.5), signal);
+    const slowMs = Math.min(slowMostMs, (clock.monotonicMs() - beganMs) * slowShare);
+    await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }
   return false;
 }
 
 async function checkOn({ checks, told, probe, clock, signal }: Watch): Promise<void> {
+  const { ready, health: healthPath } = checks;
+  if (healthPath === null) return;
   const ask = (endpoint: string): Promise<ProbeAnswer> =>
     probe({ address: checks.address, endpoint, timeoutMs: checkTimeoutMs, signal });
   let isRouted = true;
@@ -67,9 +70,8 @@ async function checkOn({ checks, told, probe, clock, signal }: Watch): Promise<v
   while (!signal.aborted) {
     await pause(clock, isRouted && failures === 0 ? checkIntervalMs : unroutedIntervalMs, signal);
     if (signal.aborted) return;
-    const health = await ask(checks.healthcheckEndpoint);
-    const isSame = checks.readycheckEndpoint === checks.healthcheckEndpoint;
-    const readiness = isSame ? health : await ask(checks.readycheckEndpoint);
+    const health = await ask(healthPath);
+    const readiness = ready === healthPath ? health : await ask(ready);
     if (signal.aborted) return;
     if (readiness.ok !== isRouted) {
       isRouted = readiness.ok;

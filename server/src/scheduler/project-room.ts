@@ -16,7 +16,6 @@ import type { Occupancy } from "./demand.ts";
 import type { Plan } from "./plan.ts";
 import type { Fleet, Replica, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
-import { chooseCompute, gpuCountOf } from "./replica-spec.ts";
 
 export type ProjectRoomParts = {
   readonly allowance: Allowance;
@@ -24,8 +23,6 @@ export type ProjectRoomParts = {
   readonly occupancy: Occupancy;
   readonly runner: ReplicaRunner;
   readonly clock: Clock;
-  /** Compute types that the driver has. */
-  readonly compute: readonly string[];
 };
 
 /** What a look at an app wants to do, and the GPUs of each replica that it would start. */
@@ -89,8 +86,7 @@ export class ProjectRoom {
       const isCounted = (state === "starting" || state === "ready") && nowMs >= heldUntilMs && !drained.has(replicaId);
       if (!isCounted) return [];
       const running = occupancy.running(replicaId);
-      const gpus = this.#gpusOf(replica);
-      return [{ replicaId, isStarting: state === "starting", gpus, running, beganAtMs, replica }];
+      return [{ replicaId, isStarting: state === "starting", gpus: replica.gpuCount, running, beganAtMs, replica }];
     });
   }
 
@@ -99,12 +95,7 @@ export class ProjectRoom {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
       ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
     );
-    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + this.#gpusOf(one), 0) };
-  }
-
-  #gpusOf({ release }: Replica): number {
-    const choice = chooseCompute(release.settings, this.#parts.compute);
-    return choice.ok ? gpuCountOf(release.settings, choice.compute) : 0;
+    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpuCount, 0) };
   }
 
   /** Of this app; the looks at the others see to theirs. */

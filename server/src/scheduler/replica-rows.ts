@@ -37,8 +37,8 @@ export type NewReplicaRow = {
 
 /** What may happen to a row. `at` in milliseconds since the epoch. */
 export type ReplicaChange =
-  /** Its process runs; usage is counted from here. Of several only the first counts. Null: where is not known yet. */
-  | { readonly kind: "started"; readonly at: number; readonly address: Address | null }
+  /** It runs; usage is counted from here. Of several only the first counts. */
+  | { readonly kind: "started"; readonly at: number; readonly address: Address }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
   | { readonly kind: "draining"; readonly at: number }
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
@@ -53,6 +53,7 @@ export type AliveRow = {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
   readonly settings: AppSettings;
+  readonly gpuCount: number;
   readonly restarts: number;
   readonly createdAt: number;
   readonly startedAt: number | null;

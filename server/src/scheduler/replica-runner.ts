@@ -2,6 +2,7 @@
 // no decisions on how many there should be; `Scheduler` does. Every act may be repeated without harm.
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
+import { checksOf } from "#drivers/readiness.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
@@ -13,7 +14,7 @@ import { watchHealth } from "./health.ts";
 import type { Probe } from "./probe.ts";
 import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
 import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
-import { replicaRow, replicaSpec } from "./replica-spec.ts";
+import { gpuCountOf, replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { RowWriter } from "./row-writer.ts";
 import { sightingIntervalMs } from "./sightings.ts";
 
@@ -53,6 +54,8 @@ const unreadyGraceMs = 5000;
 const noticeMs = 30_000;
 /** Pause before a driver that failed to stop a replica is asked again. */
 const stopAgainMs = 5000;
+/** For a machine with room, or its image; the time that its start may take begins after it. */
+export const pendingMostMs = 600_000;
 /** What never changes is read once; so many releases are kept. */
 const releasesMost = 1000;
 
@@ -69,11 +72,13 @@ export class ReplicaRunner {
 
   /** Starts a replica; how it goes is told by events. It counts as starting when this returns. */
   start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; heldUntilMs?: number }): Replica {
+    const { compute } = options;
     const { clock, counters, fleet } = this.#parts;
     const nowMs = clock.now();
     const replica = new Replica({
       replicaId: newReplicaId(release.settings.name),
       release,
+      gpuCount: gpuCountOf(release.settings, compute),
       beganAtMs: clock.monotonicMs(),
       createdAtMs: nowMs,
       seenAtMs: nowMs,
@@ -83,8 +88,9 @@ export class ReplicaRunner {
     replica.isCreating = true;
     fleet.add(replica);
     counters.starts++;
-    this.watchDeadline(replica, options.deadlineMs);
-    const creating = this.#create(replica, options.compute).finally(() => {
+    replica.deadlineMs = options.deadlineMs;
+    this.watchPending(replica, pendingMostMs);
+    const creating = this.#create(replica, compute).finally(() => {
       replica.isCreating = false;
       this.#creating.delete(replica);
       this.#parts.told.onChange(replica.appId);
@@ -93,14 +99,29 @@ export class ReplicaRunner {
     return replica;
   }
 
-  /** Gives up on a replica that is not ready after `deadlineMs`. */
-  watchDeadline(replica: Replica, deadlineMs: number): void {
-    const { clock } = this.#parts;
-    const seconds = Math.round((clock.monotonicMs() - replica.beganAtMs + deadlineMs) / 1000);
-    const cancel = clock.after(deadlineMs, () => {
-      if (replica.state !== "starting") return;
-      const reason = `It did not become ready within ${seconds} seconds.`;
-      this.end(replica, { reason: replica.hint === null ? reason : `${reason} ${replica.hint}`, kind: "timeout" });
+  /** Gives up on a replica that does not run `leftMs` from now. */
+  watchPending(replica: Replica, leftMs: number): void {
+    const minutes = Math.round(pendingMostMs / 60_000);
+    this.#endAfter(replica, leftMs, () =>
+      replica.isPending ? `No machine had room for it within ${minutes} minutes.` : null,
+    );
+  }
+
+  /** It runs at `address` from now on, or did before: asks it whether it is ready, and gives up when it is not `leftMs` from now. */
+  watchStarting(replica: Replica, address: Address, leftMs: number): void {
+    replica.isPending = false;
+    this.#endAfter(replica, leftMs, () => {
+      if (replica.state !== "starting") return null;
+      const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
+      return replica.hint === null ? reason : `${reason} ${replica.hint}`;
+    });
+    this.watchHealth(replica, address);
+  }
+
+  #endAfter(replica: Replica, afterMs: number, reasonNow: () => string | null): void {
+    const cancel = this.#parts.clock.after(afterMs, () => {
+      const reason = reasonNow();
+      if (reason !== null) this.end(replica, { reason, kind: "timeout" });
     });
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
@@ -144,20 +165,14 @@ export class ReplicaRunner {
           at: replica.timeAt(this.#parts.clock.monotonicMs()),
           address: event.address,
         });
-        if (replica.state === "starting" && replica.release.settings.runtime === "custom") {
-          this.watchCustom(replica, event.address);
-        }
-        return;
-      case "ready":
-        if (replica.release.settings.runtime === "cortex") this.becomeReady(replica, event.address);
+        if (replica.state === "starting") this.watchStarting(replica, event.address, replica.deadlineMs);
         return;
       case "exited":
         this.ended(replica, { reason: event.reason, exitCode: event.exitCode, at: event.at ?? replica.seenAtMs });
     }
   }
 
-  /** Puts a replica into service. */
-  becomeReady(replica: Replica, address: Address): void {
+  #becomeReady(replica: Replica, address: Address): void {
     if (replica.state !== "starting") return;
     const { clock, counters, writer } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -168,14 +183,13 @@ export class ReplicaRunner {
     this.#parts.told.onReady(replica);
   }
 
-  /** Probes a custom app's replica from now on, until it is ended. */
-  watchCustom(replica: Replica, address: Address): void {
-    const { readycheckEndpoint, healthcheckEndpoint } = replica.release.settings;
+  /** Asks a replica whether it is ready and healthy from now on, until it is ended. */
+  watchHealth(replica: Replica, address: Address): void {
     void watchHealth({
-      checks: { address, readycheckEndpoint, healthcheckEndpoint },
+      checks: { address, ...checksOf(replica.release.settings) },
       isReady: replica.state === "ready",
       told: {
-        onReady: () => this.becomeReady(replica, address),
+        onReady: () => this.#becomeReady(replica, address),
         onRouted: (isRouted) => {
           replica.isRouted = isRouted;
           this.#parts.told.onChange(replica.appId);
@@ -243,7 +257,7 @@ export class ReplicaRunner {
   }
 
   async #create(replica: Replica, compute: string): Promise<void> {
-    const { clock, driver, environmentOf, writer } = this.#parts;
+    const { driver, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts } = replica;
     const row = replicaRow(release, {
       replicaId,
@@ -261,8 +275,6 @@ export class ReplicaRunner {
       ]);
       replica.abort.signal.throwIfAborted();
       await driver.start(replicaSpec(stored, { replicaId, compute, environment }), replica.abort.signal);
-      // What came before is the platform's own; from here on the app's code runs, and usage is counted.
-      void writer.change(replicaId, { kind: "started", at: replica.timeAt(clock.monotonicMs()), address: null });
     } catch (error) {
       await this.#abandon(replica, error);
     }
@@ -272,15 +284,18 @@ export class ReplicaRunner {
   async #abandon(replica: Replica, error: unknown): Promise<void> {
     const { clock, driver, log } = this.#parts;
     const { replicaId } = replica;
+    const isAborted = replica.abort.signal.aborted;
     if (error instanceof StartRefused) {
-      this.ended(replica, { reason: error.message, exitCode: null, at: clock.now() });
+      const reason = isAborted ? "The platform stopped." : error.message;
+      const hasNoRoom = error.kind === "no_capacity";
+      this.ended(replica, { reason, exitCode: null, at: clock.now(), hasNoRoom });
       return;
     }
     // Only a refusal promises that nothing was left behind.
     await driver.stop(replicaId, { graceMs: 0 }).catch((cause: unknown) => {
       log.warn({ err: cause, replicaId }, "could not clear up after a failed start");
     });
-    const reason = replica.abort.signal.aborted ? "The platform stopped." : this.#internalFault(replicaId, error);
+    const reason = isAborted ? "The platform stopped." : this.#internalFault(replicaId, error);
     this.ended(replica, { reason, exitCode: null, at: clock.now() });
   }
 

@@ -1,26 +1,39 @@
 // From a release to what a driver starts: pure. Which compute type a replica gets, and what to say when none is to be had.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { ReplicaSpec } from "#drivers/driver.ts";
+import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
 
 export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
-  | { readonly ok: false; readonly reason: string };
+  | {
+      readonly ok: false;
+      /** There will be room when other replicas end. */
+      readonly isFull: boolean;
+      readonly reason: string;
+    };
 
 const otherWays =
   "Ask for a compute type that it has; to try the app without, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
 
-/** The first type of the app's list that is available. */
-export function chooseCompute(settings: Pick<AppSettings, "compute">, available: readonly string[]): ComputeChoice {
-  const compute = settings.compute.find((type) => available.includes(type));
-  if (compute !== undefined) return { ok: true, compute };
-  const here = available.length === 0 ? "none" : `only ${available.join(", ")}`;
-  return {
-    ok: false,
-    reason: `The app asks for compute ${settings.compute.join(" or ")}, but this platform has ${here}. ${otherWays}`,
-  };
+/** The first type of the app's list for which there is room. */
+export function chooseCompute(
+  settings: Pick<AppSettings, "compute" | "gpuCount" | "cpu" | "memory">,
+  driver: Pick<Driver, "capacity" | "capabilities">,
+): ComputeChoice {
+  const asked = settings.compute.map((type) => [type, driver.capacity(resourcesOf(settings, type))] as const);
+  const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
+  if (free !== undefined) return { ok: true, compute: free };
+  const types = settings.compute.join(" or ");
+  if (asked.some(([, capacity]) => capacity === "later")) {
+    const reason = `All of the platform's ${types} is in use; a replica starts when there is room again.`;
+    return { ok: false, isFull: true, reason };
+  }
+  const { compute } = driver.capabilities;
+  const here = compute.length === 0 ? "none" : `only ${compute.join(", ")}`;
+  const reason = `The app asks for compute ${types}, but this platform has ${here}. ${otherWays}`;
+  return { ok: false, isFull: false, reason };
 }
 
 /** What the driver is asked to run. */
@@ -41,10 +54,11 @@ export function replicaSpec(
     entrypoint: settings.entrypoint,
     port: settings.port,
     environment: given.environment,
-    compute: given.compute,
-    gpuCount: gpuCountOf(settings, given.compute),
-    cpuCores: settings.cpu,
-    memoryGb: settings.memory,
+    ...resourcesOf(settings, given.compute),
+    tier: settings.computeTier,
+    region: settings.region,
+    provider: settings.provider,
+    storage: release.projectId,
     concurrency: settings.replicaConcurrency,
     graceSeconds: settings.responseGracePeriodSeconds,
   };
@@ -63,16 +77,17 @@ export function replicaRow(
     releaseId: release.releaseId,
     buildId: release.buildId,
     driver: given.driver,
-    compute: given.compute,
     computeTier: settings.computeTier,
-    gpuCount: gpuCountOf(settings, given.compute),
-    cpuCores: settings.cpu,
-    memoryGb: settings.memory,
+    ...resourcesOf(settings, given.compute),
     provider: settings.provider,
     region: settings.region,
     restarts: given.restarts,
     createdAt: given.createdAt,
   };
+}
+
+function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">, compute: string): Resources {
+  return { compute, gpuCount: gpuCountOf(settings, compute), cpuCores: settings.cpu, memoryGb: settings.memory };
 }
 
 /** GPUs of a replica; the setting is ignored on CPU. */

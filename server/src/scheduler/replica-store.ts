@@ -90,6 +90,7 @@ export class ReplicaStore implements ReplicaRows {
       state: aliveState(row.state),
       address: row.address === null ? null : parseAddress(row.address),
       settings: row.settings as AppSettings,
+      gpuCount: row.gpu_count,
       restarts: row.restarts,
       createdAt: row.created_at.getTime(),
       startedAt: row.started_at?.getTime() ?? null,
@@ -117,10 +118,7 @@ function columnsOf(change: ReplicaChange) {
   const at = new Date(change.at);
   switch (change.kind) {
     case "started":
-      return {
-        started_at: sql<Date>`coalesce(started_at, ${at})`,
-        ...(change.address === null ? {} : { address: formatAddress(change.address) }),
-      };
+      return { started_at: sql<Date>`coalesce(started_at, ${at})`, address: formatAddress(change.address) };
     case "ready":
       return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
     case "draining":

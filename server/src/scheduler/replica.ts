@@ -17,7 +17,13 @@ export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 export type EndOrder = { readonly reason: string; readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" };
 
 /** How a replica came to its end. */
-export type ReplicaEnd = { readonly reason: string; readonly exitCode: number | null; readonly at: number };
+export type ReplicaEnd = {
+  readonly reason: string;
+  readonly exitCode: number | null;
+  readonly at: number;
+  /** It was refused because there was no room for it. */
+  readonly hasNoRoom?: boolean;
+};
 
 /** One replica. Only the scheduler's own parts change it. */
 export class Replica {
@@ -35,6 +41,11 @@ export class Replica {
   seenAtMs: number;
   /** The driver's `start` has not answered yet. */
   isCreating = false;
+  /** It does not run yet: it waits for a machine with room, or its image. */
+  isPending = true;
+  /** How long it may take from when it runs until it is ready. */
+  deadlineMs: number;
+  readonly gpuCount: number;
   readyAtMs: number | null = null;
   /** What the proxy gets to see; null before it is ready. */
   ready: ReadyReplica | null = null;
@@ -55,6 +66,7 @@ export class Replica {
   constructor(given: {
     replicaId: ReplicaId;
     release: ReplicaRelease;
+    gpuCount: number;
     beganAtMs: number;
     /** `beganAtMs`, since the epoch. */
     createdAtMs: number;
@@ -65,6 +77,8 @@ export class Replica {
     this.replicaId = given.replicaId;
     this.seenAtMs = given.seenAtMs;
     this.release = given.release;
+    this.gpuCount = given.gpuCount;
+    this.deadlineMs = given.release.settings.deploymentInitializationTimeout * 1000;
     this.beganAtMs = given.beganAtMs;
     this.#createdAtMs = given.createdAtMs;
     this.restarts = given.restarts;

@@ -21,6 +21,7 @@ import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
 import { noteSightings, sightingIntervalMs } from "./sightings.ts";
+import { measureEveryMs, Utilization } from "./utilization.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
 
 /** Where lines of apps go; `logs/app-log.ts` keeps them. */
@@ -67,6 +68,7 @@ export class Scheduler implements TrialStarter {
   readonly #look: AppLook;
   readonly #loop: Loop;
   readonly #comparing: Loop;
+  readonly #measuring: Loop;
   readonly #sightings: Loop;
   readonly #dirty = new Set<AppId>();
   readonly #unlisten: (() => void)[] = [];
@@ -108,11 +110,12 @@ export class Scheduler implements TrialStarter {
       },
     });
     const runner = this.#runner;
-    this.#trials = new Trials({ runner, fleet, allowance, clock, compute: driver.capabilities.compute });
+    this.#trials = new Trials({ runner, fleet, allowance, clock, driver });
     const common = { fleet, runner, allowance, counters, clock };
-    const lookParts: LookParts = { ...common, routes, demand, occupancy, view };
+    const utilization = new Utilization({ fleet, driver, clock });
+    const lookParts: LookParts = { ...common, routes, demand, occupancy, view, utilization };
     this.#look = new AppLook(lookParts, {
-      compute: driver.capabilities.compute,
+      driver,
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
     });
     this.#loop = new Loop({ name: "scheduler", turn: () => this.#turn(), intervalMs: lookIntervalMs, log, clock });
@@ -120,6 +123,13 @@ export class Scheduler implements TrialStarter {
       name: "replica comparison",
       turn: () => compareReplicas(this.#adoptParts()),
       intervalMs: compareIntervalMs,
+      log,
+      clock,
+    });
+    this.#measuring = new Loop({
+      name: "use of replicas",
+      turn: () => utilization.measure(),
+      intervalMs: measureEveryMs,
       log,
       clock,
     });
@@ -146,6 +156,7 @@ export class Scheduler implements TrialStarter {
     );
     this.#loop.start();
     this.#comparing.start();
+    this.#measuring.start();
     this.#sightings.start();
   }
 
@@ -153,7 +164,7 @@ export class Scheduler implements TrialStarter {
   async stop(): Promise<void> {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
-    await Promise.all([this.#loop.stop(), this.#comparing.stop(), this.#sightings.stop()]);
+    await Promise.all([this.#loop, this.#comparing, this.#measuring, this.#sightings].map((loop) => loop.stop()));
     await noteSightings({ ...this.#parts, fleet: this.#fleet, clock: this.#clock }).catch((error: unknown) => {
       this.#parts.log.warn({ err: error }, "it could not be noted that replicas still run");
     });

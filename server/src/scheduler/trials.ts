@@ -1,7 +1,7 @@
 // Trial starts: one replica of a release that is to take traffic, started before it does. A good one stays and becomes
 // the first warm replica when the release is promoted; a bad one is gone by the time its outcome is told.
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
-import type { ReplicaLine } from "#drivers/driver.ts";
+import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
@@ -22,7 +22,7 @@ export class Trials {
   readonly #fleet: Fleet;
   readonly #allowance: Allowance;
   readonly #clock: Clock;
-  readonly #compute: readonly string[];
+  readonly #driver: Pick<Driver, "capacity" | "capabilities">;
   readonly #byReplica = new Map<ReplicaId, Trial>();
 
   constructor(parts: {
@@ -30,19 +30,19 @@ export class Trials {
     readonly fleet: Fleet;
     readonly allowance: Allowance;
     readonly clock: Clock;
-    readonly compute: readonly string[];
+    readonly driver: Pick<Driver, "capacity" | "capabilities">;
   }) {
     this.#runner = parts.runner;
     this.#allowance = parts.allowance;
     this.#fleet = parts.fleet;
     this.#clock = parts.clock;
-    this.#compute = parts.compute;
+    this.#driver = parts.driver;
   }
 
   /** Starts one replica and says how it went: ready, or gone. Never rejects. */
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
-    const choice = chooseCompute(release.settings, this.#compute);
+    const choice = chooseCompute(release.settings, this.#driver);
     if (!choice.ok) return { ok: false, kind: "no_capacity", reason: choice.reason };
     // A deployment may have one replica beside those that the project may have, else nobody could deploy at the limit.
     const limits = this.#allowance.limitsOf(release.projectId);
@@ -84,7 +84,7 @@ export class Trials {
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
-    const kind = replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
+    const kind = end.hasNoRoom === true ? "no_capacity" : replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
     trial.settle({ ok: false, kind, reason: replica.endOrder?.reason ?? end.reason });
     return true;
   }

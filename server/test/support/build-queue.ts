@@ -30,6 +30,7 @@ export const processCapabilities: Capabilities = {
   cpuLimit: true,
   fileIsolation: false,
   networkIsolation: false,
+  keepsLines: true,
   compute: ["CPU"],
 };
 

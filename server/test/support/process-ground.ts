@@ -1,9 +1,10 @@
 // A data folder with apps for tests of the process driver, and what is left of it on this machine.
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { dirname, join } from "node:path";
-import type { Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
-import type { Behaviour, ConformanceGround } from "#drivers/conformance.ts";
+import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
+
 import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
 import type { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { installationOf } from "#drivers/process/network.ts";
@@ -12,6 +13,7 @@ import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import type { Behaviour, ConformanceGround } from "./driver-conformance.ts";
 import { makeFolder } from "./folder.ts";
 import { replicaSpec } from "./replica-spec.ts";
 
@@ -85,6 +87,16 @@ export class ProcessGround implements ConformanceGround {
     }
     const venvDir = join(this.dataDir, "venv");
     return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: "3" };
+  }
+
+  isReady(address: Address): Promise<boolean> {
+    return new Promise((resolve) => {
+      const socket = connect(address, () => {
+        socket.destroy();
+        resolve(true);
+      });
+      socket.on("error", () => resolve(false));
+    });
   }
 
   remains(): Promise<readonly string[]> {

@@ -116,7 +116,7 @@ function refuseVariables(spec: ReplicaSpec): void {
 type AddressChoice = {
   /** Where the replica is reached at a port; not used for a cortex app at a socket. */
   readonly host: string;
-  /** Null: the cortex runtime takes a free one and says which, or listens at `socket`. */
+  /** Null: it listens at `socket`. */
   readonly port: number | null;
   /** Where the platform finds the socket of a cortex app. */
   readonly socket: string | null;
@@ -140,7 +140,7 @@ async function chooseAddress(spec: ReplicaSpec, ground: LaunchGround): Promise<A
     return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network: setup };
   }
   const own = { host: loopback, hint: null, network: null };
-  if (isCortex) return { ...own, port: null, socket, entrypoint: [] };
+  if (isCortex) return { ...own, port: socket === null ? await ports.take() : null, socket, entrypoint: [] };
   return { ...own, socket, ...(await choosePort(spec, ports)) };
 }
 

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
-import { cutLines, type CutLine } from "./log-lines.ts";
+import { cutLines, type CutLine } from "#drivers/log-lines.ts";
 import { withRightToRead } from "./replica-files.ts";
 
 /** How far a file was handed over; kept on disk. `gap`: a part that was dropped unread because there was too much. */

@@ -5,10 +5,13 @@ import { join } from "node:path";
 import {
   StartRefused,
   type Capabilities,
+  type Capacity,
   type Driver,
   type OwnedReplica,
   type ReplicaSink,
   type ReplicaSpec,
+  type ReplicaUsage,
+  type Resources,
 } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -35,6 +38,7 @@ import { loopback } from "./replica-listens.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
+import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = {
   /** Hidden from every app. All folders are absolute. */
@@ -89,6 +93,7 @@ export class ProcessDriver implements Driver {
       cpuLimit: this.#holds("cpu"),
       fileIsolation: options.sandbox.kind === "namespaces",
       networkIsolation: this.#network !== null,
+      keepsLines: true,
       compute: options.compute,
     };
     this.#loop = new Loop({
@@ -122,6 +127,10 @@ export class ProcessDriver implements Driver {
     this.#networkLoop.start();
   }
 
+  capacity({ compute }: Resources): Capacity {
+    return this.capabilities.compute.includes(compute) ? "now" : "never";
+  }
+
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
     assert(replicaIdForm.test(replicaId), "a replica id has small letters, digits and hyphens");
@@ -150,6 +159,11 @@ export class ProcessDriver implements Driver {
   list(): Promise<readonly OwnedReplica[]> {
     const established = [...this.#replicas].filter(([replicaId]) => !this.#starting.has(replicaId));
     return Promise.resolve(established.map(([, replica]) => replica.owned()));
+  }
+
+  usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
+    const alive = [...this.#replicas].filter(([, replica]) => !replica.isEnded);
+    return Promise.resolve(usageOf(new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]])))));
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {

@@ -95,7 +95,11 @@ export type EndedRecord = { readonly exitCode: number | null; readonly signal: s
 
 export type StateFile = { readonly isRunning: boolean; readonly exitCode: number | null; readonly complaints: string };
 
-export type ReadyFile = { readonly port: number } | { readonly error: string };
+/**
+ * `port`: it listens there, or at its socket when that is 0. `error`: it will never be ready. Both absent: it said nothing yet.
+ * `isLast`: it says nothing more.
+ */
+export type RuntimeReport = { readonly port?: number; readonly error?: string; readonly isLast: boolean };
 
 /** The socket's name in the folder `listen`. */
 export const listenName = "app.sock";
@@ -177,24 +181,31 @@ export function readExitTime(paths: ReplicaPaths): number | null {
   return at === undefined ? null : Math.floor(at);
 }
 
-/** What the runtime has said; null while it has not. The app could write here too, so nothing is trusted. */
-export function readReady(paths: ReplicaPaths): ReadyFile | null {
+/** What the runtime has said. The app could write here too, so nothing is trusted. */
+export function readReport(paths: ReplicaPaths): RuntimeReport {
   const text = readText(paths.ready);
-  const end = text.indexOf("\n");
-  if (end < 0) return Buffer.byteLength(text) < textBytesMax ? null : { error: "the runtime's ready line is too long" };
+  const lines = text.split("\n").slice(0, -1);
+  if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
+    return { error: "the runtime's report is too long", isLast: true };
+  const read: RuntimeReport = { isLast: false };
+  return lines.slice(0, reportLinesMax).reduce((report, line) => ({ ...report, ...reportOf(line) }), read);
+}
+
+function reportOf(line: string): RuntimeReport {
   try {
-    const value = JSON.parse(text.slice(0, end)) as { ready?: unknown; port?: unknown; error?: unknown };
-    if (value.ready !== true)
-      return { error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax) };
+    const value = JSON.parse(line) as { listening?: unknown; ready?: unknown; port?: unknown; error?: unknown };
+    if (value.ready !== true && value.listening !== true)
+      return { error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax), isLast: true };
     const port = Number(value.port);
     return Number.isInteger(port) && port >= 0 && port < 65_536
-      ? { port }
-      : { error: "the runtime named no usable port" };
+      ? { port, isLast: value.ready === true }
+      : { error: "the runtime named no usable port", isLast: true };
   } catch {
-    return { error: "the runtime's ready line cannot be read" };
+    return { error: "the runtime's report cannot be read", isLast: true };
   }
 }
 
+const reportLinesMax = 2;
 const errorCharactersMax = 1000;
 
 /** Null while the shell has not begun. */

@@ -13,7 +13,7 @@ export function markerOf(replicaId: string): string {
 }
 
 /** The address of a server of the replica at `port`. */
-export function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Address {
+function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Address {
   const { host = loopback, isSandboxed, replicaId } = record;
   if (host !== loopback || process.platform !== "linux") return { host, port };
   const firstPid = isSandboxed ? (readPid(paths)?.pid ?? 0) : null;
@@ -21,16 +21,17 @@ export function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: numb
   return { host, port, isOwn: () => owner.isOwn(port) };
 }
 
-/** The address of a cortex app that says it is ready; `port` is what it says. */
-export function readyAddress(
-  paths: ReplicaPaths,
-  record: ReplicaRecord,
-  port: number,
-): Address | { readonly error: string } {
-  if (typeof record.socket === "string") {
-    const error = record.isSandboxed ? takeSocket(paths, record.socket) : null;
-    return error === null ? { path: record.socket } : { error };
-  }
-  if (record.port === null && port === 0) return { error: "the runtime named no usable port" };
-  return addressAt(paths, record, record.port ?? port);
+/**
+ * Where it takes calls, or will. `saidPort`: what the runtime has said; only replicas of older versions have no other address,
+ * so null until then.
+ */
+export function addressOf(paths: ReplicaPaths, record: ReplicaRecord, saidPort: number | undefined): Address | null {
+  if (typeof record.socket === "string") return { path: record.socket };
+  const port = record.port ?? saidPort;
+  return port === undefined || port === 0 ? null : addressAt(paths, record, port);
+}
+
+/** What is wrong with the socket of a cortex app that listens; null when nothing is. */
+export function socketError(paths: ReplicaPaths, record: ReplicaRecord): string | null {
+  return typeof record.socket === "string" && record.isSandboxed ? takeSocket(paths, record.socket) : null;
 }

@@ -14,7 +14,7 @@ import {
   removeFolder,
   writtenFolders,
   readPid,
-  readReady,
+  readReport,
   readExitTime,
   readState,
   writeIfRoom,
@@ -23,7 +23,7 @@ import {
   type ReplicaPaths,
   type ReplicaRecord,
 } from "./replica-files.ts";
-import { addressAt, markerOf, readyAddress } from "./replica-listens.ts";
+import { addressOf, markerOf, socketError } from "./replica-listens.ts";
 import { ReplicaLog } from "./replica-log.ts";
 
 export type ReplicaProcessOptions = {
@@ -66,7 +66,8 @@ export class ReplicaProcess {
   #identity: ProcessIdentity | null = null;
   #isRunning = false;
   #address: Address | null = null;
-  #isReady = false;
+  /** The runtime says nothing more of its start. */
+  #isReported = false;
   #startError: string | null = null;
   #failure: string | null = null;
   #ended: EndedRecord | null;
@@ -112,7 +113,7 @@ export class ReplicaProcess {
     const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
     const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity);
     const time = ran === undefined ? {} : { ranMs: ran };
-    const what = { address: this.#address, isReady: this.#isReady, reason };
+    const what = { address: this.#address, reason };
     return { replicaId, appId, releaseId, state, ...unseen, ...time, ...what };
   }
 
@@ -243,32 +244,27 @@ export class ReplicaProcess {
   /** Reads what the shell and the runtime have said. */
   #takeIn(tell: (event: ReplicaEvent) => void): void {
     const { paths, record, clock } = this.#options;
-    const { replicaId } = record;
     if (!this.#isRunning && readState(paths).isRunning) {
       this.#isRunning = true;
-      if (record.runtime === "custom" && record.port !== null) {
-        this.#address = addressAt(paths, record, record.port);
-        tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint: record.hint });
-      }
       this.#established.resolve();
     }
-    if (this.#isReady || this.#startError !== null || record.runtime !== "cortex") return;
-    const ready = readReady(paths);
-    if (ready === null) return;
-    if ("error" in ready) {
-      this.#startError = ready.error;
-      return;
-    }
-    const found = readyAddress(paths, record, ready.port);
-    if ("error" in found) {
-      this.#startError = found.error;
-      return;
-    }
-    this.#address = found;
-    this.#isReady = true;
-    const at = clock.now();
-    tell({ kind: "started", replicaId, at, address: this.#address, hint: null });
-    tell({ kind: "ready", replicaId, at, address: this.#address });
+    if (!this.#isRunning) return;
+    const port = this.#readReport();
+    if (this.#address !== null) return;
+    this.#address = addressOf(paths, record, port);
+    if (this.#address === null) return;
+    const { replicaId, hint } = record;
+    tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint });
+  }
+
+  /** What the cortex runtime says of its start; returns the port that it named. */
+  #readReport(): number | undefined {
+    const { paths, record } = this.#options;
+    if (this.#isReported || record.runtime !== "cortex") return undefined;
+    const report = readReport(paths);
+    this.#startError = report.error ?? (report.port === undefined ? null : socketError(paths, record));
+    this.#isReported = report.isLast || this.#startError !== null;
+    return report.port;
   }
 
   /** True when nothing of it runs any more (but for what an unsandboxed app has left). */

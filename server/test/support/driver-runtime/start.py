@@ -1,4 +1,4 @@
-"""Stands in for the cortex runtime in the tests of drivers: says that it is ready as that one does, and behaves as the
+"""Stands in for the cortex runtime in the tests of drivers: says where it listens as that one does, and behaves as the
 file `behaviour.json` beside the app's code says. Small, so that what is measured and tested is the driver."""
 
 import json
@@ -31,9 +31,10 @@ if listen.startswith("unix:"):
     server.listen()
     port = 0
 else:
-    server = socket.create_server(("127.0.0.1", 0))
+    server = socket.create_server(("127.0.0.1", int(listen.rpartition(":")[2])))
     port = server.getsockname()[1]
 fd = int(os.environ["SLIPWAY_READY_FD"])
+os.write(fd, json.dumps({"listening": True, "port": port}).encode() + b"\n")
 os.write(fd, json.dumps({"ready": True, "port": port}).encode() + b"\n")
 os.close(fd)
 wake.recv(1)

@@ -1,0 +1,91 @@
+// The scheduler on backends that have no room at the moment: machines that come later, types that are in use.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { goodStart, openStage } from "./scheduler-stage.ts";
+
+test("a replica that waits for a machine is not paid for, has its time from when it runs, and is taken over waiting", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, pendingMs: 120_000, readyMs: 5_000 }];
+  const first = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ deploymentInitializationTimeout: 10 }));
+  first.proxy.call(stage.appId, 10);
+  await stage.reach("it was accepted", () => stage.driver.running().length === 1);
+  await stage.clock.advance(60_000);
+  assert.equal(first.scheduler.waitReason(stage.appId), "A replica waits for a machine with room for it.");
+  assert.equal((await stage.rows())[0]?.started_at, null);
+  await stage.closeProcess(first.scheduler);
+  const second = await stage.openProcess(t);
+  second.proxy.call(stage.appId, 10);
+  await stage.clock.advance(60_000);
+  await stage.reach("it runs", async () => (await stage.rows())[0]?.started_at !== null);
+  await stage.reach("the call is served", () => second.proxy.outcomes.served === 1);
+  const rows = await stage.rows();
+  assert.equal(rows.length, 1);
+  const waitedMs = (rows[0]?.started_at?.getTime() ?? 0) - (rows[0]?.created_at.getTime() ?? 0);
+  assert.ok(waitedMs >= 120_000, "it waited for its machine");
+});
+
+test("a replica for which no machine comes is given up on", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, pendingMs: null }, goodStart];
+  const { proxy } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  proxy.call(stage.appId, 10);
+  await stage.reach("it was accepted", () => stage.driver.running().length === 1);
+  await stage.clock.advance(601_000);
+  await stage.reach("the next one serves", () => proxy.outcomes.served + proxy.outcomes.refused === 1);
+  assert.equal((await stage.rows())[0]?.reason, "No machine had room for it within 10 minutes.");
+});
+
+test("where the first type of the list is in use, the next one is taken, and nothing is started where all are", async (t) => {
+  const stage = await openStage(t, ["CPU", "HOPPER_H100", "ADA_L40"]);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.driver.full.add("HOPPER_H100").add("ADA_L40");
+  stage.promote(await stage.addRelease({ compute: ["HOPPER_H100", "ADA_L40"], gpuCount: 1, maxReplicaCount: 2 }));
+  proxy.call(stage.appId, 60_000);
+  await stage.clock.advance(5_000);
+  assert.equal(stage.driver.running().length, 0);
+  assert.equal(proxy.demandOf(stage.appId).waiting, 1, "the call waits for room");
+  assert.match(scheduler.waitReason(stage.appId) ?? "", /HOPPER_H100 or ADA_L40 is in use/);
+  stage.driver.full.delete("ADA_L40");
+  await stage.reach("the second type serves", () => proxy.demandOf(stage.appId).running === 1);
+  stage.driver.full.delete("HOPPER_H100");
+  proxy.call(stage.appId, 10);
+  await stage.reach("the first type serves", () => stage.driver.running().length === 2);
+  assert.deepEqual(
+    stage.driver.running().map(({ spec }) => spec.compute),
+    ["ADA_L40", "HOPPER_H100"],
+  );
+});
+
+test("a start that is refused because the room has just gone counts as no room, in a trial too", async (t) => {
+  const stage = await openStage(t);
+  const reason = "There is no CPU left.";
+  stage.scripts = [{ ...goodStart, refusal: { kind: "no_capacity", reason } }];
+  const { scheduler } = await stage.openProcess(t);
+  const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
+  const trial = scheduler.tryRelease(await stage.addRelease(), options);
+  await stage.reach("it is refused", async () => (await stage.states())["stopped"] === 1);
+  assert.deepEqual(await trial, { ok: false, kind: "no_capacity", reason });
+});
+
+test("an app that scales by processor time gets replicas by what its replicas use", async (t) => {
+  const stage = await openStage(t);
+  const { proxy } = await stage.openProcess(t);
+  const scaling = { scalingMetric: "cpu_utilization", scalingTarget: 50, cpu: 2, replicaConcurrency: 100 } as const;
+  stage.promote(await stage.addRelease({ ...scaling, minReplicaCount: 1, maxReplicaCount: 4 }));
+  proxy.call(stage.appId, 600_000);
+  await stage.reach("one works", () => proxy.demandOf(stage.appId).running === 1);
+  await stage.clock.advance(20_000);
+  assert.equal(stage.driver.running().length, 1);
+  const work = async (): Promise<void> => {
+    for (const replica of stage.driver.running()) {
+      replica.usage = { cpuSeconds: replica.usage.cpuSeconds + 2, memoryBytes: 0 };
+    }
+    await stage.clock.advance(1_000);
+    // Rows of replicas take real time.
+    await stage.rows();
+  };
+  for (let second = 0; second < 200 && stage.driver.running().length < 4; second++) await work();
+  assert.equal(stage.driver.running().length, 4);
+});

@@ -1,0 +1,305 @@
+// A driver whose replicas exist in memory only, for tests and simulations of what stands above drivers. Time comes from the
+// clock that it is given; a script says how each start goes. Replicas outlive the platform's process as real ones do: `open`
+// of the next process finds them. It passes the conformance suite of the real ones.
+import {
+  StartRefused,
+  type Address,
+  type Capabilities,
+  type Capacity,
+  type Driver,
+  type OwnedReplica,
+  type RefusalKind,
+  type ReplicaEvent,
+  type ReplicaSink,
+  type ReplicaSpec,
+  type ReplicaUsage,
+  type Resources,
+} from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import { tcpAddress } from "./replica-address.ts";
+
+/** How a start goes; all times count from the call of `start`, and `pendingMs` is added to those that follow it. */
+export type StartScript = {
+  /** How long `start` takes. */
+  readonly createMs: number;
+  /** Null: it can be started. */
+  readonly refusal: { readonly kind: RefusalKind; readonly reason: string } | null;
+  /** How long it waits for a machine; null: for ever. */
+  readonly pendingMs: number | null;
+  /** Null: it never becomes ready. */
+  readonly readyMs: number | null;
+  /** It exits by itself. */
+  readonly exit: { readonly afterMs: number; readonly exitCode: number } | null;
+  /** What the driver finds odd when it has started it. */
+  readonly hint: string | null;
+  /** It does not end when it is asked to, only by force. */
+  readonly isStubborn: boolean;
+  /** Printed when it starts. */
+  readonly lines: readonly string[];
+};
+
+/** Starts at once, is ready at once, and ends when it is asked to. */
+export const goodScript: StartScript = {
+  createMs: 0,
+  refusal: null,
+  pendingMs: 0,
+  readyMs: 0,
+  exit: null,
+  hint: null,
+  isStubborn: false,
+  lines: [],
+};
+
+/** `exit`: by itself, asked or not. */
+export type ExitCause = "exit" | "forced" | "crash";
+
+type End = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+
+/** One replica that exists, or has existed and is not forgotten. */
+export type FakeReplica = {
+  readonly spec: ReplicaSpec;
+  readonly script: StartScript;
+  readonly address: Address;
+  /** Lines that were not handed over yet. */
+  readonly unread: string[];
+  state: "pending" | "running" | "ended";
+  isReady: boolean;
+  /** When it was asked to end, in monotonic time. */
+  askedAtMs: number | null;
+  graceMs: number;
+  end: End | null;
+  /** All its lines were handed over, and its end was told. */
+  isEndTold: boolean;
+  isTelling: boolean;
+  usage: ReplicaUsage;
+  readonly gone: PromiseWithResolvers<void>;
+};
+
+const everything: Capabilities = {
+  dockerfile: true,
+  baseImage: true,
+  aptPackages: true,
+  condaPackages: true,
+  memoryLimit: true,
+  cpuLimit: true,
+  fileIsolation: true,
+  networkIsolation: true,
+  keepsLines: true,
+  compute: ["CPU"],
+};
+
+export type FakeDriverOptions = {
+  readonly clock: Clock;
+  readonly script?: (spec: ReplicaSpec) => StartScript;
+  readonly compute?: readonly string[];
+  /** False: lines that are not handed over when a replica ends are lost, as where a pod is gone with its log. */
+  readonly keepsLines?: boolean;
+};
+
+/** Several processes of the platform, one after the other, may open and close it. */
+export class FakeDriver implements Driver {
+  readonly name = "fake" as const;
+  readonly capabilities: Capabilities;
+  /** Every id that was ever accepted. */
+  readonly started = new Set<ReplicaId>();
+  /** Compute types that are all in use: starts are refused. */
+  readonly full = new Set<string>();
+  /** Called before a replica ends, whatever the cause. */
+  onExit: (replica: FakeReplica, how: ExitCause) => void = () => undefined;
+  /** Called when a replica is asked to end. */
+  onAsked: (replica: FakeReplica) => void = () => undefined;
+  /** Calls on a replica that a well-behaved one finishes before it ends. */
+  busy: (replicaId: ReplicaId) => number = () => 0;
+  readonly #replicas = new Map<ReplicaId, FakeReplica>();
+  readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly abort: AbortController }>();
+  readonly #clock: Clock;
+  readonly #script: (spec: ReplicaSpec) => StartScript;
+  #sink: ReplicaSink | null = null;
+
+  constructor({ clock, script = () => goodScript, compute = ["CPU"], keepsLines = true }: FakeDriverOptions) {
+    this.#clock = clock;
+    this.#script = script;
+    this.capabilities = { ...everything, compute, keepsLines };
+  }
+
+  open(sink: ReplicaSink): Promise<void> {
+    this.#sink = sink;
+    for (const replica of this.#replicas.values()) void this.#tellRest(replica);
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.#sink = null;
+    return Promise.resolve();
+  }
+
+  capacity({ compute }: Resources): Capacity {
+    if (!this.capabilities.compute.includes(compute)) return "never";
+    return this.full.has(compute) ? "later" : "now";
+  }
+
+  start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const starting = this.#starting.get(spec.replicaId);
+    if (starting !== undefined) return starting.done;
+    if (this.#replicas.has(spec.replicaId)) return Promise.resolve();
+    const abort = new AbortController();
+    const done = this.#start(spec, AbortSignal.any([signal, abort.signal])).finally(() =>
+      this.#starting.delete(spec.replicaId),
+    );
+    this.#starting.set(spec.replicaId, { done, abort });
+    return done;
+  }
+
+  async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
+    const starting = this.#starting.get(replicaId);
+    starting?.abort.abort();
+    await starting?.done.catch(() => undefined);
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined || replica.isEndTold) return;
+    const forced = { exitCode: null, signal: "SIGKILL", reason: "It did not end in time and was ended by force." };
+    this.#clock.after(graceMs, () => this.#end(replica, forced, "forced"));
+    if (replica.askedAtMs === null) {
+      replica.askedAtMs = this.#clock.monotonicMs();
+      replica.graceMs = graceMs;
+      this.onAsked(replica);
+      if (!replica.script.isStubborn || replica.state === "pending") this.#endWhenDone(replica);
+    }
+    await replica.gone.promise;
+  }
+
+  list(): Promise<readonly OwnedReplica[]> {
+    return Promise.resolve(
+      [...this.#replicas.values()].map(({ spec, address, state, isEndTold, end }) => ({
+        replicaId: spec.replicaId,
+        appId: spec.appId,
+        releaseId: spec.releaseId,
+        state: isEndTold ? "exited" : state === "pending" ? "pending" : "running",
+        address: state === "pending" ? null : address,
+        reason: isEndTold ? (end?.reason ?? null) : null,
+      })),
+    );
+  }
+
+  usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
+    return Promise.resolve(new Map(this.running().map(({ spec, usage }) => [spec.replicaId, usage])));
+  }
+
+  forget(replicaId: ReplicaId): Promise<void> {
+    if (this.#replicas.get(replicaId)?.isEndTold === true) this.#replicas.delete(replicaId);
+    return Promise.resolve();
+  }
+
+  /** Ends a replica as a crash does; false when it is not running. */
+  crash(replicaId: ReplicaId): boolean {
+    const replica = this.#replicas.get(replicaId);
+    if (replica?.state !== "running") return false;
+    this.#end(replica, { exitCode: null, signal: "SIGSEGV", reason: "It ended with signal SIGSEGV." }, "crash");
+    return true;
+  }
+
+  /** Ends a replica without a trace, as when its machine is lost. */
+  vanish(replicaId: ReplicaId): void {
+    this.#replicas.delete(replicaId);
+  }
+
+  /** Prints a line as the replica. */
+  async print(replicaId: ReplicaId, text: string): Promise<void> {
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined) return;
+    replica.unread.push(text);
+    await this.#tellRest(replica);
+  }
+
+  /** Whether a replica says that it is ready; its address names it. */
+  answers(address: Address): boolean {
+    const replica = this.#replicas.get(tcpAddress(address).host as ReplicaId);
+    return replica?.state === "running" && replica.isReady;
+  }
+
+  /** Replicas that exist now, pending ones included. */
+  running(): FakeReplica[] {
+    return [...this.#replicas.values()].filter(({ state }) => state !== "ended");
+  }
+
+  /** Records that are not forgotten although their replicas ended. */
+  remains(): number {
+    return this.#replicas.size - this.running().length;
+  }
+
+  async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const script = this.#script(spec);
+    if (!signal.aborted) await this.#clock.sleep(script.createMs, signal).catch(() => undefined);
+    if (signal.aborted) throw new StartRefused("The start was cancelled.");
+    if (script.refusal !== null) throw new StartRefused(script.refusal.reason, { kind: script.refusal.kind });
+    if (this.capacity(spec) !== "now") {
+      throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+    }
+    const replica: FakeReplica = {
+      ...{ spec, script, address: { host: spec.replicaId, port: 1 }, unread: [...script.lines] },
+      ...{ state: "pending", isReady: false, askedAtMs: null, graceMs: 0, end: null },
+      ...{ isEndTold: false, isTelling: false, usage: { cpuSeconds: 0, memoryBytes: 0 } },
+      gone: Promise.withResolvers<void>(),
+    };
+    this.#replicas.set(spec.replicaId, replica);
+    this.started.add(spec.replicaId);
+    if (script.pendingMs === 0) this.#run(replica);
+    else if (script.pendingMs !== null) this.#clock.after(script.pendingMs, () => this.#run(replica));
+  }
+
+  #run(replica: FakeReplica): void {
+    if (replica.state !== "pending") return;
+    const { spec, script, address } = replica;
+    replica.state = "running";
+    const { hint } = script;
+    this.#tell({ kind: "started", replicaId: spec.replicaId, at: this.#clock.now(), address, hint });
+    const { exit, readyMs } = script;
+    const afterMs = (ms: number): number => Math.max(0, ms - script.createMs);
+    if (exit !== null) {
+      const reason = `It ended with exit code ${exit.exitCode}.`;
+      const end = { exitCode: exit.exitCode, signal: null, reason };
+      this.#clock.after(afterMs(exit.afterMs), () => this.#end(replica, end, "exit"));
+    }
+    if (readyMs !== null) this.#clock.after(afterMs(readyMs), () => (replica.isReady = true));
+    void this.#tellRest(replica);
+  }
+
+  #endWhenDone(replica: FakeReplica): void {
+    if (replica.state === "ended") return;
+    const end = { exitCode: 0, signal: null, reason: "It ended with exit code 0." };
+    if (this.busy(replica.spec.replicaId) === 0) this.#end(replica, end, "exit");
+    else this.#clock.after(20, () => this.#endWhenDone(replica));
+  }
+
+  #end(replica: FakeReplica, end: End, how: ExitCause): void {
+    if (replica.state === "ended") return;
+    this.onExit(replica, how);
+    replica.state = "ended";
+    replica.end = end;
+    if (!this.capabilities.keepsLines) replica.unread.length = 0;
+    void this.#tellRest(replica);
+  }
+
+  /** Lines first, one handing over at a time, then the end. */
+  async #tellRest(replica: FakeReplica): Promise<void> {
+    if (replica.isTelling || this.#sink === null || replica.isEndTold) return;
+    const { replicaId } = replica.spec;
+    replica.isTelling = true;
+    while (replica.unread.length > 0) {
+      const sink = this.#sink;
+      if (sink === null) break;
+      const texts = replica.unread.splice(0);
+      const at = this.#clock.now();
+      await sink.lines(texts.map((text) => ({ replicaId, at, stream: "stdout", runId: null, text }) as const));
+    }
+    replica.isTelling = false;
+    if (replica.end === null || replica.unread.length > 0 || this.#sink === null) return;
+    replica.isEndTold = true;
+    this.#tell({ kind: "exited", replicaId, at: this.#clock.now(), ...replica.end });
+    replica.gone.resolve();
+  }
+
+  #tell(event: ReplicaEvent): void {
+    this.#sink?.event(event);
+  }
+}
