@@ -18,6 +18,9 @@ counts is checked.
 - \`compute\` names types of one family: CPU, NVIDIA GPUs, or AWS accelerators (INF2, TRN1).
 - Without \`gpuCount\` a GPU or accelerator app has 1; an explicit 0 is refused. On CPU a \`gpuCount\` is a warning.
 - \`cpu_utilization\` and \`memory_utilization\` need a \`minReplicaCount\` of at least 1 and no \`scalingBuffer\`.
+- \`cpu_utilization\` is the processor time of a replica over the evaluation interval as a share of its \`cpu\`, and
+  \`memory_utilization\` its memory as a share of its \`memory\`. There are as many replicas as bring that to \`scalingTarget\` percent;
+  within a tenth of it nothing changes. Without calls there are \`minReplicaCount\`.
 - \`scalingTarget\` is at most 100 for the utilisation metrics.
 - \`runtime\` \`custom\` needs an \`entrypoint\` or a \`dockerfilePath\`; with \`cortex\` neither may be sent. In a TOML file the table
   \`runtime.custom\` means \`custom\`.

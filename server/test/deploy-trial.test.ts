@@ -36,11 +36,13 @@ async function open(t: TestContext) {
   await routes.start();
   t.after(() => routes.stop());
   const sandbox = await detectSandbox(replicasDir);
-  const driver = new ProcessDriver({
-    ...{ dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
-    storageDir: join(dataDir, "storage"),
-    compute: ["CPU"],
-  });
+  const newDriver = (): ProcessDriver =>
+    new ProcessDriver({
+      ...{ dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
+      storageDir: join(dataDir, "storage"),
+      compute: ["CPU"],
+    });
+  const driver = newDriver();
   const rows = new ReplicaStore(db);
   const view = new ReplicaView();
   const scheduler = new Scheduler({
@@ -58,9 +60,12 @@ async function open(t: TestContext) {
   });
   t.after(async () => {
     await stop();
-    // The scheduler closes the driver and leaves replicas running.
-    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+    // It closes the driver and leaves replicas running; before, it would start others in their place.
     await scheduler.stop();
+    const last = newDriver();
+    await last.open({ event: () => undefined, lines: () => Promise.resolve() });
+    for (const { replicaId } of await last.list()) await last.stop(replicaId, { graceMs: 0 });
+    await last.close();
   });
   return { db, server, routes };
 }
