@@ -1,5 +1,7 @@
 // Passwords of people: kept as scrypt hashes that name their parameters, so that these can be raised later.
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
 
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
 
@@ -10,6 +12,17 @@ const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/
 /** No hash of ours needs more; a row with larger parameters was not written by us. */
 const memoryBytesMost = 256 * 1024 * 1024;
 const passwordLengthMost = 1_000;
+/** Of the four threads that Node has for such work; files and names are read by the others. */
+const hashesMax = 2;
+/** So many take some seconds; more would be given up on by those who wait. */
+const waitingMax = 60;
+
+/** Few are hashed at a time, so that whoever sends very many takes neither memory nor processors from everybody else. */
+export function passwordGate(): Gate {
+  const text = "Too many people are signing in at the moment; try again in a few seconds.";
+  const refusal = (): Fault => new Fault("unavailable", text, { retryAfterSeconds: 3 });
+  return new Gate({ max: hashesMax, waitingMax, refusal });
+}
 
 /** `scrypt$N=…,r=…,p=…$<salt>$<hash>`, base64url. */
 export async function hashPassword(password: string): Promise<string> {

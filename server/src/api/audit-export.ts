@@ -6,6 +6,7 @@ import type { AuditExport, ExportFormat } from "#audit/export.ts";
 import type { Outcome } from "#audit/audit-store.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import { Gate, type Leave } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { timeOf } from "./audit-log.ts";
@@ -32,13 +33,13 @@ const slowestCharactersPerMs = 16;
 
 /** Answers for exports. */
 export function auditExportHandlers(parts: AuditExportParts): Record<"exportAuditLog", Handler> {
-  const underWay = new Map<ProjectId, number>();
+  const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.project, waitingMax: 0 });
   return {
     async exportAuditLog(call) {
       const projectId = projectOf(call);
       const format = call.query["format"] as ExportFormat;
       if (call.request.method === "HEAD") return headOnly(call, format);
-      const leave = enter(underWay, projectId);
+      const leave = await enter(gate, projectId);
       try {
         await answer(call, parts, format);
       } finally {
@@ -126,19 +127,12 @@ async function drained(
   }
 }
 
-/** Takes a place; the returned function gives it back. Throws `Fault("rate_limited")` when there is none. */
-function enter(underWay: Map<ProjectId, number>, projectId: ProjectId): () => void {
-  const ofProject = underWay.get(projectId) ?? 0;
-  const all = [...underWay.values()].reduce((sum, count) => sum + count, 0);
-  if (ofProject >= exportsMax.project || all >= exportsMax.all) {
-    const what = ofProject >= exportsMax.project ? `${ofProject} exports of the project` : `${all} exports`;
-    const message = `${what} are under way already; ask again when one has ended.`;
-    throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
-  }
-  underWay.set(projectId, ofProject + 1);
-  return () => {
-    const left = (underWay.get(projectId) ?? 1) - 1;
-    if (left === 0) underWay.delete(projectId);
-    else underWay.set(projectId, left);
-  };
+/** Throws `Fault("rate_limited")` when so many are under way; nobody waits. */
+async function enter(gate: Gate, projectId: ProjectId): Promise<Leave> {
+  const leave = await gate.enter({ key: projectId });
+  if (leave !== null) return leave;
+  const isOfProject = gate.countOf(projectId) >= exportsMax.project;
+  const what = isOfProject ? `${exportsMax.project} exports of the project` : `${exportsMax.all} exports`;
+  const message = `${what} are under way already; ask again when one has ended.`;
+  throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

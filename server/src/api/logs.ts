@@ -9,8 +9,8 @@ import type { BuildLogs } from "#logs/build-log.ts";
 import { streamBuildLog, type StreamParts } from "./build-log-stream.ts";
 import { appOf, buildOf, projectOf, type Call, type Handler } from "./call.ts";
 import { readTime } from "./parameters.ts";
+import { projectGate } from "./project-gate.ts";
 import { showAppLine, showLine } from "./show-line.ts";
-import { Turns } from "./turns.ts";
 
 type Parts = Omit<StreamParts, "buildLogs"> & {
   readonly apps: Apps;
@@ -19,14 +19,14 @@ type Parts = Omit<StreamParts, "buildLogs"> & {
 };
 
 /** A search may look through millions of lines; it must leave most connections to the database to everything else. */
-const searches = { most: 4, mostOfKey: 2, waitingMost: 30, what: "logs" };
+const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
 
 /** Answers for logs; a followed one takes its connection over. */
 export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
-  const turns = new Turns(searches);
+  const gate = projectGate(searches);
   return {
     getBuildLogs: (call) => (wantsStream(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
-    getAppLogs: (call) => turns.run(projectOf(call), () => pageOfApp(call, parts)),
+    getAppLogs: (call) => gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
   };
 }
 

@@ -11,8 +11,8 @@ import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import type { RunState } from "#runs/run-states.ts";
 import { appOf, projectOf, runOf, type Call, type Handler } from "./call.ts";
+import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";
-import { Turns } from "./turns.ts";
 
 type Parts = {
   readonly runs: RunDesk;
@@ -25,11 +25,11 @@ type Reading = "listRuns" | "getRun" | "getRunResult" | "listDeadRuns";
 type Acting = "cancelRun" | "redriveRun" | "redriveDeadRuns" | "purgeDeadRuns";
 
 /** Each may be as long as results may be, and is held in memory until it is sent. */
-const results = { most: 8, mostOfKey: 4, waitingMost: 100, what: "results" };
+const results = { max: 8, projectMax: 4, projectWaitingMax: 100, what: "results" };
 /** The one list without an index of its own: where a million runs failed, the successful ones are found in half a second. */
-const successes = { most: 4, mostOfKey: 2, waitingMost: 100, what: "lists of successful runs" };
+const successes = { max: 4, projectMax: 2, projectWaitingMax: 100, what: "lists of successful runs" };
 /** They take connections to the database for seconds. */
-const sweeps = { most: 2, mostOfKey: 1, waitingMost: 10, what: "dead runs" };
+const sweeps = { max: 2, projectMax: 1, projectWaitingMax: 10, what: "dead runs" };
 
 /** Answers for runs. */
 export function runHandlers(parts: Parts): Record<Reading | Acting, Handler> {
@@ -38,8 +38,8 @@ export function runHandlers(parts: Parts): Record<Reading | Acting, Handler> {
 
 function readers(parts: Parts): Record<Reading, Handler> {
   const { runs, apps } = parts;
-  const turns = new Turns(results);
-  const searches = new Turns(successes);
+  const resultGate = projectGate(results);
+  const successGate = projectGate(successes);
   return {
     async listRuns(call) {
       const appId = appOf(call);
@@ -48,7 +48,7 @@ function readers(parts: Parts): Record<Reading, Handler> {
       // The kinds and choices of the values were checked by the contract's rows.
       const wanted = { asyncOnly: query["asyncOnly"] === true, ...pageWanted<RunState>(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
-      const page = wanted.status === "success" ? await searches.run(projectOf(call), ask) : await ask();
+      const page = wanted.status === "success" ? await successGate.run(ask, { key: projectOf(call) }) : await ask();
       return { ...showPage(page, call, parts), callsLeftOut: page.callsLeftOut } satisfies z.infer<
         typeof answers.runAndCallPage
       >;
@@ -59,7 +59,7 @@ function readers(parts: Parts): Record<Reading, Handler> {
     },
     async getRunResult(call) {
       const { appId, runId } = runOf(call);
-      await turns.run(projectOf(call), async () => {
+      const send = async (): Promise<void> => {
         const result = await runs.list.result(appId, runId);
         const { reply } = call;
         void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
@@ -67,7 +67,8 @@ function readers(parts: Parts): Record<Reading, Handler> {
         // Not `type()`, which would add a charset that the app did not name.
         void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
         await left(reply.raw, result.body.length, parts.clock);
-      });
+      };
+      await resultGate.run(send, { key: projectOf(call) });
       return undefined;
     },
     async listDeadRuns(call) {
@@ -80,7 +81,7 @@ function readers(parts: Parts): Record<Reading, Handler> {
 
 function actors(parts: Parts): Record<Acting, Handler> {
   const { runs, apps } = parts;
-  const turns = new Turns(sweeps);
+  const gate = projectGate(sweeps);
   return {
     async cancelRun(call) {
       return showOne(await runs.cancel(runOf(call), call.by), call, parts);
@@ -92,13 +93,15 @@ function actors(parts: Parts): Record<Acting, Handler> {
     async redriveDeadRuns(call) {
       const choice = choiceOf(call);
       await apps.require(choice.projectId, choice.appId);
-      const { count, hasMore } = await turns.run(choice.projectId, () => runs.dead.redriveAll(choice, call.by));
+      const { count, hasMore } = await gate.run(() => runs.dead.redriveAll(choice, call.by), {
+        key: choice.projectId,
+      });
       return { redriven: count, hasMore } satisfies z.infer<typeof answers.redrivenRuns>;
     },
     async purgeDeadRuns(call) {
       const choice = choiceOf(call);
       await apps.require(choice.projectId, choice.appId);
-      const { count, hasMore } = await turns.run(choice.projectId, () => runs.dead.purge(choice, call.by));
+      const { count, hasMore } = await gate.run(() => runs.dead.purge(choice, call.by), { key: choice.projectId });
       return { purged: count, hasMore } satisfies z.infer<typeof answers.purgedRuns>;
     },
   };

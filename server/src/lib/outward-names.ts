@@ -2,6 +2,7 @@
 // process for as long as a name server keeps silent, and whoever names a receiver chooses its name server. The system
 // is asked for what DNS does not know: names of /etc/hosts, of containers and of search domains.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
+import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";
 
 /** The addresses of a name, at least one; rejects when it has none. */
@@ -25,10 +26,12 @@ export type NameLookupOptions = {
 
 /** How names are looked up unless tests say otherwise. */
 export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
-  const system = boundedLookup(options.system ?? askSystem);
+  const { system = askSystem } = options;
+  const refusal = (): Error => new OutwardRefused("too many names are being looked up");
+  const systemGate = new Gate({ max: systemLookupsMax, waitingMax: systemWaitingMax, refusal });
   return async (name) => {
     const answer = name.includes(".") ? await askDns(name, options) : null;
-    return answer ?? (await system(name));
+    return answer ?? (await systemGate.run(() => system(name)));
   };
 }
 
@@ -48,22 +51,4 @@ async function askDns(name: string, options: NameLookupOptions): Promise<readonl
   const codes = answers.map((answer) => (answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA"));
   if (codes.every((code) => askSystemAfter.has(code))) return null;
   throw new OutwardRefused("its name could not be looked up");
-}
-
-/** So many at once, the others in their order. */
-function boundedLookup(look: NameLookup): NameLookup {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  return async (name) => {
-    if (waiting.length >= systemWaitingMax) throw new OutwardRefused("too many names are being looked up");
-    if (running >= systemLookupsMax) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running++;
-    try {
-      return await look(name);
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) running--;
-      else next();
-    }
-  };
 }

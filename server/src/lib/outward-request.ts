@@ -1,9 +1,9 @@
 // The one way to call out: a POST to a URL that a user gave, with every bound and check that this needs. Redirects are
 // not followed, nothing is read beyond what is kept for people, and it never rejects: what happened is the answer.
 import type { Clock } from "./clock.ts";
+import { Gate } from "./gate.ts";
 import { OutwardAgents } from "./outward-agents.ts";
 import { exchange, type Exchange } from "./outward-exchange.ts";
-import { OutwardGate } from "./outward-gate.ts";
 import type { OutwardGuard } from "./outward-guard.ts";
 import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 
@@ -46,18 +46,22 @@ export type OutwardClientOptions = {
 const totalMaxUsual = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */
 const perReceiverMaxUsual = 64;
+/** The rest is turned away at once; of one receiver when more wait than a slow one gets through in the time of a call. */
+const waitingMax = 10_000;
+const keyWaitingMax = 2_000;
 
 /** Calls out. `close` ends what is under way. */
 export class OutwardClient {
   readonly #options: OutwardClientOptions;
   readonly #agents: OutwardAgents;
-  readonly #gate: OutwardGate;
+  /** A receiver that is slow holds up only calls to itself. */
+  readonly #gate: Gate;
   #isClosed = false;
 
   constructor(options: OutwardClientOptions) {
-    const { guard, clock, authorities, totalMax = totalMaxUsual, perReceiverMax = perReceiverMaxUsual } = options;
+    const { guard, authorities, totalMax = totalMaxUsual, perReceiverMax = perReceiverMaxUsual } = options;
     this.#options = options;
-    this.#gate = new OutwardGate(clock, { totalMax, perReceiverMax });
+    this.#gate = new Gate({ max: totalMax, keyMax: perReceiverMax, waitingMax, keyWaitingMax });
     const trust = authorities === undefined ? {} : { authorities };
     this.#agents = new OutwardAgents({ guard, lookup: options.lookup ?? makeNameLookup(), perReceiverMax, ...trust });
   }
@@ -85,7 +89,8 @@ export class OutwardClient {
     const target = this.#options.guard.read(url);
     if ("problem" in target) return failed(target.problem);
     if (this.#isClosed) return failed("the platform is stopping");
-    const leave = await this.#gate.enter(target.url.host, post.timeoutMs);
+    const deadline = { waitMs: post.timeoutMs, clock: this.#options.clock };
+    const leave = await this.#gate.enter({ key: target.url.host, deadline });
     if (leave === null) return failed(`too many calls were under way for ${post.timeoutMs} ms`);
     try {
       return await this.#send(target, post, endsAtMs);

@@ -11,11 +11,11 @@ import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import type { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import type { HashGate } from "./hash-gate.ts";
 import {
   addPerson,
   countAfterPurge,
@@ -79,13 +79,13 @@ export class InvitationDesk {
   readonly #db: Db;
   readonly #clock: Clock;
   readonly #told: (personId: string) => void;
-  readonly #hashes: HashGate;
+  readonly #hashes: Gate;
 
   /** `told` hears of each new member after the commit, as in `MemberDesk`; `hashes` is the gate of all who sign in. */
   constructor(parts: {
     readonly db: Db;
     readonly clock: Clock;
-    readonly hashes: HashGate;
+    readonly hashes: Gate;
     readonly told: (personId: string) => void;
   }) {
     this.#db = parts.db;
@@ -207,7 +207,7 @@ type Accepting = { readonly id: string; readonly name: string; readonly password
 async function whoAccepts(
   row: OpenInvitationRow,
   { caller, name, password }: Acceptance,
-  hashes: HashGate,
+  hashes: Gate,
 ): Promise<Accepting> {
   if (caller?.kind === "person") return { id: caller.personId, name: caller.name, passwordHash: null };
   if (row.person_id !== null) {

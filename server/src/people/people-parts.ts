@@ -1,13 +1,13 @@
 // What the parts of this area share; people.ts builds it once.
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { Gate } from "#lib/gate.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
 import type { Auth } from "./auth.ts";
 import type { DeviceCookies } from "./device-cookies.ts";
-import type { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
 import type { ScopedDatabase } from "./scoped-database.ts";
 import type { SessionTokens } from "./session-tokens.ts";
@@ -23,7 +23,7 @@ export type PeopleParts = {
   readonly tokens: SessionTokens;
   readonly limits: AttemptLimits;
   readonly deviceCookies: DeviceCookies;
-  readonly hashes: HashGate;
+  readonly hashes: Gate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
   /** Of auth-secret.ts. */

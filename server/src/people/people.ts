@@ -4,9 +4,11 @@ import { personByEmail } from "#accounts/account-store.ts";
 import { createPerson } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
+import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { By } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { Gate } from "#lib/gate.ts";
 import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -18,7 +20,6 @@ import { checkNewPassword } from "./password-rules.ts";
 import { Challenges } from "./challenges.ts";
 import { DeviceCookies } from "./device-cookies.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
-import { HashGate } from "./hash-gate.ts";
 import type { Mailer } from "./mailer.ts";
 import { PasswordDesk } from "./passwords-desk.ts";
 import type { PeopleParts } from "./people-parts.ts";
@@ -60,7 +61,7 @@ export class People {
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
   /** Whoever hashes passwords waits here for their turn. */
-  readonly hashes: HashGate;
+  readonly hashes: Gate;
   /** For the check of tokens: who an access token belongs to. */
   readonly lookup: Lookup<PersonClaims>;
   readonly #parts: PeopleParts;
@@ -141,5 +142,5 @@ export async function openPeopleArea(options: PeopleOptions): Promise<People> {
   const limits = new AttemptLimits({ db, clock });
   const deviceCookies = new DeviceCookies(secret);
   const shared = { db, keys, clock, log, mailer, baseUrl, secret };
-  return new People({ ...shared, scoped, auth, tokens, limits, deviceCookies, hashes: new HashGate() }, settings);
+  return new People({ ...shared, scoped, auth, tokens, limits, deviceCookies, hashes: passwordGate() }, settings);
 }

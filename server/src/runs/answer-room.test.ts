@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ProjectId } from "#lib/ids.ts";
-import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { AnswerRoom, type AnswerPlace } from "./answer-room.ts";
 
 const mebibyte = 1_048_576;
@@ -20,7 +19,7 @@ async function collect(places: readonly AnswerPlace[], bytes: number, complete: 
 }
 
 function room(): AnswerRoom {
-  return new AnswerRoom({ answerBytesMax: 16 * mebibyte, clock: new VirtualClock() });
+  return new AnswerRoom({ answerBytesMax: 16 * mebibyte });
 }
 
 test("of long answers only so many are in memory, and each that is written down lets another one come", async () => {

@@ -1,9 +1,8 @@
 // Bounds how many bytes of answers are in memory: an answer that gets long waits on its way, at steps of its length, until
 // others of that length have been written down. Whoever waits holds nothing that those ahead of it need, so that the
 // longest ones always go on.
-import type { Clock } from "#lib/clock.ts";
+import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { Turnstile } from "./turnstile.ts";
 
 /** Answers up to this length are collected whatever else is. */
 const freeBytes = 65_536;
@@ -12,21 +11,23 @@ const stepsBytes = [1_048_576, 4 * 1_048_576];
 const stepBytesMax = 256 * 1_048_576;
 /** However long answers may be. */
 const atOnceLeast = 4;
+/** Those that wait are runs in hand, of which there are so many at most; each is let in in the end. */
+const waitingMax = Number.POSITIVE_INFINITY;
 
-type Step = { readonly aboveBytes: number; readonly gate: Turnstile };
+type Step = { readonly aboveBytes: number; readonly gate: Gate };
 
 /** One for the platform. */
 export class AnswerRoom {
   readonly #steps: readonly Step[];
   readonly #answerBytesMax: number;
 
-  constructor({ answerBytesMax, clock }: { readonly answerBytesMax: number; readonly clock: Clock }) {
+  constructor({ answerBytesMax }: { readonly answerBytesMax: number }) {
     this.#answerBytesMax = answerBytesMax;
     const bounds = [freeBytes, ...stepsBytes.filter((bytes) => bytes < answerBytesMax), answerBytesMax];
     this.#steps = bounds.slice(0, -1).map((aboveBytes, index) => {
       const upToBytes = bounds[index + 1] ?? answerBytesMax;
-      const atOnce = Math.max(atOnceLeast, Math.floor(stepBytesMax / upToBytes));
-      return { aboveBytes, gate: new Turnstile({ atOnce, waitMs: null, clock }) };
+      const max = Math.max(atOnceLeast, Math.floor(stepBytesMax / upToBytes));
+      return { aboveBytes, gate: new Gate({ max, keyMax: "half", waitingMax }) };
     });
   }
 
@@ -57,7 +58,7 @@ export class AnswerPlace {
     const next = this.#steps[this.#entered];
     if (this.#hasLeft || next === undefined || bytes <= next.aboveBytes) return null;
     this.#entered++;
-    return next.gate.enter(this.#projectId).then((leave) => {
+    return next.gate.enter({ key: this.#projectId }).then((leave) => {
       if (leave === null) return;
       if (this.#hasLeft) leave();
       else this.#leaves.push(leave);

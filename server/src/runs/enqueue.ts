@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
@@ -17,7 +18,6 @@ import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
 import { webhookSecretContext } from "./settlement.ts";
-import { Turnstile } from "./turnstile.ts";
 
 export type EnqueueOptions = {
   readonly db: Db;
@@ -40,6 +40,8 @@ const smallBodyBytes = 65_536;
 const largeBodiesAtOnce = 16;
 /** Each takes a connection to the database for a transaction of its own; the others are for everything else. */
 const keyedAtOnce = 6;
+/** Of either gate; who comes when so many wait is refused at once. */
+const inTurn = { keyMax: "half", waitingMax: 2_000, refusal: busy } as const;
 const waitMs = 30_000;
 /** A database that takes longer to store a run counts as away. */
 const storeMs = 10_000;
@@ -55,14 +57,14 @@ const notStored =
 export class Enqueue implements AsyncAccept {
   readonly #options: EnqueueOptions;
   readonly #inserts: GroupCommit<NewRun, true>;
-  readonly #largeBodies: Turnstile;
-  readonly #keyed: Turnstile;
+  readonly #largeBodies: Gate;
+  readonly #keyed: Gate;
 
   constructor(options: EnqueueOptions) {
     this.#options = options;
     const { clock, onStep, store } = options;
-    this.#largeBodies = new Turnstile({ atOnce: largeBodiesAtOnce, waitMs, clock });
-    this.#keyed = new Turnstile({ atOnce: keyedAtOnce, waitMs: storeMs, clock });
+    this.#largeBodies = new Gate({ ...inTurn, max: largeBodiesAtOnce });
+    this.#keyed = new Gate({ ...inTurn, max: keyedAtOnce });
     this.#inserts = new GroupCommit({
       flush: async (runs: readonly NewRun[]) => {
         await store.insert(runs);
@@ -93,13 +95,8 @@ export class Enqueue implements AsyncAccept {
   async #inTurn(call: AsyncCall): Promise<void> {
     const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
-    const leave = await this.#largeBodies.enter(call.route.projectId);
-    if (leave === null) throw busy();
-    try {
-      await this.#accept(call);
-    } finally {
-      leave();
-    }
+    const { clock } = this.#options;
+    await this.#largeBodies.run(() => this.#accept(call), { key: call.route.projectId, deadline: { waitMs, clock } });
   }
 
   async #accept(call: AsyncCall): Promise<void> {
@@ -129,13 +126,11 @@ export class Enqueue implements AsyncAccept {
   }
 
   async #insertOnce(run: NewRun, key: string): Promise<RunId> {
-    const leave = await this.#keyed.enter(run.projectId);
-    if (leave === null) throw busy();
-    try {
-      return await within(this.#options.clock, storeMs, this.#insertKeyed(run, key));
-    } finally {
-      leave();
-    }
+    const { clock } = this.#options;
+    return await this.#keyed.run(() => within(clock, storeMs, this.#insertKeyed(run, key)), {
+      key: run.projectId,
+      deadline: { waitMs: storeMs, clock },
+    });
   }
 
   /** The id of the run that the key stands for: this one, or an earlier one of the same request. */

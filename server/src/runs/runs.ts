@@ -83,7 +83,7 @@ export class Runs implements AsyncAccept {
       execution: {
         ...common,
         proxy,
-        answerRoom: new AnswerRoom({ answerBytesMax, clock }),
+        answerRoom: new AnswerRoom({ answerBytesMax }),
         startMostMs: (leaseMs * 3) / 4,
       },
       recovery: common,
