@@ -3,8 +3,8 @@
 import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import type { Fault } from "#lib/fault.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import type { Caller } from "./caller.ts";
-import { FailedTries } from "./failed-tries.ts";
 import type { TokenCheck } from "./token-check.ts";
 import type { TokenUses } from "./token-uses.ts";
 
@@ -18,7 +18,7 @@ export type Judged = Caller | Fault | null;
 export class TokenDoor {
   readonly #check: Check;
   readonly #uses: Pick<TokenUses, "note">;
-  readonly #failed: FailedTries;
+  readonly #failed: RateLimit;
 
   constructor(parts: {
     readonly check: Check;
@@ -29,7 +29,7 @@ export class TokenDoor {
   }) {
     this.#check = parts.check;
     this.#uses = parts.uses;
-    this.#failed = new FailedTries({ most: parts.failedPerMinute, clock: parts.clock });
+    this.#failed = new RateLimit({ most: parts.failedPerMinute, clock: parts.clock, text: tooManyBad });
   }
 
   /** At once; undefined when only `check` can tell. Touches no database. */
@@ -57,7 +57,11 @@ export class TokenDoor {
   #refuse(token: string, address: string): Fault | null {
     const key = this.#check.endedId(token) ?? networkOf(address);
     const refusal = this.#failed.refusal(key);
-    if (refusal === null) this.#failed.count(key);
+    if (refusal === null) this.#failed.tryTake(key);
     return refusal;
   }
+}
+
+function tooManyBad(_used: number, seconds: number): string {
+  return `Too many tokens that are not valid were sent within a minute; try again in ${seconds} s.`;
 }

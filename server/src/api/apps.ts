@@ -6,8 +6,8 @@ import type { Containers, ContainerView } from "#apps/containers.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { RateLimit } from "#lib/rate-limit.ts";
 import { appOf, projectOf, type Handler } from "./call.ts";
-import type { RateLimit } from "./rate-limit.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
 
 type Parts = {

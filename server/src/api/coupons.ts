@@ -9,9 +9,9 @@ import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
-import { RateLimit } from "./rate-limit.ts";
 
 type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
 
@@ -28,8 +28,8 @@ export function couponHandlers({
   readonly desk: CouponDesk;
   readonly clock: Clock;
 }): Record<Ids, Handler> {
-  const ofProject = new RateLimit({ most: triesOfProject, clock, refusal: tooManyTries });
-  const ofAddress = new RateLimit({ most: triesOfAddress, clock, refusal: tooManyTries });
+  const ofProject = new RateLimit({ most: triesOfProject, clock, text: tooManyTries });
+  const ofAddress = new RateLimit({ most: triesOfAddress, clock, text: tooManyTries });
   return {
     async applyCoupon(call) {
       const projectId = projectOf(call);

@@ -7,10 +7,10 @@ import { deviceDecisionFields, deviceTokenFields } from "@slipway/contract/devic
 import type { PersonCaller } from "#accounts/caller.ts";
 import { assert, must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import type { DeviceLogin, DeviceLogins, NotYet } from "#people/device-login.ts";
 import { pathPart, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import { RateLimit } from "./rate-limit.ts";
 import type { Urls } from "./urls.ts";
 
 type Ids = "beginDeviceLogin" | "endDeviceLogin" | "getDeviceLogin" | "decideDeviceLogin";
@@ -38,9 +38,9 @@ const sentences: Readonly<Record<NotYet, string>> = {
 
 /** Answers for device logins. */
 export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
-  const begins = new RateLimit({ most: beginsMost, clock, refusal: tooMany("Device logins were begun") });
-  const asks = new RateLimit({ most: asksMost, clock, refusal: tooMany("Device logins were asked for") });
-  const codes = new RateLimit({ most: codesMost, clock, refusal: tooMany("Codes were looked up") });
+  const begins = new RateLimit({ most: beginsMost, clock, text: tooMany("Device logins were begun") });
+  const asks = new RateLimit({ most: asksMost, clock, text: tooMany("Device logins were asked for") });
+  const codes = new RateLimit({ most: codesMost, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
       begins.take(networkOf(request.ip));

@@ -7,6 +7,7 @@ import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm } from "#lib/ids.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Accepted, Invitation, InvitationDesk, OpenInvitation } from "#people/invitations.ts";
 import type { Mail } from "#people/mailer.ts";
@@ -14,7 +15,6 @@ import type { Member, MemberDesk } from "#people/members.ts";
 import { authenticate, type Tokens } from "./access.ts";
 import { callerOf, pathPart, projectOf, type Call, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import { RateLimit } from "./rate-limit.ts";
 import { invitationPage, type Urls } from "./urls.ts";
 
 /** What the API does with members and invitations. */
@@ -64,8 +64,8 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
 /** Answers for invitations. */
 export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
   const { invitations, tokens, urls, clock, postMail } = parts;
-  const ofProject = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
-  const ofCaller = new RateLimit({ most: invitationsPerMinute, clock, refusal: tooMany });
+  const ofProject = new RateLimit({ most: invitationsPerMinute, clock, text: tooMany });
+  const ofCaller = new RateLimit({ most: invitationsPerMinute, clock, text: tooMany });
   return {
     async listInvitations(call) {
       return (await invitations.list(projectOf(call))).map(showInvitation);

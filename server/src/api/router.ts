@@ -12,10 +12,10 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import { authenticate, authorize, type Tokens } from "./access.ts";
 import { pathPart, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
-import { RateLimit } from "./rate-limit.ts";
 import { readQuery } from "./parameters.ts";
 
 export type RouterParts = {

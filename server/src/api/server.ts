@@ -18,6 +18,7 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
@@ -46,7 +47,6 @@ import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
 import { platformHandlers } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
-import { RateLimit } from "./rate-limit.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
@@ -115,7 +115,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
       clock,
       urls: parts.urls,
       waitReason: parts.waitReason,
-      limit: new RateLimit({ most: parts.deploysPerMinute, clock }),
+      limit: new RateLimit({ most: parts.deploysPerMinute, clock, text: tooManyDeployments }),
     }),
     ...projectHandlers({ projects: useCases.projects, clock }),
     ...memberHandlers(parts.membership),
@@ -195,4 +195,8 @@ function readJsonBodies(api: FastifyInstance): void {
       done(new Fault("malformed", "The body is not valid JSON.", { cause: error }));
     }
   });
+}
+
+function tooManyDeployments(used: number, seconds: number): string {
+  return `The project has started ${used} deployments within a minute, which is the limit; try again in ${seconds} s.`;
 }

@@ -6,7 +6,7 @@ import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { LruMap } from "#lib/lru-map.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
@@ -66,11 +66,12 @@ const triesMost = 5;
 /** Device logins. All state is in the database, so that any platform on it can answer any step. */
 export class DeviceLogins {
   readonly #options: DeviceLoginsOptions;
-  /** Hash of a device code → when it last asked. Only for telling who asks too often. */
-  readonly #asked = new LruMap<string, number>(openMost);
+  /** By the hash of a device code. Only for telling who asks too often. */
+  readonly #asks: RateLimit;
 
   constructor(options: DeviceLoginsOptions) {
     this.#options = options;
+    this.#asks = new RateLimit({ most: 1, windowMs: askedAgainMs, clock: options.clock });
   }
 
   /** Begins one. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
@@ -131,7 +132,7 @@ export class DeviceLogins {
   async redeem(deviceCode: string, by: By): Promise<DeviceTokens | NotYet> {
     const { db, clock, openSession } = this.#options;
     const hash = hashOfDeviceCode(deviceCode);
-    if (this.#asksTooOften(hash.toString("base64"))) return "slow_down";
+    if (!this.#asks.tryTake(hash.toString("base64"))) return "slow_down";
     const login = await loginByDeviceCode(db, hash);
     if (login === undefined) return "invalid_grant";
     if (login.expires_at.getTime() <= clock.now()) return "expired_token";
@@ -145,14 +146,6 @@ export class DeviceLogins {
       return taken === undefined ? null : await openSession(tx, { personId: taken.personId, by });
     });
     return tokens ?? "invalid_grant";
-  }
-
-  #asksTooOften(key: string): boolean {
-    const now = this.#options.clock.monotonicMs();
-    const last = this.#asked.get(key);
-    if (last !== undefined && now - last < askedAgainMs) return true;
-    this.#asked.set(key, now);
-    return false;
   }
 }
 
