@@ -1,16 +1,27 @@
-// What `/healthz` says: whether the start is complete, `bootstrap.json` written and the database able to take runs.
+// What `/healthz` says: whether the start is complete, `bootstrap.json` written and the database able to take runs. The
+// database is looked at when somebody asks, once a second at most and never twice at a time, whatever number of probes come.
+import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
-import { DatabaseHealth } from "#store/database-health.ts";
+import { within } from "#lib/within.ts";
 import type { Db } from "#store/database.ts";
 
-/** One for the platform. */
-export class Health {
-  readonly #database: DatabaseHealth;
-  #isServing = false;
+export type HealthOptions = { readonly db: Db; readonly clock: Clock };
 
-  constructor(options: { readonly db: Db; readonly clock: Clock }) {
-    this.#database = new DatabaseHealth(options);
+/** How long an answer is reused. */
+const freshMs = 1000;
+/** A database that takes longer counts as away; the look itself goes on, within the deadlines of every statement. */
+const answerWaitMs = 3000;
+
+/** One for the platform; nothing is to be closed. */
+export class Health {
+  readonly #options: HealthOptions;
+  #isServing = false;
+  #known = { isWritable: false, atMs: Number.NEGATIVE_INFINITY };
+  #looking: Promise<boolean> | undefined;
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
   }
 
   /** Everything has started: well from now on, until the platform stops. */
@@ -22,8 +33,32 @@ export class Health {
   /** Why calls and runs cannot be taken; null when they can. Never rejects; answers within seconds. */
   async refusal(): Promise<string | null> {
     if (!this.#isServing) return "The platform is starting or stopping.";
-    return (await this.#database.isWritable())
+    return (await this.#isWritable())
       ? null
       : "The database takes no writes at the moment, so no async runs can be accepted.";
   }
+
+  async #isWritable(): Promise<boolean> {
+    const { clock } = this.#options;
+    if (clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.isWritable;
+    this.#looking ??= this.#look();
+    return await within(clock, answerWaitMs, this.#looking).catch(() => false);
+  }
+
+  async #look(): Promise<boolean> {
+    const { db, clock } = this.#options;
+    const isWritable = await takesWrites(db).catch(() => false);
+    this.#known = { isWritable, atMs: clock.monotonicMs() };
+    this.#looking = undefined;
+    return isWritable;
+  }
+}
+
+/** Writes some bytes to the write-ahead log and commits them, so that a full or read-only disk is found too; nothing is kept. */
+async function takesWrites(db: Db): Promise<boolean> {
+  const { rows } = await sql<{ setting: string }>`
+    select current_setting('transaction_read_only') as setting, pg_logical_emit_message(true, 'slipway', 'health')`.execute(
+    db,
+  );
+  return rows[0]?.setting === "off";
 }

@@ -1,12 +1,19 @@
-// Whether the database takes writes: what probes are answered, and how often it is looked at.
+// What probes are answered, and how often the database is looked at for it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
+import { Health, type HealthOptions } from "#platform-health.ts";
 import { openDatabase } from "#store/database.ts";
-import { DatabaseHealth } from "#store/database-health.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
+
+function serving(options: HealthOptions): Health {
+  const health = new Health(options);
+  health.serve(new Lifecycle({ log: silentLog, clock: options.clock }));
+  return health;
+}
 
 test("a thousand probes look at the database once, and once more a second later", async (t) => {
   const { db } = await testDatabase(t);
@@ -16,10 +23,10 @@ test("a thousand probes look at the database once, and once more a second later"
     transformResult: ({ result }) => Promise.resolve(result),
   });
   const clock = new VirtualClock();
-  const health = new DatabaseHealth({ db: counted, clock });
-  const probe = (): Promise<boolean[]> => Promise.all(Array.from({ length: 1000 }, () => health.isWritable()));
-  assert.deepEqual(new Set(await probe()), new Set([true]));
-  assert.deepEqual(new Set(await probe()), new Set([true]));
+  const health = serving({ db: counted, clock });
+  const probe = (): Promise<(string | null)[]> => Promise.all(Array.from({ length: 1000 }, () => health.refusal()));
+  assert.deepEqual(new Set(await probe()), new Set([null]));
+  assert.deepEqual(new Set(await probe()), new Set([null]));
   assert.equal(looks, 1);
   await clock.advance(1000);
   await probe();
@@ -33,11 +40,11 @@ test("a database that only lets read, or that does not answer, is told as such",
   given.searchParams.set("options", "-c default_transaction_read_only=on");
   const readOnly = await openDatabase({ url: new Secret(given.href), connections: 1, log: silentLog });
   t.after(() => readOnly.destroy());
-  assert.equal(await new DatabaseHealth({ db: readOnly, clock }).isWritable(), false);
-  const silent = new DatabaseHealth({ db: readOnly, clock });
+  assert.match(String(await serving({ db: readOnly, clock }).refusal()), /takes no writes/);
+  const silent = serving({ db: readOnly, clock });
   await readOnly.connection().execute(async () => {
-    const asked = silent.isWritable();
+    const asked = silent.refusal();
     await clock.advance(3000);
-    assert.equal(await asked, false, "its only connection is taken");
+    assert.match(String(await asked), /takes no writes/, "its only connection is taken");
   });
 });
