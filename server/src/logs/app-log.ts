@@ -1,4 +1,5 @@
 // What apps print: drivers append lines and wait until they are stored, users read pages and follow live.
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -12,7 +13,6 @@ import {
   type AppLineFilter,
   type StoredAppLine,
 } from "./app-log-store.ts";
-import { Batcher } from "./batcher.ts";
 import { cleanLine } from "./clean-line.ts";
 import { Pace, type PaceLimits } from "./pace.ts";
 import { makePageToken, readPageToken } from "./page-token.ts";
@@ -24,6 +24,8 @@ export type AppLogPage = { readonly lines: readonly StoredAppLine[]; readonly ne
 /** Lines of one statement; 7 parameters each, of which PostgreSQL takes 65 535. */
 const batchMax = 1_000;
 const queueMax = 10_000;
+/** Spans a restart of the database. */
+const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
 /** Taken at once from one append, so that a large one of one app does not hold up the others. */
 const sliceMax = 500;
@@ -64,11 +66,7 @@ export class AppLogs {
     this.#batcher = new Batcher({
       write: (lines) => insertAppLines(this.#db, lines),
       weigh: ({ text }) => text.length,
-      lingerMs: 0,
-      batchMax,
-      queueMax,
-      queueWeightMax,
-      clock: options.clock,
+      ...{ batchMax, queueMax, queueWeightMax, retryForMs, clock },
     });
   }
 
@@ -80,8 +78,7 @@ export class AppLogs {
     for (let at = 0; at < lines.length; at += sliceMax) {
       const slice = lines.slice(at, at + sliceMax).map(clean);
       await this.#keepPace(slice);
-      if (this.#batcher.isFull) await this.#batcher.waitForRoom();
-      await this.#batcher.add(slice);
+      await this.#batcher.addWhenRoom(slice);
     }
   }
 

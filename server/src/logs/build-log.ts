@@ -1,11 +1,11 @@
 // The log of builds: lines are taken without waiting, numbered and stored in batches, read in pages, and followed live.
 // Only the holder of a build's lease writes; after a takeover the numbers go on where the stored ones end.
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { Batcher } from "./batcher.ts";
 import {
   hasBuildEnded,
   insertBuildLines,
@@ -24,6 +24,8 @@ export type BuildLogPage = { readonly lines: readonly NumberedBuildLine[]; reado
 const lingerMs = 50;
 const batchMax = 500;
 const queueMax = 20_000;
+/** Spans a restart of the database. */
+const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
 /** Lines of one build; a build that prints without end must not fill the disk. */
 const buildLinesMax = 200_000;
@@ -58,7 +60,7 @@ export class BuildLogs {
     if (batcher.isFull) return this.#leaveOut(buildId, lines.length);
     const given = [...this.#confession(buildId), ...lines];
     try {
-      await batcher.add(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
+      await batcher.addAll(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
       this.#leaveOut(buildId, lines.length);
       this.#log.error({ err: error, buildId, lines: lines.length }, "lines of a build could not be stored");
@@ -129,10 +131,7 @@ export class BuildLogs {
     const batcher = new Batcher<BuildLine>({
       write: (lines) => this.#write(buildId, lines),
       weigh: ({ line }) => line.length,
-      lingerMs,
-      batchMax,
-      queueMax,
-      queueWeightMax,
+      ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
       onIdle: () => this.#batchers.delete(buildId),
       clock: this.#clock,
     });

@@ -3,6 +3,7 @@
 // reading it again.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
+import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -13,7 +14,6 @@ import type { Sealer } from "#lib/seal.ts";
 import { within } from "#lib/within.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Db } from "#store/database.ts";
-import { GroupCommit, GroupCommitFull } from "#store/group-commit.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
@@ -56,7 +56,7 @@ const notStored =
 /** One for the platform. */
 export class Enqueue implements AsyncAccept {
   readonly #options: EnqueueOptions;
-  readonly #inserts: GroupCommit<NewRun, true>;
+  readonly #inserts: Batcher<NewRun>;
   readonly #largeBodies: Gate;
   readonly #keyed: Gate;
 
@@ -65,15 +65,14 @@ export class Enqueue implements AsyncAccept {
     const { clock, onStep, store } = options;
     this.#largeBodies = new Gate({ ...inTurn, max: largeBodiesAtOnce });
     this.#keyed = new Gate({ ...inTurn, max: keyedAtOnce });
-    this.#inserts = new GroupCommit({
-      flush: async (runs: readonly NewRun[]) => {
+    this.#inserts = new Batcher({
+      write: async (runs) => {
         await store.insert(runs);
         onStep("run accepted");
-        return runs.map(() => true as const);
       },
-      weigh: (run: NewRun) => run.body.length,
+      weigh: (run) => run.body.length,
       ...{ batchMax, queueMax: waitingMax, batchWeightMax: batchBytesMax, queueWeightMax: waitingBytesMax },
-      deadline: { waitMs: storeMs, clock },
+      ...{ writeWaitMs: storeMs, clock },
     });
   }
 
@@ -81,7 +80,7 @@ export class Enqueue implements AsyncAccept {
     const { log } = this.#options;
     this.#inTurn(call).catch((error: unknown) => {
       if (error instanceof Fault) return call.refuse(error);
-      if (error instanceof GroupCommitFull) return call.refuse(busy());
+      if (error instanceof BatcherFull) return call.refuse(busy());
       log.error({ err: error, runId: call.runId }, "a run could not be accepted");
       call.refuse(notStoredFor(error));
     });

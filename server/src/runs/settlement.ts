@@ -1,5 +1,6 @@
 // Writes what became of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
 // that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -7,7 +8,6 @@ import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { Db } from "#store/database.ts";
-import { GroupCommit } from "#store/group-commit.ts";
 import type { NewDelivery, Outbox } from "#webhooks/outbox.ts";
 import { outcomeOf, type Answer, type Interrupted, type Outcome } from "./outcome.ts";
 import type { OnRunStep } from "./run-steps.ts";
@@ -39,34 +39,34 @@ export function webhookSecretContext(appId: AppId): string {
 /** One for the platform. */
 export class Settlement {
   readonly #options: SettlementOptions;
-  readonly #starts: GroupCommit<RunStart, boolean>;
-  readonly #ends: GroupCommit<Ending, boolean>;
-  readonly #returns: GroupCommit<RunReturn, boolean>;
+  readonly #starts: Batcher<RunStart, boolean>;
+  readonly #ends: Batcher<Ending, boolean>;
+  readonly #returns: Batcher<RunReturn, boolean>;
   readonly #stopping = new AbortController();
   /** Aborted by `stop`. */
   readonly stopping = this.#stopping.signal;
 
   constructor(options: SettlementOptions) {
     this.#options = options;
-    const { store, onStep } = options;
-    const limits = { batchMax, queueMax: waitingMax };
-    this.#starts = new GroupCommit({
+    const { store, clock, onStep } = options;
+    const limits = { batchMax, queueMax: waitingMax, clock };
+    this.#starts = new Batcher({
       ...limits,
-      flush: async (starts: readonly RunStart[]) => {
+      write: async (starts) => {
         const answers = await store.start(starts);
         onStep("run started");
         return answers;
       },
     });
-    this.#ends = new GroupCommit({
+    this.#ends = new Batcher({
       ...limits,
-      weigh: ({ end }: Ending) => end.result?.body?.length ?? 0,
+      weigh: ({ end }) => end.result?.body?.length ?? 0,
       batchWeightMax: batchBytesMax,
-      flush: (endings: readonly Ending[]) => this.#finish(endings),
+      write: (endings) => this.#finish(endings),
     });
-    this.#returns = new GroupCommit({
+    this.#returns = new Batcher({
       ...limits,
-      flush: async (returns: readonly RunReturn[]) => {
+      write: async (returns) => {
         const answers = await store.giveBack(returns);
         onStep("run given back");
         return answers;

@@ -1,8 +1,8 @@
 // Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
 // one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
+import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
-import { GroupCommit } from "#store/group-commit.ts";
 import type { Leases } from "#store/lease.ts";
 import { attempt, type AttemptParts } from "./attempt.ts";
 import { releaseRows, writeAttempts, type AttemptRow, type Holder } from "./delivery-store.ts";
@@ -32,15 +32,16 @@ export class Flights {
   readonly #parts: FlightsParts;
   /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
   readonly #flying = new Map<HeldDelivery, Promise<void>>();
-  readonly #results: GroupCommit<AttemptRow, boolean>;
+  readonly #results: Batcher<AttemptRow, boolean>;
   readonly #stopping = new AbortController();
 
   constructor(parts: FlightsParts) {
     this.#parts = parts;
-    this.#results = new GroupCommit({
-      flush: (rows) => this.#write(rows),
+    this.#results = new Batcher({
+      write: (rows) => this.#write(rows),
       batchMax: writeBatchMax,
       queueMax: parts.atOnce,
+      clock: parts.clock,
     });
   }
 

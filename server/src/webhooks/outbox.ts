@@ -1,5 +1,6 @@
 // Where deliveries come in: rows in the transaction of whoever ends a run, and calls whose answers are posted behind them.
 // What has room is leased to this platform as it is written, and sent right after the commit without being read again.
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -7,7 +8,6 @@ import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { GroupCommit } from "#store/group-commit.ts";
 import { addRows, tellWaiting, type AddedRow, type Holder, type NewDeliveryRow } from "./delivery-store.ts";
 import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -71,7 +71,7 @@ const lostLogMs = 10_000;
 export class Outbox {
   readonly #parts: OutboxParts;
   readonly #reserved = new Map<DeliveryId, Reserved>();
-  readonly #posts: GroupCommit<NewDelivery, null>;
+  readonly #posts: Batcher<NewDelivery>;
   readonly #posting = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   #postedBytes = 0;
@@ -81,12 +81,13 @@ export class Outbox {
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
-    this.#posts = new GroupCommit({
-      flush: (deliveries) => this.#flush(deliveries),
+    this.#posts = new Batcher({
+      write: (deliveries) => this.#write(deliveries),
       batchMax: postBatchMax,
       queueMax: postedMax,
       weigh: (delivery) => delivery.body?.length ?? 0,
       batchWeightMax: postBatchBytesMax,
+      clock: parts.clock,
     });
   }
 
@@ -209,10 +210,8 @@ export class Outbox {
     await retry({ ...posting, clock, signal, onFailure }, () => this.#posts.add(delivery));
   }
 
-  async #flush(deliveries: readonly NewDelivery[]): Promise<readonly null[]> {
-    const added = await this.#parts.db.transaction().execute((tx) => this.add(tx, deliveries));
-    this.committed(added);
-    return deliveries.map(() => null);
+  async #write(deliveries: readonly NewDelivery[]): Promise<void> {
+    this.committed(await this.#parts.db.transaction().execute((tx) => this.add(tx, deliveries)));
   }
 
   #lose(why: string): void {
