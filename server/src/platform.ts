@@ -194,7 +194,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
   const records = new CallRecords({ ...callRecordWriter(db), clock, log });
-  lifecycle.onClose("records of calls", () => records.flush());
+  lifecycle.onClose("records of calls", () => records.stop());
   const view = new ReplicaView();
   const proxy = new Proxy({
     ...{ routes, tokens, view, log, clock, site: siteOf(config) },

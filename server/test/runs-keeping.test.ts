@@ -25,7 +25,7 @@ const daysAgo = (days: number): Date => new Date(Date.now() - days * dayMs);
 test("records of calls are written by themselves, whatever their texts hold, and never twice", async (t) => {
   const { db } = await testDatabase(t);
   const records = new CallRecords({ ...callRecordWriter(db), clock: systemClock, log: silentLog });
-  t.after(() => records.flush());
+  t.after(() => records.stop());
   const texts = ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/nul\0l", "/half\ud800", ""];
   const calls = texts.map((path, index) => ({
     ...{ runId: newRunId(), projectId, appId, releaseId: newRunId() as string as ReleaseId, method: "GET", path },
@@ -63,7 +63,7 @@ test("records of calls are written by themselves, whatever their texts hold, and
   assert.ok(first);
   records.onFinished(first);
   records.onFinished({ ...first, runId: newRunId() });
-  await records.flush();
+  await records.stop();
   const { count } = await db
     .selectFrom("calls")
     .select((row) => row.fn.countAll<number>().as("count"))

@@ -48,7 +48,8 @@ function stage(options: { perSecondMax?: number; failures?: number; leftOutFailu
   };
   const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax });
   const leftOut = (): number[] => [...counts.values()].map(({ calls }) => calls);
-  return { clock, written, records, leftOut, counts, logged };
+  const recover = (): void => void (failures = 0);
+  return { clock, written, records, leftOut, counts, logged, recover };
 }
 
 const apps = (count: number): AppId[] => Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
@@ -98,7 +99,7 @@ describe("records of calls", () => {
     const { clock, records, written } = stage({ perSecondMax: 100_000 });
     for (let count = 0; count < 2_500; count++) records.onFinished(callOf());
     await clock.advance(0);
-    await records.flush();
+    await records.stop();
     assert.deepEqual(
       written.map((batch) => batch.length),
       [1_000, 1_000, 500],
@@ -132,17 +133,20 @@ describe("records of calls", () => {
 
   test("wait while the database is away, as long as there is room", async () => {
     const { clock, records, written, leftOut } = stage({ perSecondMax: 1_000_000, failures: 3 });
-    for (let count = 0; count < 12_000; count++) records.onFinished(callOf());
-    await clock.advance(30_000);
+    for (let count = 0; count < 1_000; count++) records.onFinished(callOf());
+    await clock.advance(0);
+    for (let count = 0; count < 11_000; count++) records.onFinished(callOf());
+    await clock.advance(20_000);
     assert.equal(written.flat().length, 11_000, "10,000 that waited, and 1,000 that were being written");
     await clock.advance(60_000);
     assert.deepEqual(leftOut(), [1_000]);
   });
 
   test("that cannot be written at all are given up, and those after them are written", async () => {
-    const { clock, records, written, leftOut } = stage({ failures: 5 });
+    const { clock, records, written, leftOut, recover } = stage({ failures: Number.POSITIVE_INFINITY });
     records.onFinished(callOf());
     await clock.advance(60_000);
+    recover();
     records.onFinished(callOf());
     await clock.advance(61_000);
     assert.equal(written.flat().length, 1);
@@ -150,7 +154,7 @@ describe("records of calls", () => {
   });
 
   test("that are left out are counted once, also when word of the write is lost", async () => {
-    const { clock, records, leftOut } = stage({ perSecondMax: 2, leftOutFailures: 2 });
+    const { clock, records, leftOut } = stage({ perSecondMax: 2, leftOutFailures: 8 });
     for (let count = 0; count < 11; count++) records.onFinished(callOf());
     await clock.advance(6_000);
     for (let count = 0; count < 4; count++) records.onFinished(callOf());
@@ -161,11 +165,11 @@ describe("records of calls", () => {
   test("are written at the stop without waiting for repeats, and what was left out is told", async () => {
     const { records, written, leftOut } = stage({ failures: 1 });
     records.onFinished(callOf());
-    await records.flush();
+    await records.stop();
     assert.deepEqual([written.length, leftOut()], [0, [1]]);
     records.onFinished(callOf());
-    await records.flush();
+    await records.stop();
     assert.equal(written.flat().length, 1);
-    await records.flush();
+    await records.stop();
   });
 });

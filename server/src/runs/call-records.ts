@@ -1,6 +1,7 @@
 // Records plain calls after their end, behind the callers: they are gathered and written in batches, so many per second
 // at most. A record is worth less than a call: what is too much, or cannot be written, is left out and counted.
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
+import { Batcher } from "#lib/batcher.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import { recordOf, type CallRecord } from "./call-record.ts";
@@ -14,51 +15,49 @@ export type CallRecordsOptions = LeftOutOptions & {
 };
 
 /** Calls that end within it are written together. */
-const gatherMs = 200;
+const lingerMs = 200;
 const batchMax = 1_000;
 /** Records that wait while the database is away: some megabytes. */
-const waitingMax = 10_000;
-const triesMax = 5;
-const retryBackoff: Backoff = { firstMs: 100, factor: 3, mostMs: 5_000, jitter: 0.2 };
+const queueMax = 10_000;
+/** Spans a restart of the database. */
+const retryForMs = 30_000;
 
-/** One for the platform. Stop with `flush()`, after the proxy. */
+/** One for the platform. Stop with `stop()`, after the proxy. */
 export class CallRecords {
-  readonly #options: CallRecordsOptions;
+  readonly #clock: Clock;
   readonly #perSecondMax: number;
-  #waiting: CallRecord[] = [];
-  #running: Promise<void> | undefined;
-  #cancelGather: (() => void) | undefined;
-  #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
+  readonly #records: Batcher<CallRecord>;
   readonly #leftOut: LeftOut;
-  #stopping = new AbortController();
+  #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
-    this.#options = options;
+    const { write, clock, log, perSecondMax = 2_000 } = options;
+    this.#clock = clock;
+    this.#perSecondMax = perSecondMax;
     this.#leftOut = new LeftOut(options);
-    this.#perSecondMax = options.perSecondMax ?? 2_000;
+    this.#records = new Batcher({
+      ...{ write, batchMax, queueMax, lingerMs, retryForMs, clock },
+      onFailure: (error, { length }) =>
+        log.warn({ err: error, records: length }, "records of calls could not be written"),
+    });
   }
 
   /** Told of each call; returns at once and never throws. To be handed to the proxy as it is. */
   readonly onFinished = (call: FinishedCall): void => {
-    if (!this.#mayTake(call.appId)) return this.#leftOut.add(call);
-    this.#waiting.push(recordOf(call));
-    if (this.#waiting.length >= batchMax) this.#begin();
-    else this.#cancelGather ??= this.#options.clock.after(gatherMs, () => this.#begin());
+    if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
+    const record = recordOf(call);
+    this.#records.add(record).catch(() => this.#leftOut.add(record));
   };
 
   /** Resolves when everything that was told so far is written or given up; waits for no repeats. Never rejects. */
-  async flush(): Promise<void> {
-    this.#stopping.abort(new Error("records of calls are flushed"));
-    this.#begin();
-    while (this.#running !== undefined) await this.#running;
-    this.#stopping = new AbortController();
-    await this.#leftOut.flush();
+  async stop(): Promise<void> {
+    await this.#records.stop();
+    await this.#leftOut.stop();
   }
 
   /** Counted per second of the clock; simple, and the records are a sample when there are too many. */
   #mayTake(appId: AppId): boolean {
-    if (this.#waiting.length >= waitingMax) return false;
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#second.beginMs >= 1_000) this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };
     const { byApp } = this.#second;
     const ofApp = byApp.get(appId) ?? 0;
@@ -66,36 +65,5 @@ export class CallRecords {
     this.#second.count++;
     byApp.set(appId, ofApp + 1);
     return true;
-  }
-
-  #begin(): void {
-    this.#cancelGather?.();
-    this.#cancelGather = undefined;
-    if (this.#waiting.length > 0) this.#running ??= this.#writeAll();
-  }
-
-  async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.slice(0, batchMax);
-      this.#waiting = this.#waiting.slice(batchMax);
-      await this.#write(batch);
-    }
-    // No await since nothing was left: what comes from here on starts it again.
-    this.#running = undefined;
-  }
-
-  async #write(batch: readonly CallRecord[]): Promise<void> {
-    const { write, clock, log } = this.#options;
-    for (let attempt = 1; attempt <= triesMax; attempt++) {
-      try {
-        return await write(batch);
-      } catch (error) {
-        log.warn({ err: error, records: batch.length, attempt }, "records of calls could not be written");
-      }
-      const { signal } = this.#stopping;
-      if (signal.aborted) break;
-      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
-    }
-    for (const record of batch) this.#leftOut.add(record);
   }
 }

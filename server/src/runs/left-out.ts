@@ -1,6 +1,7 @@
 // Counts the plain calls that are not recorded, by app, and has the counts written some seconds later, so that
 // readers of the records see how many are missing. A count is written once, also when a write has to be repeated.
 import { randomUUID } from "node:crypto";
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -23,68 +24,57 @@ export type LeftOutOptions = {
 };
 
 type Call = { readonly projectId: ProjectId; readonly appId: AppId; readonly receivedAt: number };
+type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 
 /** Counts wait for each other so long: a row for each app at a time. */
-const gatherMs = 5_000;
+const lingerMs = 5_000;
+/** Apps; five parameters each, of which PostgreSQL takes 65 535. */
+const batchMax = 1_000;
+const queueMax = 100_000;
 
-/** One for the platform. Stop with `flush()`. */
+/** One for the platform. */
 export class LeftOut {
-  readonly #options: LeftOutOptions;
-  /** One entry for each app that there is. */
-  readonly #counts = new Map<AppId, { projectId: ProjectId; calls: number; latestAt: number }>();
-  #unwritten: readonly LeftOutCalls[] = [];
-  #writing: Promise<void> | undefined;
-  #cancelWrite: (() => void) | undefined;
+  readonly #log: Log;
+  readonly #rows: Batcher<Count>;
+  /** Those that are not being written yet. */
+  readonly #counts = new Map<AppId, Count>();
 
-  constructor(options: LeftOutOptions) {
-    this.#options = options;
+  constructor({ writeLeftOut, clock, log }: LeftOutOptions) {
+    this.#log = log;
+    this.#rows = new Batcher({
+      ...{ batchMax, queueMax, lingerMs, retryForMs: Number.POSITIVE_INFINITY, clock },
+      write: (rows) => {
+        this.#take(rows);
+        return writeLeftOut(rows);
+      },
+      onFailure: (error) => log.warn({ err: error }, "the number of calls that were not recorded could not be written"),
+    });
   }
 
   add({ projectId, appId, receivedAt }: Call): void {
     const known = this.#counts.get(appId);
-    if (known === undefined) this.#counts.set(appId, { projectId, calls: 1, latestAt: receivedAt });
-    else {
+    if (known !== undefined) {
       known.calls += 1;
       known.latestAt = Math.max(known.latestAt, receivedAt);
+      return;
     }
-    this.#schedule();
+    const count = { id: randomUUID(), projectId, appId, calls: 1, latestAt: receivedAt };
+    this.#counts.set(appId, count);
+    // Why is logged with each try.
+    this.#rows.add(count).catch(() => this.#counts.delete(appId));
   }
 
   /** Resolves when all counts are written, or one write failed. Never rejects. */
-  async flush(): Promise<void> {
-    await this.#writing;
-    do await this.#write();
-    while (this.#counts.size > 0 && this.#unwritten.length === 0);
-    this.#cancelWrite?.();
-    this.#cancelWrite = undefined;
+  async stop(): Promise<void> {
+    await this.#rows.stop();
   }
 
-  #schedule(): void {
-    this.#cancelWrite ??= this.#options.clock.after(gatherMs, () => {
-      this.#cancelWrite = undefined;
-      this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
-    });
-  }
-
-  async #write(): Promise<void> {
-    const { writeLeftOut, log } = this.#options;
-    if (this.#unwritten.length === 0) this.#unwritten = this.#taken();
-    if (this.#unwritten.length === 0) return;
-    try {
-      await writeLeftOut(this.#unwritten);
-      this.#unwritten = [];
-      if (this.#counts.size > 0) this.#schedule();
-    } catch (error) {
-      log.warn({ err: error }, "the number of calls that were not recorded could not be written");
-      this.#schedule();
-    }
-  }
-
-  #taken(): LeftOutCalls[] {
-    const taken = [...this.#counts].map(([appId, count]) => ({ id: randomUUID(), appId, ...count }));
-    this.#counts.clear();
-    const leftOut = taken.reduce((sum, { calls }) => sum + calls, 0);
-    if (leftOut > 0) this.#options.log.warn({ leftOut }, "calls were not recorded, as there were too many");
-    return taken;
+  /** What comes from here on is counted in another row. */
+  #take(rows: readonly Count[]): void {
+    const fresh = rows.filter((row) => this.#counts.get(row.appId) === row);
+    if (fresh.length === 0) return;
+    for (const { appId } of fresh) this.#counts.delete(appId);
+    const leftOut = fresh.reduce((sum, { calls }) => sum + calls, 0);
+    this.#log.warn({ leftOut }, "calls were not recorded, as there were too many");
   }
 }
