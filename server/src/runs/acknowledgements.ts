@@ -2,6 +2,7 @@
 // effort and bounded, since a replica that is not told forgets by itself when it has no room. Used by `held-runs`.
 import { formatAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
+import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { HeldId } from "./held-id.ts";
@@ -16,21 +17,13 @@ export type AcknowledgementsOptions = {
 /** How many are told in one request. */
 export const batchMax = 100;
 /** How long the first of them waits for others. */
-export const gatherMs = 200;
+export const lingerMs = 200;
 /** Per replica; some times the runs that a replica holds. What comes on top is dropped. */
-const waitingMax = 5_000;
-/** So often in a row a replica may be out of reach; then what it was to be told is dropped. */
-const failuresMax = 3;
-const retryMs = 1_000;
+const queueMax = 5_000;
+/** So long a replica may be out of reach; then what it was to be told is dropped. */
+const retryForMs = 3_000;
 
-type Gathering = {
-  readonly address: Address;
-  readonly heldIds: Set<HeldId>;
-  cancelTimer: (() => void) | null;
-  sending: Promise<void> | null;
-  failures: number;
-  dropped: number;
-};
+type Gathering = { readonly heldIds: Batcher<HeldId>; dropped: number };
 
 /** One for the platform. */
 export class Acknowledgements {
@@ -46,71 +39,32 @@ export class Acknowledgements {
   add(address: Address, heldId: HeldId): void {
     if (this.#isClosed) return;
     const gathering = this.#gatheringOf(address);
-    if (gathering.heldIds.size >= waitingMax) gathering.dropped += 1;
-    else gathering.heldIds.add(heldId);
-    if (gathering.sending !== null) return;
-    if (gathering.heldIds.size >= batchMax && gathering.failures === 0) this.#flush(gathering);
-    else this.#later(gathering, gatherMs);
+    gathering.heldIds.add(heldId).catch(() => (gathering.dropped += 1));
   }
 
   /** Tells what is left, with one failure per replica at most; then takes nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    const rest = [...this.#gatherings.values()].map(async (gathering) => {
-      gathering.cancelTimer?.();
-      await gathering.sending;
-      gathering.failures = 0;
-      while (gathering.heldIds.size > 0 && gathering.failures === 0) await this.#sendBatch(gathering);
-    });
-    await Promise.all(rest);
-    this.#gatherings.clear();
+    await Promise.all([...this.#gatherings.values()].map(({ heldIds }) => heldIds.stop()));
   }
 
   #gatheringOf(address: Address): Gathering {
     const key = formatAddress(address);
     const known = this.#gatherings.get(key);
     if (known !== undefined) return known;
-    const fresh = { address, heldIds: new Set<HeldId>(), cancelTimer: null, sending: null, failures: 0, dropped: 0 };
+    const { send, clock, log } = this.#options;
+    const heldIds = new Batcher<HeldId>({
+      ...{ batchMax, queueMax, lingerMs, retryForMs, clock },
+      write: (some) => send(address, some),
+      onFailure: (error) => log.debug({ err: error, address }, "a replica could not be told which runs are settled"),
+      onIdle: () => {
+        this.#gatherings.delete(key);
+        const { dropped } = fresh;
+        if (dropped > 0) log.warn({ address, runs: dropped }, "settled runs were not told to a replica");
+      },
+    });
+    const fresh = { heldIds, dropped: 0 };
     this.#gatherings.set(key, fresh);
     return fresh;
-  }
-
-  #later(gathering: Gathering, waitMs: number): void {
-    gathering.cancelTimer ??= this.#options.clock.after(waitMs, () => this.#flush(gathering));
-  }
-
-  #flush(gathering: Gathering): void {
-    gathering.cancelTimer?.();
-    gathering.cancelTimer = null;
-    gathering.sending = this.#sendBatch(gathering).then(() => {
-      gathering.sending = null;
-      if (this.#isClosed) return;
-      if (gathering.heldIds.size === 0) this.#gatherings.delete(formatAddress(gathering.address));
-      else if (gathering.failures > 0) this.#later(gathering, retryMs);
-      else if (gathering.heldIds.size >= batchMax) this.#flush(gathering);
-      else this.#later(gathering, gatherMs);
-    });
-  }
-
-  /** Never rejects. */
-  async #sendBatch(gathering: Gathering): Promise<void> {
-    const { send, log } = this.#options;
-    const { address, heldIds } = gathering;
-    const batch = [...heldIds].slice(0, batchMax);
-    for (const heldId of batch) heldIds.delete(heldId);
-    try {
-      await send(address, batch);
-      gathering.failures = 0;
-    } catch (error) {
-      gathering.failures += 1;
-      for (const heldId of batch) heldIds.add(heldId);
-      if (gathering.failures < failuresMax) return;
-      gathering.dropped += heldIds.size;
-      heldIds.clear();
-      log.debug({ err: error, address }, "a replica could not be told which runs are settled");
-    }
-    if (gathering.dropped > 0)
-      log.warn({ address, runs: gathering.dropped }, "settled runs were not told to a replica");
-    gathering.dropped = 0;
   }
 }
