@@ -1,6 +1,6 @@
 // The table of fields of an app: one row for each field that a create request may hold. Validation, the reading of TOML
 // files, OpenAPI and docs are made from it. The rules across fields are in the server's `apps/settings-rules.ts`.
-import { computeTypes, loadBalancingAlgorithms, scalingMetrics } from "./app-settings.ts";
+import { computeTypes, loadBalancingAlgorithms, scalingMetrics } from "./app-choices.ts";
 import type { Field, ValueOf } from "./field.ts";
 
 /** Relative, without `..`, backslashes and control characters. */

@@ -1,5 +1,5 @@
 // Connects what money is about: prices, metering, usage, statements, coupons.
-import { computeTypes } from "@slipway/contract/app-settings.ts";
+import { computeTypes } from "@slipway/contract/app-choices.ts";
 import { CouponDesk } from "#billing/coupon-desk.ts";
 import { Meter } from "#billing/meter.ts";
 import type { MeterStep } from "#billing/meter-step.ts";

@@ -1,7 +1,7 @@
 // Opens what runs replicas and builds; this version has the process driver. A part of `platform.ts`.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { computeTypes } from "@slipway/contract/app-settings.ts";
+import { computeTypes } from "@slipway/contract/app-choices.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";

@@ -12,6 +12,7 @@ import { Sealer } from "#lib/seal.ts";
 import type { AsyncCall } from "#proxy/async-accept.ts";
 import { Enqueue } from "#runs/enqueue.ts";
 import { RunStore } from "#runs/run-store.ts";
+import { settingsWith } from "#test/support/app-settings.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";
 
@@ -51,7 +52,7 @@ function ignore(): void {
 }
 
 function come(on: Stage, projectId: string, bytes: number, key: string | null = null): void {
-  const live = { releaseId: "00000000-0000-4000-8000-000000000001", settings: {} };
+  const live = { releaseId: "00000000-0000-4000-8000-000000000001", settings: settingsWith({}) };
   const ids = { projectId: projectId as ProjectId, appId: `${projectId}-app` as AppId };
   const call: AsyncCall = {
     ...{ runId: newRunId(), method: "POST", path: "/", lines: "", clientAddress: "127.0.0.1", retries: null },

@@ -1,11 +1,11 @@
 // The one app of the proxy benchmark: its route, its replica and a token that was checked before, in the shapes that
 // the platform's tables give to the proxy.
 import { createHash } from "node:crypto";
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Caller } from "@slipway/server/src/accounts/caller.ts";
 import { TokenDoor } from "@slipway/server/src/accounts/token-door.ts";
 import { TokenUses } from "@slipway/server/src/accounts/token-uses.ts";
 import type { Route } from "@slipway/server/src/apps/routes.ts";
+import { withDefaults } from "@slipway/server/src/apps/settings.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import {
   appIdOf,
@@ -27,15 +27,8 @@ const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
 /** The app's id. */
 export const benchAppId = appIdOf(projectId, appName);
 
-/** What the proxy reads of an app's settings, as they are for an app of many calls at once. */
-const settings = {
-  name: appName,
-  runtime: "cortex",
-  replicaConcurrency: 1000,
-  responseGracePeriodSeconds: 900,
-  deploymentInitializationTimeout: 600,
-  loadBalancingAlgorithm: "round-robin",
-} as AppSettings;
+/** As of an app of many calls at once; the rest has defaults. */
+const settings = withDefaults({ name: appName, gitRepo: "bench/app", replicaConcurrency: 1000 });
 
 /** The app, deployed and with authentication. */
 export const benchRoute: Route = Object.freeze({

@@ -1,7 +1,8 @@
 // The rules across the fields of an app. A rule that compares two values waits until both are known: what the request
 // leaves out may still stand in the repository's TOML file. A rule that asks for something more must be met by the request.
 import type { FieldName } from "@slipway/contract/app-fields.ts";
-import type { AppSettings, ComputeType } from "@slipway/contract/app-settings.ts";
+import type { ComputeType } from "@slipway/contract/app-choices.ts";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
 

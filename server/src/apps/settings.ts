@@ -2,7 +2,7 @@
 // default. The API calls it with what is known at the request, the build again once the repository was read.
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { refused } from "./refusal.ts";
@@ -30,25 +30,28 @@ export type ResolvedSettings = {
   readonly warnings: readonly string[];
 };
 
+/** Settings as far as they are known; the rest has defaults. */
+export type GivenSettings = Partial<AppSettings> & { readonly name: string; readonly gitRepo: string };
+
 /** Throws `Fault("invalid")` naming the field, what was given and what is allowed. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
   const configToml = input.configToml === null ? noToml : readTomlFile("config_toml", input.configToml);
   const name = input.repositoryTomlName ?? "the repository's TOML file";
   const repositoryToml = typeof input.repositoryToml === "string" ? readTomlFile(name, input.repositoryToml) : noToml;
-  const pick = new Pick(input, [configToml, repositoryToml]);
-  const settings = assemble(pick, [configToml, repositoryToml]);
+  const given = new GivenValues(input, [configToml, repositoryToml]);
+  const settings = assemble(given, [configToml, repositoryToml]);
   const rules = checkRules(settings, {
-    source: (field) => pick.source(field),
+    source: (field) => given.source(field),
     isComplete: input.repositoryToml !== undefined,
   });
   return {
     settings: rules.settings,
-    warnings: [...configToml.warnings, ...repositoryToml.warnings, ...pick.warnings, ...rules.warnings],
+    warnings: [...configToml.warnings, ...repositoryToml.warnings, ...given.warnings, ...rules.warnings],
   };
 }
 
 /** Finds the value of each field where it counts first, and checks it. */
-class Pick {
+class GivenValues {
   readonly warnings: string[] = [];
   readonly #input: SettingsInput;
   readonly #tomls: readonly TomlSettings[];
@@ -91,9 +94,11 @@ class Pick {
     throw new Fault("invalid", `${name} is missing; it must be ${allowedText(appFields[name])}${toml}.`);
   }
 
-  /** As `value`, with the default of the table for what was not given. */
-  valueOr<Name extends FieldName, Default>(name: Name, otherwise: Default): FieldValue<Name> | Default {
-    return this.value(name) ?? otherwise;
+  /** All settings that were given; of those that must be, the first that was not is refused. */
+  all(): GivenSettings {
+    const required = { name: this.required("name"), gitRepo: this.required("gitRepo") };
+    const values = settingNames.map((name) => [name, this.value(name)]).filter(([, value]) => value !== undefined);
+    return { ...required, ...(Object.fromEntries(values) as Partial<AppSettings>) };
   }
 }
 
@@ -104,63 +109,40 @@ function tolerated(field: FieldName, value: unknown): unknown {
   return value;
 }
 
-function assemble(pick: Pick, tomls: readonly TomlSettings[]): AppSettings {
-  const compute = asList(pick.valueOr("compute", appFields.compute.default));
-  const isCpu = compute[0] === "CPU";
-  const replicaConcurrency = pick.valueOr("replicaConcurrency", isCpu ? 100 : 1);
-  return {
-    name: pick.required("name"),
-    gitRepo: pick.required("gitRepo"),
-    cliVersion: pick.valueOr("cliVersion", null),
-    gitBranch: pick.valueOr("gitBranch", appFields.gitBranch.default),
-    gitPath: plainPath(pick.valueOr("gitPath", appFields.gitPath.default)),
-    gitAutoDeploy: pick.valueOr("gitAutoDeploy", appFields.gitAutoDeploy.default),
-    partialUpload: pick.valueOr("partialUpload", appFields.partialUpload.default),
-    runtime: pick.valueOr("runtime", appFields.runtime.default),
-    pythonVersion: pythonVersion(pick),
-    baseImage: pick.valueOr("baseImage", appFields.baseImage.default),
-    dockerfilePath: plainPath(pick.valueOr("dockerfilePath", "")) || null,
-    entrypoint: entrypoint(pick),
-    port: pick.valueOr("port", appFields.port.default),
-    healthcheckEndpoint: pick.valueOr("healthcheckEndpoint", appFields.healthcheckEndpoint.default),
-    readycheckEndpoint: pick.valueOr("readycheckEndpoint", appFields.readycheckEndpoint.default),
-    useUv: pick.valueOr("useUv", appFields.useUv.default),
+function assemble(given: GivenValues, tomls: readonly TomlSettings[]): AppSettings {
+  const values = given.all();
+  return withDefaults({
+    ...values,
+    compute: asList(values.compute ?? appFields.compute.default),
+    gitPath: plainPath(values.gitPath ?? appFields.gitPath.default),
+    dockerfilePath: plainPath(values.dockerfilePath ?? "") || null,
+    pythonVersion: pythonVersion(values.pythonVersion ?? appFields.pythonVersion.default, given),
+    entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, given),
     preBuildCommands: tomls.map((toml) => toml.commands.preBuildCommands).find(isGiven) ?? [],
     shellCommands: tomls.map((toml) => toml.commands.shellCommands).find(isGiven) ?? [],
     dependencies: dependencies(tomls),
-    compute,
-    computeTier: pick.valueOr("computeTier", appFields.computeTier.default),
-    containerRuntime: pick.valueOr("containerRuntime", null),
-    cpu: pick.valueOr("cpu", appFields.cpu.default),
-    memory: pick.valueOr("memory", appFields.memory.default),
-    gpuCount: pick.valueOr("gpuCount", isCpu ? 0 : 1),
-    provider: pick.valueOr("provider", null),
-    region: pick.valueOr("region", null),
-    minReplicaCount: pick.valueOr("minReplicaCount", appFields.minReplicaCount.default),
-    maxReplicaCount: pick.valueOr("maxReplicaCount", appFields.maxReplicaCount.default),
-    cooldownPeriodSeconds: pick.valueOr("cooldownPeriodSeconds", appFields.cooldownPeriodSeconds.default),
+  });
+}
+
+/** Null also where `withDefaults` knows better. */
+const tableDefaults = Object.fromEntries(
+  settingNames.map((name): [string, unknown] => [name, appFields[name].default]),
+) as Pick<AppSettings, SettingName>;
+
+/** The settings with a default for each that was not given. */
+export function withDefaults(given: GivenSettings): AppSettings {
+  const isCpu = (given.compute ?? appFields.compute.default)[0] === "CPU";
+  const replicaConcurrency = given.replicaConcurrency ?? (isCpu ? 100 : 1);
+  return {
+    ...tableDefaults,
+    gpuCount: isCpu ? 0 : 1,
     replicaConcurrency,
-    responseGracePeriodSeconds: pick.valueOr(
-      "responseGracePeriodSeconds",
-      appFields.responseGracePeriodSeconds.default,
-    ),
-    retries: pick.valueOr("retries", appFields.retries.default),
-    scalingMetric: pick.valueOr("scalingMetric", appFields.scalingMetric.default),
-    scalingTarget: pick.valueOr("scalingTarget", appFields.scalingTarget.default),
-    scalingBuffer: pick.valueOr("scalingBuffer", appFields.scalingBuffer.default),
-    evaluationIntervalSeconds: pick.valueOr("evaluationIntervalSeconds", appFields.evaluationIntervalSeconds.default),
     // A small limit fills replica by replica, so that the others may go idle; a large one spreads.
-    loadBalancingAlgorithm: pick.valueOr(
-      "loadBalancingAlgorithm",
-      replicaConcurrency <= 3 ? "first-available" : "round-robin",
-    ),
-    rollOutDurationSeconds: pick.valueOr("rollOutDurationSeconds", appFields.rollOutDurationSeconds.default),
-    deploymentInitializationTimeout: pick.valueOr(
-      "deploymentInitializationTimeout",
-      appFields.deploymentInitializationTimeout.default,
-    ),
-    disableAuth: pick.valueOr("disableAuth", appFields.disableAuth.default),
-    logLevel: pick.valueOr("logLevel", appFields.logLevel.default),
+    loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
+    preBuildCommands: [],
+    shellCommands: [],
+    dependencies: { pip: {}, apt: {}, conda: {}, paths: {} },
+    ...given,
   };
 }
 
@@ -181,26 +163,24 @@ function plainPath(path: string): string {
 }
 
 /** An unquoted 3.10 is the number 3.1 in TOML, and clients send it on as "3.1"; Python 3.1 itself is not to be had. */
-function pythonVersion(pick: Pick): string {
-  const given = pick.valueOr("pythonVersion", appFields.pythonVersion.default);
-  const [major, minor, patch] = given.split(".");
+function pythonVersion(written: string, given: GivenValues): string {
+  const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
-  const place = pick.source("pythonVersion")?.place ?? "";
-  if (minor === "1") pick.warnings.push(`${place} is 3.1 and read as 3.10; write it as a text: "3.10".`);
+  const place = given.source("pythonVersion")?.place ?? "";
+  if (minor === "1") given.warnings.push(`${place} is 3.1 and read as 3.10; write it as a text: "3.10".`);
   else if (patch !== undefined)
-    pick.warnings.push(`${place} is ${given}; the newest ${version} that is there is used.`);
+    given.warnings.push(`${place} is ${written}; the newest ${version} that is there is used.`);
   return version;
 }
 
-function entrypoint(pick: Pick): readonly string[] {
-  const given = pick.valueOr("entrypoint", appFields.entrypoint.default);
-  const [only] = given;
-  if (given.length !== 1 || only === undefined) return given;
+function entrypoint(written: readonly string[], given: GivenValues): readonly string[] {
+  const [only] = written;
+  if (written.length !== 1 || only === undefined) return written;
   const words = shellWords(only);
   if (words !== null) return words;
   throw refused({
-    field: pick.source("entrypoint")?.place ?? "entrypoint",
-    given,
+    field: given.source("entrypoint")?.place ?? "entrypoint",
+    given: written,
     allowed: "a command whose quotes are closed",
   });
 }

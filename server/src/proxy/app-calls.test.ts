@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
-import { loadBalancingAlgorithms } from "@slipway/contract/app-settings.ts";
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
+import { loadBalancingAlgorithms } from "@slipway/contract/app-choices.ts";
 import type { Fault } from "#lib/fault.ts";
 import { appIdOf, type BuildId, type ProjectId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
 import { ReplicaView, type ReadyReplica, type StartFailure } from "#scheduler/replica-view.ts";

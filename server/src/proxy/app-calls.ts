@@ -1,7 +1,7 @@
 // Admission of one app's calls: a place on a replica with room, or a place in the bounded line. Kept at all times: while
 // a replica has room, nobody waits; a replica never gets more calls than it may have at once; each place that was
 // taken is given back exactly once.
-import type { LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { loadBalancingAlgorithms, type LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
+import { loadBalancingAlgorithms, type LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { choose, runningMax, type Room } from "./choose.ts";
 
 type MutableRoom = { running: number; readonly concurrency: number };

@@ -1,6 +1,6 @@
 // Which replica gets the next call: the four algorithms that an app can name. Pure but for the place at which
 // round-robin goes on. A replica is chosen only while it has room, except by random-choice-2, which looks at load alone.
-import type { LoadBalancingAlgorithm } from "@slipway/contract/app-settings.ts";
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { never } from "#lib/assert.ts";
 
 /** A replica as the choice sees it. */

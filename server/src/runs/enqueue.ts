@@ -171,7 +171,7 @@ export class Enqueue implements AsyncAccept {
       appId: route.appId,
       releaseId: live.releaseId,
       target: path,
-      retriesMax: call.retries ?? live.settings.retries ?? 0,
+      retriesMax: call.retries ?? live.settings.retries,
       webhookSecretSealed:
         webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(route.appId)),
     };
