@@ -15,8 +15,7 @@ function fromToml(toml: string, body: Readonly<Record<string, unknown>> = base):
   return resolveSettings({
     body,
     configToml: null,
-    repositoryToml: toml,
-    repositoryTomlName: "slipway.toml",
+    repositoryToml: { name: "slipway.toml", text: toml },
     providers,
   });
 }
@@ -39,7 +38,8 @@ function refusal(run: () => unknown): string {
 describe("where a setting comes from", () => {
   test("the body counts before config_toml, that before the repository's file, that before the default", () => {
     const configToml = "[cerebrium.scaling]\ncooldown = 20\nmax_replicas = 20";
-    const repositoryToml = "[cerebrium.scaling]\ncooldown = 30\nmax_replicas = 30\nscaling_buffer = 3";
+    const repository = "[cerebrium.scaling]\ncooldown = 30\nmax_replicas = 30\nscaling_buffer = 3";
+    const repositoryToml = { name: "slipway.toml", text: repository };
     const body = { ...base, cooldownPeriodSeconds: 40 };
     const { settings } = resolveSettings({ body, configToml, repositoryToml, providers });
     assert.equal(settings.cooldownPeriodSeconds, 40);
@@ -121,7 +121,8 @@ describe("where a setting comes from", () => {
 
   test("dependencies of a kind come from the first file that has that kind", () => {
     const configToml = '[cerebrium.dependencies.pip]\na = "1"';
-    const repositoryToml = '[cerebrium.dependencies.pip]\nb = "2"\n[cerebrium.dependencies.apt]\ngit = ""';
+    const repository = '[cerebrium.dependencies.pip]\nb = "2"\n[cerebrium.dependencies.apt]\ngit = ""';
+    const repositoryToml = { name: "slipway.toml", text: repository };
     const { settings } = resolveSettings({ body: base, configToml, repositoryToml, providers });
     assert.deepEqual(settings.dependencies, { pip: { a: "1" }, apt: { git: "" }, conda: {}, paths: {} });
   });

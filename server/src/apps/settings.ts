@@ -1,5 +1,5 @@
 // Decides the settings of an app, purely: body, then config_toml, then the TOML file of the repository, then the
-// default. The API calls it with what is known at the request, the build again once the repository was read.
+// default. The API calls it with what is known at the request, the build once the repository was read.
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
 import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
@@ -16,10 +16,10 @@ export type SettingsInput = {
   readonly body: Readonly<Record<string, unknown>>;
   /** Text of the request's config_toml; null: none was sent. */
   readonly configToml: string | null;
-  /** Text of the repository's TOML file; null: it has none; absent: not read yet. */
-  readonly repositoryToml?: string | null;
-  /** For messages. */
-  readonly repositoryTomlName?: string;
+  /** The repository's TOML file; null: it has none; absent: not read yet. The name is for messages. */
+  readonly repositoryToml?: { readonly name: string; readonly text: string } | null;
+  /** Of an earlier build, which a rebuild goes by; nothing is decided anew then. */
+  readonly settled?: AppSettings | null;
   /** What the field provider may name. */
   readonly providers: readonly string[];
 };
@@ -28,6 +28,8 @@ export type ResolvedSettings = {
   readonly settings: AppSettings;
   /** Sentences for the build log: what was not understood, ignored or read in another way than written. */
   readonly warnings: readonly string[];
+  /** False when the Python version is only the default. */
+  readonly isPythonVersionGiven: boolean;
 };
 
 /** Settings as far as they are known; the rest has defaults. */
@@ -35,28 +37,42 @@ export type GivenSettings = Partial<AppSettings> & { readonly name: string; read
 
 /** Throws `Fault("invalid")` naming the field, what was given and what is allowed. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
+  const { repositoryToml: file, settled } = input;
   const configToml = input.configToml === null ? noToml : readTomlFile("config_toml", input.configToml);
-  const name = input.repositoryTomlName ?? "the repository's TOML file";
-  const repositoryToml = typeof input.repositoryToml === "string" ? readTomlFile(name, input.repositoryToml) : noToml;
+  const repositoryToml = file ? readTomlFile(file.name, file.text) : noToml;
   const given = new GivenValues(input, [configToml, repositoryToml]);
+  const isPythonVersionGiven = given.source("pythonVersion") !== undefined;
+  if (settled) return { settings: settled, warnings: [], isPythonVersionGiven };
   const settings = assemble(given, [configToml, repositoryToml]);
   const rules = checkRules(settings, {
     source: (field) => given.source(field),
-    isComplete: input.repositoryToml !== undefined,
+    isComplete: file !== undefined,
   });
   return {
     settings: rules.settings,
     warnings: [...configToml.warnings, ...repositoryToml.warnings, ...given.warnings, ...rules.warnings],
+    isPythonVersionGiven,
+  };
+}
+
+/** Where an app's files are, which its request alone says. Throws `Fault("invalid")`. */
+export function requestedSource(body: SettingsInput["body"]): Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPath"> {
+  const given = new GivenValues({ body, providers: [] }, []);
+  const { gitBranch, gitPath } = appFields;
+  return {
+    gitRepo: given.required("gitRepo"),
+    gitBranch: given.value("gitBranch") ?? gitBranch.default,
+    gitPath: given.value("gitPath") ?? gitPath.default,
   };
 }
 
 /** Finds the value of each field where it counts first, and checks it. */
 class GivenValues {
   readonly warnings: string[] = [];
-  readonly #input: SettingsInput;
+  readonly #input: Pick<SettingsInput, "body" | "providers">;
   readonly #tomls: readonly TomlSettings[];
 
-  constructor(input: SettingsInput, tomls: readonly TomlSettings[]) {
+  constructor(input: Pick<SettingsInput, "body" | "providers">, tomls: readonly TomlSettings[]) {
     this.#input = input;
     this.#tomls = tomls;
   }

@@ -1,6 +1,7 @@
 // The work on one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. Begins
 // anew when it is begun again; every write holds the lease, and every way out ends in a state with a reason.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { requestedSource, resolveSettings } from "#apps/settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
@@ -13,7 +14,6 @@ import { readAppToml, textReader } from "./app-files.ts";
 import { BuildStopped, endingOf } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { planBuild } from "./build-plan.ts";
-import { buildSettings, sourceSettings } from "./build-settings.ts";
 import { takesMax, type BuildState } from "./build-states.ts";
 import { moveBuild, putRelease, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
 import { promote } from "./promote.ts";
@@ -129,13 +129,15 @@ class BuildWork {
 
   async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
     const { source, builder, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit } = this.#record;
-    const { gitRepo, gitBranch, gitPath } = sourceSettings(this.#record, providers);
+    const { buildId, projectId, appId, commit, request, configToml } = this.#record;
+    const { settings: settled } = this.#record;
+    const { gitRepo, gitBranch, gitPath } = settled ?? requestedSource(request);
     const { log } = this.#output;
     const fetched = await source.fetch({ projectId, buildId, gitRepo, gitBranch, gitPath, commit, log, signal });
     await this.#keep({ commit: fetched.commit });
     const readText = textReader(fetched.appDir);
-    const decided = buildSettings(this.#record, readAppToml(readText), providers);
+    const repositoryToml = readAppToml(readText);
+    const decided = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
       ...{ buildId, projectId, appId, readText },
