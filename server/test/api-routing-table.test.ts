@@ -1,9 +1,10 @@
 // The routing table in memory: loaded at the start, refreshed by notifications and on demand, and never put back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sql } from "kysely";
 import { Routes } from "#apps/routes.ts";
 import { newReleaseId, type AppId, type BuildId } from "#lib/ids.ts";
-import { silentLog } from "#lib/log.ts";
+import { createLog, silentLog } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
@@ -111,6 +112,51 @@ test("after refresh what is committed is what is found, without a notification",
   const releaseId = await promote(api, one);
   await routes.refresh(one.appId);
   assert.equal(routes.find(api.projectId, "one")?.live?.releaseId, releaseId);
+});
+
+test("an app whose stored settings cannot be read is logged with the field, and all others take calls", async (t) => {
+  const api = await startManagementApi(t);
+  const [one, two] = [await create(api, "one"), await create(api, "two")];
+  await promote(api, one, { scalingTarget: "much", disableAuth: true });
+  await promote(api, two);
+  const lines: string[] = [];
+  const log = createLog({ level: "error", pretty: false, to: { write: (line) => void lines.push(line) } });
+  const routes = new Routes({ db: api.db, notifications: { listen: () => () => undefined }, log });
+  t.after(() => routes.stop());
+  await routes.start();
+  assert.ok(routes.byAppId(two.appId)?.live);
+  const route = routes.byAppId(one.appId);
+  assert.deepEqual([route?.live, route?.disableAuth], [null, false]);
+  const sentence = /stored settings cannot be read: scalingTarget is "much" .* Deploy it again\.$/;
+  assert.match(route?.unreadable ?? "", sentence);
+  await routes.refresh(one.appId);
+  assert.equal(lines.length, 1, "once, however often it is read");
+  const { appId, reason } = JSON.parse(lines[0] ?? "") as { appId: string; reason: string };
+  assert.deepEqual([appId, reason], [one.appId, route?.unreadable]);
+  const answer = await api.call("GET", `/v2/projects/${api.projectId}/apps/${one.appId}`);
+  assert.equal(answer.status, 422);
+  assert.match(answer.body.message, sentence);
+  await api.db
+    .updateTable("releases")
+    .set({ settings: sql`settings || '{"scalingTarget": 50}'` })
+    .where("app_id", "=", one.appId)
+    .execute();
+  await routes.refresh(one.appId);
+  assert.equal(routes.byAppId(one.appId)?.live?.settings.scalingTarget, 50);
+});
+
+test("a release from before runs could be tried again takes calls", async (t) => {
+  const api = await startManagementApi(t);
+  const one = await create(api, "one");
+  await promote(api, one);
+  await api.db
+    .updateTable("releases")
+    .set({ settings: sql`settings - 'retries'` })
+    .execute();
+  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  t.after(() => routes.stop());
+  await routes.start();
+  assert.equal(routes.byAppId(one.appId)?.live?.settings.retries, 0);
 });
 
 test("when a notification was lost, all is read again", async (t) => {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { sql } from "kysely";
 import { Routes } from "#apps/routes.ts";
 import { rebuild, requestCancel } from "#deploy/receive.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
@@ -301,6 +302,22 @@ test("a rebuild takes the recorded commit and settings, whatever the branch hold
   assert.equal((row.settings as { memory: number }).memory, 1.5);
   const { appDir } = processArtifact(row.artifact as Artifact);
   assert.equal(await readFile(join(appDir, "main.py"), "utf8"), "old");
+});
+
+test("a rebuild of a build whose stored settings cannot be read fails with the field's name", async (t) => {
+  const { db, server, start } = await open(t);
+  await server.createRepo("acme", "app", { "main.py": "" });
+  await start();
+  const app = await createApp(db);
+  const first = await requestBuild(db, app);
+  await buildInState(db, first.buildId, ["success"]);
+  await db
+    .updateTable("builds")
+    .set({ settings: sql`settings || '{"memory": "much"}'` })
+    .execute();
+  const again = await db.transaction().execute((tx) => rebuild(tx, { ...app, buildId: first.buildId }));
+  const { row } = await buildInState(db, again.buildId, ["build_failure"]);
+  assert.match(row.reason ?? "", /stored settings cannot be read: memory is "much"/);
 });
 
 test("too many unfinished builds of one app are refused", async (t) => {

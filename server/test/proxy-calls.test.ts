@@ -118,6 +118,10 @@ test(
     assert.ok(building.headers.get("retry-after"));
     bed.setRoute({ latestBuild: { status: "build_failure", reason: "no main.py" } });
     assert.match(await (await bed.call("/run")).text(), /build_failure: no main\.py/);
+    bed.setRoute({ latestBuild: { status: "success", reason: null }, unreadable: "Its settings are wrong." });
+    const unreadable = await bed.call("/run");
+    assert.equal(unreadable.status, 503);
+    assert.match(await unreadable.text(), /hello cannot be started\. Its settings are wrong\./);
   }),
 );
 

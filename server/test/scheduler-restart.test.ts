@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
+import { toJson } from "#store/json.ts";
 import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
 
 /** A stage on which one replica is ready and the platform is away. */
@@ -28,6 +29,19 @@ test("a ready replica is taken over, not started again, and kept for one cooldow
   assert.equal(view.ready(stage.appId).length, 1);
   await stage.clock.advance(4000);
   assert.equal(view.ready(stage.appId).length, 0);
+});
+
+test("a replica whose stored settings cannot be read is ended, its end written, and the platform starts", async (t) => {
+  const stage = await leaveOneReplica(t);
+  await stage.db
+    .updateTable("releases")
+    .set({ settings: toJson({ name: "app" }) })
+    .execute();
+  stage.withdraw();
+  await stage.openProcess(t);
+  await stage.reach("the end is written", async () => (await stage.states())["stopped"] === 1);
+  assert.equal((await stage.rows())[0]?.reason, "Its release takes no calls.");
+  assert.deepEqual(stage.driver.running(), []);
 });
 
 test("the end of a replica that ended meanwhile is written with its reason, and another one can start", async (t) => {

@@ -173,6 +173,13 @@ export class Stage {
     return { ...release, artifact };
   }
 
+  /** Lets no release of the app take calls. */
+  withdraw(): void {
+    const { appId } = this;
+    this.#routes.set(appId, { appId, projectId, live: null });
+    for (const listener of this.#listeners) listener(appId);
+  }
+
   /** Lets a release take the calls. */
   promote({ appId, releaseId, buildId, settings }: StoredRelease): void {
     const restarts = this.#routes.get(appId)?.restarts ?? 0;

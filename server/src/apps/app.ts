@@ -21,6 +21,7 @@ import {
 import type { BuildDesk } from "./build-desk.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
 import { resolveSettings } from "./settings.ts";
+import { releaseSettings } from "./stored-settings.ts";
 
 export type AppsOptions = {
   readonly db: Db;
@@ -125,7 +126,7 @@ export class Apps {
     return rows.map(view);
   }
 
-  /** One app. Throws `Fault("not_found")`. */
+  /** One app. Throws `Fault("not_found" | "not_usable")`. */
   async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
     const [row] = await readApps(this.#db, { projectId, appId, limit: 1 });
     const source = row === undefined ? undefined : await readAppSource(this.#db, appId);
@@ -139,9 +140,8 @@ export class Apps {
   }
 
   #settings(source: AppSource): AppSettings {
-    // What this platform stored itself is of the form that it stored.
-    const stored = (source.live_settings ?? source.latest_settings) as AppSettings | null;
-    if (stored !== null) return stored;
+    const stored = source.live_settings ?? source.latest_settings;
+    if (stored !== null) return releaseSettings(stored);
     const request = source.request as Readonly<Record<string, unknown>>;
     // Providers may have been taken out of the configuration since; the app is shown all the same.
     const provider = typeof request["provider"] === "string" ? [request["provider"]] : [];

@@ -2,12 +2,14 @@
 // database. Read at the start, and again whenever an app or a build has changed.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
+import { readSettings } from "./stored-settings.ts";
 
 /** What the proxy must know about an app. Frozen. */
 export type Route = {
@@ -20,6 +22,8 @@ export type Route = {
   readonly restarts?: number;
   /** What takes calls; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
+  /** Why the live release cannot take calls all the same: its stored settings cannot be read. */
+  readonly unreadable?: string;
   readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
 };
 
@@ -171,6 +175,7 @@ export class Routes {
     } else {
       this.#readOf.set(appId, read);
       if (before !== undefined && isSame(before, route)) return;
+      if (route.unreadable !== undefined) this.#log.error({ appId, reason: route.unreadable }, "an app takes no calls");
       this.#byAppId.set(appId, route);
       this.#byKey.set(keyOf(route), route);
     }
@@ -186,6 +191,7 @@ function keyOf(route: Route): string {
 function isSame(left: Route, right: Route): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
+    left.unreadable === right.unreadable &&
     left.disableAuth === right.disableAuth &&
     left.restarts === right.restarts &&
     left.latestBuild?.status === right.latestBuild?.status &&
@@ -194,22 +200,23 @@ function isSame(left: Route, right: Route): boolean {
 }
 
 function toRoute(row: RouteRow): Route {
-  const { release_id: releaseId, build_id: buildId } = row;
-  // What this platform stored itself is of the form that it stored.
-  const settings = row.settings as AppSettings | null;
-  const latest = row.latest_settings as AppSettings | null;
-  const request = row.request as { readonly disableAuth?: unknown };
-  const live =
-    releaseId === null || buildId === null || settings === null
-      ? null
-      : Object.freeze({ releaseId, buildId, settings });
+  const live = liveOf(row);
+  // Before the first release as the latest build found it, or else as the request asks for it.
+  const asked = (row.latest_settings ?? row.request) as { readonly disableAuth?: unknown };
   return Object.freeze({
     appId: row.id,
     projectId: row.project_id,
     appName: row.name,
     restarts: row.restarts,
-    disableAuth: settings?.disableAuth ?? latest?.disableAuth ?? request.disableAuth === true,
-    live,
+    ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
+    disableAuth: live === null || live instanceof Fault ? asked.disableAuth === true : live.settings.disableAuth,
     latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
   });
+}
+
+/** The live release, or why it cannot be used: one app must not keep the others from being read. */
+function liveOf({ release_id: releaseId, build_id: buildId, settings: stored }: RouteRow): Route["live"] | Fault {
+  if (releaseId === null || buildId === null) return null;
+  const settings = readSettings(stored);
+  return settings instanceof Fault ? settings : Object.freeze({ releaseId, buildId, settings });
 }

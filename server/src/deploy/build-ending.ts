@@ -39,7 +39,8 @@ export function endingOf(error: unknown, timeoutMs: number): Ending {
     );
   }
   if (error instanceof StartFailed) return end(error.end, error.message);
-  if (error instanceof BuildFailed || (error instanceof Fault && error.code === "invalid")) {
+  const isRefused = error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
+  if (error instanceof BuildFailed || isRefused) {
     return end("build_failure", error.message);
   }
   return {

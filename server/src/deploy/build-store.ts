@@ -20,7 +20,8 @@ export type BuildRecord = {
   readonly configToml: string | null;
   /** Known from an earlier try or, for a rebuild, from the earlier build. */
   readonly commit: string | null;
-  readonly settings: AppSettings | null;
+  /** As stored. */
+  readonly settings: unknown;
 };
 
 /** What a platform works on, and how much of it may be one project's while there are other projects. */
@@ -69,7 +70,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     request: row.request as Readonly<Record<string, unknown>>,
     configToml: row.config_toml,
     commit: row.commit_sha,
-    settings: row.settings as AppSettings | null,
+    settings: row.settings,
   };
 }
 

@@ -2,6 +2,7 @@
 // anew when it is begun again; every write holds the lease, and every way out ends in a state with a reason.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { requestedSource, resolveSettings } from "#apps/settings.ts";
+import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
@@ -130,7 +131,7 @@ class BuildWork {
   async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
     const { source, builder, providers, driver } = this.#parts;
     const { buildId, projectId, appId, commit, request, configToml } = this.#record;
-    const { settings: settled } = this.#record;
+    const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
     const { gitRepo, gitBranch, gitPath } = settled ?? requestedSource(request);
     const { log } = this.#output;
     const fetched = await source.fetch({ projectId, buildId, gitRepo, gitBranch, gitPath, commit, log, signal });

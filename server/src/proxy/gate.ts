@@ -65,7 +65,8 @@ function shown(name: string): string {
 
 /** Why an app without a release cannot be called. */
 export function notDeployed(route: Route): Fault {
-  const { latestBuild, appName } = route;
+  const { latestBuild, appName, unreadable } = route;
+  if (unreadable !== undefined) return new Fault("start_failed", `${appName} cannot be started. ${unreadable}`);
   if (latestBuild === null) return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
   const { status, reason } = latestBuild;
   const isOver = status !== "pending" && status !== "building" && status !== "initializing";

@@ -27,7 +27,11 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   const { clock, driver, fleet, log } = parts;
   const rows = await parts.rows.alive();
   // Known before the driver is opened, so that no event and no line of theirs is lost.
-  for (const row of rows) fleet.add(replicaOf(row, clock));
+  for (const row of rows) {
+    const { appId, replicaId, unreadable } = row;
+    if (unreadable !== undefined) log.error({ appId, replicaId, reason: unreadable }, "a replica has no settings");
+    fleet.add(replicaOf(row, clock));
+  }
   await driver.open(sink);
   const owned = new Map((await driver.list()).map((one) => [one.replicaId, one]));
   for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));

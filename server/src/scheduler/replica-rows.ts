@@ -53,6 +53,8 @@ export type AliveRow = {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
   readonly settings: AppSettings;
+  /** Why the settings are only the defaults: those that are stored cannot be read. */
+  readonly unreadable?: string;
   readonly gpuCount: number;
   readonly restarts: number;
   readonly createdAt: number;

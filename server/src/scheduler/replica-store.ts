@@ -1,10 +1,12 @@
 // Queries on replicas and on the releases that they are made from.
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { sql } from "kysely";
+import { withDefaults } from "#apps/settings.ts";
+import { readSettings, releaseSettings } from "#apps/stored-settings.ts";
 import { formatAddress, parseAddress } from "#drivers/address.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { never } from "#lib/assert.ts";
-import type { ReleaseId, ReplicaId } from "#lib/ids.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { AliveRow, NewReplicaRow, ReplicaChange, ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
@@ -89,7 +91,7 @@ export class ReplicaStore implements ReplicaRows {
       buildId: row.build_id,
       state: aliveState(row.state),
       address: row.address === null ? null : parseAddress(row.address),
-      settings: row.settings as AppSettings,
+      ...adopted(row.app_id, row.settings),
       gpuCount: row.gpu_count,
       restarts: row.restarts,
       createdAt: row.created_at.getTime(),
@@ -99,7 +101,7 @@ export class ReplicaStore implements ReplicaRows {
     }));
   }
 
-  /** One release by its id. No locks. */
+  /** One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be read. */
   async release(releaseId: ReleaseId): Promise<StoredRelease | undefined> {
     const row = await this.#db.selectFrom("releases").where("id", "=", releaseId).selectAll().executeTakeFirst();
     if (row === undefined) return undefined;
@@ -108,10 +110,17 @@ export class ReplicaStore implements ReplicaRows {
       projectId: row.project_id,
       appId: row.app_id,
       buildId: row.build_id,
-      settings: row.settings as AppSettings,
+      settings: releaseSettings(row.settings),
       artifact: row.artifact as Artifact,
     };
   }
+}
+
+/** No calls come to a replica whose settings cannot be read, but it must be ended and its end written down. */
+function adopted(appId: AppId, stored: unknown): Pick<AliveRow, "settings" | "unreadable"> {
+  const settings = readSettings(stored);
+  if (!(settings instanceof Fault)) return { settings };
+  return { settings: withDefaults({ name: appId, gitRepo: "" }), unreadable: settings.message };
 }
 
 function columnsOf(change: ReplicaChange) {

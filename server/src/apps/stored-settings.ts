@@ -1,0 +1,56 @@
+// Settings as the database keeps them with builds and releases: parsed, since another version of the platform may have
+// stored them. Called by whoever reads such a row, in every area.
+import { z } from "zod";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
+import { Fault } from "#lib/fault.ts";
+import { shown } from "./refusal.ts";
+import { withDefaults, type GivenSettings } from "./settings.ts";
+
+/**
+ * The settings of a stored build or release, or why they cannot be read. A field that was added since has its default, one
+ * that was taken away is left out. The limits of a request are not checked: they may have been wider then.
+ */
+export function readSettings(stored: unknown): AppSettings | Fault {
+  const parsed = schema.safeParse(withoutNulls(stored), { reportInput: true });
+  if (parsed.success) return withDefaults(parsed.data);
+  const [issue] = parsed.error.issues;
+  const where = issue === undefined || issue.path.length === 0 ? "the settings are" : `${issue.path.join(".")} is`;
+  const what = `${where} ${shown(issue?.input)} (${issue?.message})`;
+  return new Fault("not_usable", `The app's stored settings cannot be read: ${what}. Deploy it again.`);
+}
+
+/** As `readSettings`. Throws `Fault("not_usable")`. */
+export function releaseSettings(stored: unknown): AppSettings {
+  const settings = readSettings(stored);
+  if (settings instanceof Fault) throw settings;
+  return settings;
+}
+
+const scalars = { text: z.string(), boolean: z.boolean(), number: z.number(), integer: z.int() };
+const packages = z.record(z.string(), z.string());
+const path = z.string().optional();
+
+const schema = z.object({
+  ...Object.fromEntries(settingNames.map((name) => [name, storedValue(appFields[name]).optional()])),
+  name: z.string(),
+  gitRepo: z.string(),
+  preBuildCommands: z.array(z.string()).optional(),
+  shellCommands: z.array(z.string()).optional(),
+  dependencies: z
+    .object({ pip: packages, apt: packages, conda: packages, paths: z.object({ pip: path, apt: path, conda: path }) })
+    .optional(),
+}) as unknown as z.ZodType<GivenSettings>;
+
+/** By type alone. */
+function storedValue(field: (typeof appFields)[SettingName]): z.ZodType {
+  if (field.kind === "choice") return z.enum(field.choices);
+  if (field.kind === "list") return z.array("choices" in field ? z.enum(field.choices) : z.string());
+  return scalars[field.kind];
+}
+
+/** A setting that is null has nothing to say, as in a request. */
+function withoutNulls(stored: unknown): unknown {
+  if (typeof stored !== "object" || stored === null || Array.isArray(stored)) return stored;
+  return Object.fromEntries(Object.entries(stored).filter(([, value]) => value !== null));
+}
