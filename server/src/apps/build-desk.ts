@@ -4,21 +4,22 @@ import type { Tx } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";
 
 type Status = BuildsTable["status"];
-type Received = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
+
+/** A build to take on. `request` is the app's request body without dockerAuth. */
+export type NewBuild = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly cause: BuildsTable["cause"];
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly configToml: string | null;
+};
+
+export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
 
 /** Takes on builds and ends them, within the caller's transaction; `deploy/receive.ts` is one. */
 export interface BuildDesk {
-  receiveBuild(
-    tx: Tx,
-    build: {
-      readonly projectId: ProjectId;
-      readonly appId: AppId;
-      readonly cause: "create" | "push" | "rebuild";
-      readonly request: Readonly<Record<string, unknown>>;
-      readonly configToml: string | null;
-    },
-  ): Promise<Received>;
-  rebuild(tx: Tx, build: BuildPlace): Promise<Received>;
+  receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
+  rebuild(tx: Tx, build: BuildPlace): Promise<ReceivedBuild>;
   requestCancel(tx: Tx, build: BuildPlace): Promise<{ readonly status: Status }>;
 }
 

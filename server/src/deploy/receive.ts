@@ -1,34 +1,22 @@
 // Takes on builds, and requests to end them. Called by the API inside its own transactions, so that the build, the
 // change that it belongs to and the audit row are kept or dropped together; `queue.ts` does the work.
 import { sql } from "kysely";
+import type { BuildPlace, NewBuild, ReceivedBuild } from "#apps/build-desk.ts";
 import { Fault } from "#lib/fault.ts";
-import { newBuildId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { newBuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, statesBefore, type BuildState } from "./build-states.ts";
 
-export type BuildCause = "create" | "push" | "rebuild";
-
-export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: BuildState };
-
 /** Unfinished builds that one app may have; they wait for each other. */
 const unfinishedMax = 50;
 
 /**
- * Adds a build to the queue, status `pending`. `request` is the app's request body without dockerAuth. Throws
- * `Fault("rate_limited")` when too many builds of the app are unfinished. Locks the app's row.
+ * Adds a build to the queue, status `pending`. Throws `Fault("rate_limited")` when too many builds of the app are
+ * unfinished. Locks the app's row.
  */
-export async function receiveBuild(
-  tx: Tx,
-  build: {
-    readonly projectId: ProjectId;
-    readonly appId: AppId;
-    readonly cause: BuildCause;
-    readonly request: Readonly<Record<string, unknown>>;
-    readonly configToml: string | null;
-  },
-): Promise<ReceivedBuild> {
+export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   return await insertBuild(tx, { ...build, commit: null, settings: null });
 }
 
@@ -36,10 +24,7 @@ export async function receiveBuild(
  * Adds a build of the same source: the recorded commit and the stored settings of an earlier build, where it came so
  * far; else what was requested then. Throws `Fault("not_found")` for a build that is not the app's.
  */
-export async function rebuild(
-  tx: Tx,
-  given: { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId },
-): Promise<ReceivedBuild> {
+export async function rebuild(tx: Tx, given: BuildPlace): Promise<ReceivedBuild> {
   const earlier = await tx
     .selectFrom("builds")
     .select(["request", "config_toml", "commit_sha", "settings"])
@@ -63,10 +48,7 @@ export async function rebuild(
  * Asks for the end of a build. One that nobody works on is `cancelled` at once; else its worker ends it within about a
  * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
  */
-export async function requestCancel(
-  tx: Tx,
-  given: { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId },
-): Promise<{ readonly status: BuildState }> {
+export async function requestCancel(tx: Tx, given: BuildPlace): Promise<{ readonly status: BuildState }> {
   const build = await tx
     .selectFrom("builds")
     .select("status")
@@ -112,15 +94,7 @@ export async function requestCancel(
 
 async function insertBuild(
   tx: Tx,
-  build: {
-    readonly projectId: ProjectId;
-    readonly appId: AppId;
-    readonly cause: BuildCause;
-    readonly request: Readonly<Record<string, unknown>>;
-    readonly configToml: string | null;
-    readonly commit: string | null;
-    readonly settings: object | null;
-  },
+  build: NewBuild & { readonly commit: string | null; readonly settings: object | null },
 ): Promise<ReceivedBuild> {
   // Numbers are given one after the other: whoever adds a build holds the app's row until its transaction ends.
   await tx.selectFrom("apps").select("id").where("id", "=", build.appId).forUpdate().executeTakeFirst();

@@ -2,9 +2,10 @@
 // played, since the scheduler's own tests cover it.
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import type { ReceivedBuild } from "#apps/build-desk.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { Git } from "#deploy/git.ts";
-import { receiveBuild, type ReceivedBuild } from "#deploy/receive.ts";
+import { receiveBuild } from "#deploy/receive.ts";
 import { Source } from "#deploy/source.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
