@@ -7,10 +7,10 @@ import { resealOld } from "#apps/reseal.ts";
 import { Routes } from "#apps/routes.ts";
 import { useCases, type UseCases } from "#apps/use-cases.ts";
 import { resealForwardings } from "#audit/reseal.ts";
-import { cpuSecondsFor, Git } from "#deploy/git.ts";
 import { BuildQueue } from "#deploy/queue.ts";
 import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
-import { Source } from "#deploy/source.ts";
+import { GitSource } from "#deploy/sources/git.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
@@ -350,15 +350,15 @@ type QueueParts = Store & {
 function openQueue(config: Config, parts: QueueParts): BuildQueue {
   const { db, notifications, instanceId, log, cases, routes, scheduler, driver, builder, buildLogs } = parts;
   const git = new Git({ ...config, cpuSecondsMax: cpuSecondsFor(config.gitSizeBytes) });
-  const source = new Source({
-    ...{ git, clock, urlTemplate: config.gitUrl },
+  const source = new GitSource({
+    ...{ git, clock, log, urlTemplate: config.gitUrl },
     timeoutMs: config.gitTimeoutSeconds * 1000,
     bytesMax: config.gitSizeBytes,
     sourcesDir: dataPaths(config.dataDir).sourcesDir,
     findCredential: (projectId, host) => cases.credentials.forFetch(projectId, host),
   });
   return new BuildQueue({
-    ...{ db, notifications, instanceId, git, source, builder, driver, clock, log },
+    ...{ db, notifications, instanceId, source, builder, driver, clock, log },
     logs: buildLogs,
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),

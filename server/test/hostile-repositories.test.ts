@@ -6,10 +6,11 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { constants, deflateRawSync, gzipSync } from "node:zlib";
-import { Git } from "#deploy/git.ts";
-import { Source } from "#deploy/source.ts";
+import { GitSource } from "#deploy/sources/git.ts";
+import { Git } from "#deploy/sources/git-command.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { Pack, sizeBytes } from "#test/support/git-pack.ts";
@@ -27,7 +28,7 @@ type Limits = {
 async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits = {}) {
   const sourcesDir = temporaryFolder(t, "source");
   const lines: string[] = [];
-  const source = new Source({
+  const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" }, objectBytesMax: 64 * megabyte, ...limits }),
     urlTemplate: await startHostileHost(t, answers),
     timeoutMs: limits.timeoutMs ?? 120_000,
@@ -35,9 +36,11 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     sourcesDir,
     findCredential: () => Promise.resolve(null),
     clock: systemClock,
+    log: silentLog,
   });
   const request = {
-    ...{ projectId: newProjectId(), buildId: newBuildId(), gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
+    ...{ projectId: newProjectId(), buildId: newBuildId() },
+    settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
     ...{ commit: null, signal: new AbortController().signal },
     log: (_stage: string, _stream: string, text: string): void => void lines.push(text),
   };

@@ -5,10 +5,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { GitCredential } from "#apps/credentials.ts";
-import { Git } from "#deploy/git.ts";
-import { Source, type SourceRequest } from "#deploy/source.ts";
+import type { SourceRequest } from "#deploy/source.ts";
+import { GitSource } from "#deploy/sources/git.ts";
+import { Git } from "#deploy/sources/git-command.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -22,12 +24,14 @@ type Setup = {
   readonly path?: string;
 };
 
+type Given = Partial<Omit<SourceRequest, "settings"> & SourceRequest["settings"]>;
+
 /** A Source with its own folder, and what its builds logged. */
 function openSource(t: TestContext, setup: Setup) {
   const sourcesDir = temporaryFolder(t, "source");
   const lines: string[] = [];
   const hosts: string[] = [];
-  const source = new Source({
+  const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" } }),
     urlTemplate: setup.urlTemplate,
     timeoutMs: setup.timeoutMs ?? 30_000,
@@ -38,14 +42,13 @@ function openSource(t: TestContext, setup: Setup) {
       return Promise.resolve(setup.credential ?? null);
     },
     clock: systemClock,
+    log: silentLog,
   });
-  const fetch = (given: Partial<SourceRequest> = {}) =>
+  const fetch = ({ gitRepo = "acme/app", gitBranch = "main", gitPath = "", ...given }: Given = {}) =>
     source.fetch({
       projectId: newProjectId(),
       buildId: newBuildId(),
-      gitRepo: "acme/app",
-      gitBranch: "main",
-      gitPath: "",
+      settings: { gitRepo, gitBranch, gitPath },
       commit: null,
       log: (_stage, _stream, text) => lines.push(text),
       signal: new AbortController().signal,

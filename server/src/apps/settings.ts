@@ -32,6 +32,9 @@ export type ResolvedSettings = {
   readonly isPythonVersionGiven: boolean;
 };
 
+/** The settings that say where an app's files are. */
+export type SourceSettings = Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPath">;
+
 /** Settings as far as they are known; the rest has defaults. */
 export type GivenSettings = Partial<AppSettings> & { readonly name: string; readonly gitRepo: string };
 
@@ -56,7 +59,7 @@ export function resolveSettings(input: SettingsInput): ResolvedSettings {
 }
 
 /** Where an app's files are, which its request alone says. Throws `Fault("invalid")`. */
-export function requestedSource(body: SettingsInput["body"]): Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPath"> {
+export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   const given = new GivenValues({ body, providers: [] }, []);
   const { gitBranch, gitPath } = appFields;
   return {

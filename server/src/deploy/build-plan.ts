@@ -14,7 +14,7 @@ import {
   requirementName,
   type ReadText,
 } from "./requirements.ts";
-import type { Checked } from "./source-url.ts";
+import type { Checked } from "./checked.ts";
 
 export type PlannedBuild = {
   readonly plan: BuildPlan;

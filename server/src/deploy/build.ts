@@ -132,9 +132,9 @@ class BuildWork {
     const { source, builder, providers, driver } = this.#parts;
     const { buildId, projectId, appId, commit, request, configToml } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
-    const { gitRepo, gitBranch, gitPath } = settled ?? requestedSource(request);
+    const wanted = settled ?? requestedSource(request);
     const { log } = this.#output;
-    const fetched = await source.fetch({ projectId, buildId, gitRepo, gitBranch, gitPath, commit, log, signal });
+    const fetched = await source.fetch({ projectId, buildId, settings: wanted, commit, log, signal });
     await this.#keep({ commit: fetched.commit });
     const readText = textReader(fetched.appDir);
     const repositoryToml = readAppToml(readText);

@@ -9,10 +9,8 @@ import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
 import { claimable, endAbandoned, readCancelled, readUsed } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
-import type { Git } from "./git.ts";
 
 export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
-  readonly git: Git;
   readonly notifications: Pick<Notifications, "listen">;
   readonly buildsAtOnce: number;
   /** Of the data folder, which one process has at a time; absent: builds of an earlier process are taken back when their leases run out. */
@@ -33,7 +31,6 @@ const leaseMsDefault = 15_000;
 const intervalMs = 2000;
 /** Artifacts of so many earlier releases of an app are kept. */
 const releasesKeptMax = 3;
-const gitLeast = [2, 31] as const;
 /** Builds whose apps are being started, or wait for a machine, beside those that work. */
 const startingMost = 200;
 
@@ -58,15 +55,10 @@ export class BuildQueue {
     this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
   }
 
-  /** Looks at git, and begins to work. */
+  /** Looks whether sources can be fetched, and begins to work. */
   async start(): Promise<void> {
-    const { git, log, notifications } = this.#options;
-    const version = await git.version(AbortSignal.timeout(10_000));
-    const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
-    if (version === null) log.warn("git is not installed: no app can be deployed");
-    else if (major < gitLeast[0] || (major === gitLeast[0] && minor < gitLeast[1])) {
-      log.warn({ git: version }, `git is too old to fetch safely: ${gitLeast.join(".")} or newer is needed`);
-    } else log.info({ git: version }, "git is there");
+    const { notifications, source } = this.#options;
+    await source.check();
     if (this.#options.instanceId !== undefined) await this.#leases.endEarlier();
     this.#unlisten = notifications.listen("builds", () => this.#loop.nudge());
     this.#loop.start();

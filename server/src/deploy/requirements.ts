@@ -2,7 +2,7 @@
 // reads files of the app's folder.
 import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
-import type { Checked } from "./source-url.ts";
+import type { Checked } from "./checked.ts";
 
 /** Text of a file in the app's folder, by its path relative to that; null when it is not there or cannot be read as text. */
 export type ReadText = (path: string) => string | null;

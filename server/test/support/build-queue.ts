@@ -2,11 +2,11 @@
 // played, since the scheduler's own tests cover it.
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import type { ReceivedBuild } from "#apps/build-desk.ts";
 import { BuildQueue } from "#deploy/queue.ts";
-import { Git } from "#deploy/git.ts";
+import type { ReceivedBuild } from "#apps/build-desk.ts";
 import { receiveBuild } from "#deploy/receive.ts";
-import { Source } from "#deploy/source.ts";
+import { GitSource } from "#deploy/sources/git.ts";
+import { Git } from "#deploy/sources/git-command.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { ProcessBuilder } from "#drivers/process/build.ts";
@@ -71,9 +71,9 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
   const git = new Git({ toolEnvironment });
   const queue = new BuildQueue({
-    ...{ db, notifications, logs, git, clock, log: silentLog },
-    source: new Source({
-      ...{ git, urlTemplate: given.urlTemplate, clock: systemClock },
+    ...{ db, notifications, logs, clock, log: silentLog },
+    source: new GitSource({
+      ...{ git, urlTemplate: given.urlTemplate, clock: systemClock, log: silentLog },
       timeoutMs: 30_000,
       bytesMax: 50_000_000,
       sourcesDir: join(folder, "sources"),

@@ -1,9 +1,9 @@
 // Looks over what was checked out: says in the build's log what was left out, and removes links that lead out of the folder.
-// Called by `deploy/source.ts`. Bounded in work and in lines, whatever the repository holds.
+// Called by `git.ts`. Bounded in work and in lines, whatever the repository holds.
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
-import type { TreeListing } from "./source-tree.ts";
+import type { TreeListing } from "./git-tree.ts";
 
 const pointerStart = "version https://git-lfs.github.com/spec/v1";
 /** Names in a warning; the rest is counted. */

@@ -1,5 +1,6 @@
 // What may be asked of git: the form of repositories, branches, commits and folders, and the address that a
 // repository is fetched from. Pure; everything that reaches git's command line has passed here.
+import type { Checked } from "#deploy/checked.ts";
 
 /** `owner/repo` taken apart. */
 export type Repository = { readonly owner: string; readonly repo: string };
@@ -11,9 +12,6 @@ export type SourceUrl = {
   /** Host, with its port when it is not the usual one; credentials are kept by it. Empty for `file`. */
   readonly host: string;
 };
-
-/** Either the value, or a sentence that says what is wrong with what was given. */
-export type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
 
 /** Longest names that are taken; hosts have lower limits of their own. */
 const nameLengthMax = 100;

@@ -1,9 +1,9 @@
 // Runs git on repositories that nobody vouches for: one protocol, no hooks, no submodules, no redirects, no LFS, no
-// configuration but this, credentials by environment only. `deploy/source.ts` is its only caller.
+// configuration but this, credentials by environment only. `git.ts` is its only caller.
 import { join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
-import type { SourceUrl } from "./source-url.ts";
+import type { SourceUrl } from "./git-url.ts";
 
 /** Files that ssh needs; made by the caller. */
 export type SshFiles = { readonly keyFile: string | null; readonly knownHostsFile: string };
@@ -154,7 +154,7 @@ export class Git {
       HOME: gitDir,
       LC_ALL: "C",
       GIT_CONFIG_NOSYSTEM: "1",
-      // Written by `source.ts`; holds only what git does not take from the environment.
+      // Written by `git.ts`; holds only what git does not take from the environment.
       GIT_CONFIG_GLOBAL: join(gitDir, "global.config"),
       GIT_TERMINAL_PROMPT: "0",
       GIT_ASKPASS: "true",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import fc from "fast-check";
-import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./source-url.ts";
+import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
 
 const template = "https://git.example.com/{owner}/{repo}.git";
 

@@ -1,0 +1,295 @@
+// Brings the app's folder of a repository, at one pinned commit, into a folder of its own: bounded in time and size,
+// without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { GitCredential } from "#apps/credentials.ts";
+import { BuildFailed } from "#drivers/builder.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Checked } from "#deploy/checked.ts";
+import { folderBytes } from "#deploy/folder-size.ts";
+import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
+import type { BuildId, ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
+import { cpuTimeExitCode, type Git, type GitResult, type GitRun } from "./git-command.ts";
+import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
+import { reportFindings } from "./git-findings.ts";
+import { TreeReader, type TreeListing } from "./git-tree.ts";
+
+/** Looks up what opens a host's private repositories for a project. */
+export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
+
+export type GitSourceOptions = {
+  readonly git: Git;
+  /** From SLIPWAY_GIT_URL. */
+  readonly urlTemplate: string;
+  readonly timeoutMs: number;
+  readonly bytesMax: number;
+  readonly sourcesDir: string;
+  readonly findCredential: FindCredential;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Beside the builds' folders: the SSH host keys that were seen, one file per project. */
+const knownHostsName = "known-hosts";
+const filesMax = 200_000;
+const gitLeast = [2, 31] as const;
+/** How often the folder is measured while git writes to it. */
+const measureEveryMs = 200;
+const fetchedRef = "refs/slipway/source";
+/** Of what git and its host say when a fetch fails; the last lines tell why. */
+const errorLinesMax = 50;
+
+type Fetch = {
+  readonly request: SourceRequest;
+  readonly gitDir: string;
+  readonly appDir: string;
+  readonly repository: string;
+  readonly folder: string;
+  readonly branch: string;
+  readonly remote: NonNullable<GitRun["remote"]>;
+  /** By the monotonic clock. */
+  readonly deadlineMs: number;
+};
+
+/** Fetches sources into `sourcesDir/<buildId>`. */
+export class GitSource implements Source {
+  readonly #options: GitSourceOptions;
+
+  constructor(options: GitSourceOptions) {
+    this.#options = options;
+  }
+
+  async check(): Promise<void> {
+    const { git, log } = this.#options;
+    const version = await git.version(AbortSignal.timeout(10_000));
+    const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
+    if (version === null) log.warn("git is not installed: no app can be deployed");
+    else if (major < gitLeast[0] || (major === gitLeast[0] && minor < gitLeast[1])) {
+      log.warn({ git: version }, `git is too old to fetch safely: ${gitLeast.join(".")} or newer is needed`);
+    } else log.info({ git: version }, "git is there");
+  }
+
+  async fetch(request: SourceRequest): Promise<FetchedSource> {
+    const fetch = await this.#prepare(request);
+    try {
+      const commit = await this.#fetchCommit(fetch);
+      request.log("source", "platform", `Commit ${commit} of ${fetch.repository}.`);
+      const listing = await this.#list(fetch, commit);
+      await this.#checkOut(fetch, commit);
+      const checkTime = (): void => this.#checkTime(fetch);
+      await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
+      await rm(fetch.gitDir, { recursive: true, force: true });
+      return { commit, appDir: fetch.appDir };
+    } catch (error) {
+      await this.remove(request.buildId);
+      throw error;
+    }
+  }
+
+  async remove(buildId: BuildId): Promise<void> {
+    await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
+  }
+
+  async collect(building: readonly BuildId[]): Promise<void> {
+    const kept = new Set<string>([knownHostsName, ...building]);
+    for (const name of await readdir(this.#options.sourcesDir).catch(() => [])) {
+      if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
+    }
+  }
+
+  async #prepare(request: SourceRequest): Promise<Fetch> {
+    const repository = valueOf(parseRepository(request.settings.gitRepo));
+    const branch = valueOf(checkBranch(request.settings.gitBranch));
+    const folder = valueOf(checkFolder(request.settings.gitPath));
+    const url = sourceUrl(this.#options.urlTemplate, repository);
+    const credential = url.host === "" ? null : await this.#options.findCredential(request.projectId, url.host);
+    await this.remove(request.buildId);
+    const buildDir = join(this.#options.sourcesDir, request.buildId);
+    const gitDir = join(buildDir, "git");
+    const appDir = join(buildDir, "app");
+    await mkdir(gitDir, { recursive: true, mode: 0o700 });
+    await mkdir(appDir);
+    // The operator wrote a file: address; whoever owns the repository there is trusted then.
+    const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
+    await writeFile(join(gitDir, "global.config"), config);
+    const knownHostsFile = join(this.#options.sourcesDir, knownHostsName, request.projectId);
+    await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
+    const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
+    if (credential !== null && keyFile !== null) {
+      await writeFile(keyFile, `${credential.secret.reveal().trimEnd()}\n`, { mode: 0o600 });
+    }
+    return {
+      request,
+      gitDir,
+      appDir,
+      repository: `${repository.owner}/${repository.repo}`,
+      folder,
+      branch,
+      remote: { url, credential, ssh: { keyFile, knownHostsFile } },
+      deadlineMs: this.#options.clock.monotonicMs() + this.#options.timeoutMs,
+    };
+  }
+
+  /** Fetches the pinned commit, or else the head of the branch, without its history. */
+  async #fetchCommit(fetch: Fetch): Promise<string> {
+    const { request, branch, repository } = fetch;
+    const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
+    request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);
+    await this.#git(fetch, ["init", "--quiet", "--template="]);
+    const wanted = pinned ?? `refs/heads/${branch}`;
+    const result = await this.#fetchBounded(fetch, [
+      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
+      ...["--end-of-options", fetch.remote.url.url, `+${wanted}:${fetchedRef}`],
+    ]);
+    if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
+    const head = await this.#git(fetch, ["rev-parse", "--verify", `${fetchedRef}^{commit}`]);
+    const commit = head.output.trim();
+    if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not lead to a commit.`);
+    if (pinned !== null && commit !== pinned) {
+      throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
+    }
+    return commit;
+  }
+
+  async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {
+    const { repository, remote, branch, request } = fetch;
+    const lines = result.errorOutput.trim().split("\n").slice(-errorLinesMax);
+    for (const line of lines) request.log("source", "stderr", line);
+    if (pinned === null && /couldn't find remote ref/i.test(result.errorOutput)) {
+      const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
+        isRemote: true,
+      });
+      const branches = list.output.split("\n").flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
+      return explainMissingBranch({ repository, branch, branches });
+    }
+    return explainGitFailure({ ...namesOf(fetch), output: result.errorOutput });
+  }
+
+  /** Reads what the app's folder holds before any of it is written. */
+  async #list(fetch: Fetch, commit: string): Promise<TreeListing> {
+    const tree = `${commit}:${fetch.folder}`;
+    const type = await this.#git(fetch, ["cat-file", "-t", tree]);
+    if (type.output.trim() !== "tree") throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
+    const reader = new TreeReader({ filesMax, bytesMax: this.#options.bytesMax });
+    const listed = await this.#git(fetch, ["ls-tree", "-r", "-t", "-l", "-z", tree], {
+      onOutput: (chunk) => reader.push(chunk),
+    });
+    const result = reader.result();
+    if (!result.ok) throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
+    if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
+    if (result.value.files === 0) {
+      throw new BuildFailed(`The folder "${fetch.folder || "/"}" of ${fetch.repository} holds no files.`);
+    }
+    return result.value;
+  }
+
+  async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
+    const { folder, repository, branch } = fetch;
+    if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
+    const top = await this.#git(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
+    const folders = top.output
+      .split("\0")
+      .map((name) => name.trim())
+      .filter((name) => name !== "");
+    const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
+    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder.`;
+  }
+
+  async #checkOut(fetch: Fetch, commit: string): Promise<void> {
+    const result = await this.#fetchBounded(fetch, ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`], false);
+    if (!result.isOk) {
+      throw new BuildFailed(
+        explainGitFailure({ repository: fetch.repository, host: "", hasCredential: false, output: result.errorOutput }),
+      );
+    }
+  }
+
+  /** Runs git while the folder's size is watched. */
+  async #fetchBounded(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
+    const { clock, bytesMax } = this.#options;
+    const tooLarge = new AbortController();
+    const done = new AbortController();
+    const folders = [fetch.gitDir, fetch.appDir];
+    const watch = async (): Promise<void> => {
+      while (!done.signal.aborted) {
+        const sizes = await Promise.all(folders.map((folder) => folderBytes(folder, bytesMax)));
+        // Packed and unpacked: both may reach the limit.
+        if (sizes.some((size) => size > bytesMax)) return tooLarge.abort(new Error("too large"));
+        await clock.sleep(measureEveryMs, done.signal).catch(() => undefined);
+      }
+    };
+    const watching = watch();
+    const signal = AbortSignal.any([fetch.request.signal, tooLarge.signal]);
+    try {
+      return await this.#git(fetch, args, { isRemote, signal, mayFail: true });
+    } catch (error) {
+      if (!tooLarge.signal.aborted) throw error;
+      throw new BuildFailed(
+        `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the most that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+        { cause: error },
+      );
+    } finally {
+      done.abort();
+      await watching;
+    }
+  }
+
+  /** One git command within the time that is left. Rejects when it was ended from here. */
+  async #git(
+    fetch: Fetch,
+    args: readonly string[],
+    options: {
+      isRemote?: boolean;
+      signal?: AbortSignal;
+      mayFail?: boolean;
+      onOutput?: (chunk: Buffer) => boolean;
+    } = {},
+  ): Promise<GitResult> {
+    const { clock, git } = this.#options;
+    const result = await git.run({
+      args,
+      gitDir: fetch.gitDir,
+      workTree: fetch.appDir,
+      signal: options.signal ?? fetch.request.signal,
+      timeoutMs: Math.max(1, fetch.deadlineMs - clock.monotonicMs()),
+      ...(options.isRemote === true ? { remote: fetch.remote } : {}),
+      ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
+    });
+    fetch.request.signal.throwIfAborted();
+    if (result.end.kind === "timeout") throw this.#tookTooLong(fetch);
+    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends messages without end.`);
+    if (result.end.kind === "aborted") throw new Error("git was ended");
+    if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
+      throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
+    }
+    if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
+      throw new BuildFailed("git is not installed on the machine that builds; the operator has to install it.");
+    }
+    return result;
+  }
+
+  /** For work of our own between the runs of git. */
+  #checkTime(fetch: Fetch): void {
+    fetch.request.signal.throwIfAborted();
+    if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
+  }
+
+  #tookTooLong({ repository }: Fetch): BuildFailed {
+    const seconds = Math.round(this.#options.timeoutMs / 1000);
+    return new BuildFailed(
+      `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Try again with a rebuild, or make the repository smaller.`,
+    );
+  }
+}
+
+/** What a sentence about git's failure may name. */
+function namesOf({ repository, remote }: Fetch) {
+  return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
+}
+
+function valueOf<T>(checked: Checked<T>): T {
+  if (!checked.ok) throw new BuildFailed(checked.reason);
+  return checked.value;
+}
