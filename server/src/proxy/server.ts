@@ -23,8 +23,6 @@ export type ListenerParts = {
   readonly upgrade: TakeUpgrade;
   /** Gets every other request. */
   readonly fallback: TakeRequest;
-  /** Gets every other request for a WebSocket; without it those are plain requests. */
-  readonly fallbackUpgrade?: TakeUpgrade;
   readonly clock: Clock;
   /** Other times than usual. */
   readonly times?: Partial<ListenerTimes>;
@@ -60,7 +58,7 @@ const idleCheckMs = 50;
 
 /** Makes the listener; it listens once `listen` is called. */
 export function createListener(parts: ListenerParts): Listener {
-  const { handle, fallback, clock } = parts;
+  const { handle, upgrade, fallback, clock } = parts;
   const times = { ...usualTimes, ...parts.times };
   const { headMs, bodyMs, stalledMs, keepAliveMs } = times;
   const server = createServer({
@@ -76,7 +74,7 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
-    shouldUpgradeCallback: (request) => isUpgradeTaken(request, parts),
+    shouldUpgradeCallback: isUpgradeTaken,
   });
   // Fields are bounded by their bytes; a bound by number would drop the rest in silence.
   server.maxHeadersCount = 0;
@@ -107,8 +105,7 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => {
     upgraded.add(socket);
     socket.on("close", () => upgraded.delete(socket));
-    const taker = isCall(request) ? parts.upgrade : parts.fallbackUpgrade;
-    taker?.(request, socket, firstBytes);
+    upgrade(request, socket, firstBytes);
   });
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
   const plain = takePlain(server, { ...parts, times, deadlines });
@@ -170,11 +167,10 @@ function isCall(request: IncomingMessage): boolean {
   return url.startsWith("/v4/") || isCallPath(originForm(url));
 }
 
-/** Other protocols than WebSocket are not switched to: their requests are answered as plain ones (RFC 9110, 7.8). */
-function isUpgradeTaken(request: IncomingMessage, parts: ListenerParts): boolean {
-  const isWebSocket =
-    request.method === "GET" && unfitness(request) === null && request.headers.upgrade?.toLowerCase() === "websocket";
-  return isWebSocket && (isCall(request) || parts.fallbackUpgrade !== undefined);
+/** Only WebSockets of apps are switched to: other such requests are answered as plain ones (RFC 9110, 7.8). */
+function isUpgradeTaken(request: IncomingMessage): boolean {
+  const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
+  return isWebSocket && request.method === "GET" && unfitness(request) === null && isCall(request);
 }
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
