@@ -58,6 +58,8 @@ test("providers and mail are read, and their secrets are not seen when settings 
   assert.equal(people.oidc?.clientSecret.reveal(), "an oidc secret");
   assert.deepEqual([people.github?.url, people.github?.name], ["https://github.com", "GitHub"]);
   assert.equal(people.mail?.from, "Slipway <slipway@example.test>");
-  assert.deepEqual(trustedProxies, ["10.0.0.0/8", "::1", "fd00::/8"]);
+  for (const remoteAddress of ["10.255.0.1", "::1", "fdff::1"]) {
+    assert.equal(trustedProxies.peerOf({ remoteAddress }).originOf("192.0.2.1").address, "192.0.2.1");
+  }
   assert.equal(/a-secret|an oidc secret|a github secret/.test(inspect(people, { depth: 9 })), false);
 });

@@ -36,7 +36,7 @@ export const settingTable = {
     kind: "list",
     default: "",
     about:
-      "Addresses and ranges (CIDR, separated by commas) of proxies before the platform, whose X-Forwarded-For is believed; else all that comes through one counts as one address.",
+      "Addresses and ranges (CIDR, separated by commas) of proxies before the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and handed on to apps, so each of them must set these or add to them; without it all that comes through a proxy counts as one address, and as http.",
   },
   SLIPWAY_APP_PAGES_HOST: {
     kind: "word",

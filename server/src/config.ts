@@ -7,6 +7,7 @@ import { readPeople, type PeopleConfig } from "./config-people.ts";
 import { settingTable, type Setting, type SettingName } from "./config-table.ts";
 import { nearest } from "#lib/nearest.ts";
 import { Secret } from "#lib/secret.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 
 /** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
 export type Config = {
@@ -14,8 +15,7 @@ export type Config = {
   readonly port: number;
   /** Null: made from host and port once it listens. No slash at the end. */
   readonly publicUrl: string | null;
-  /** Addresses and ranges. */
-  readonly trustedProxies: readonly string[];
+  readonly trustedProxies: TrustedProxies;
   /** In lower case. */
   readonly appPagesHost: string | null;
   /** Absolute. */
@@ -107,7 +107,7 @@ export function readConfig(environment: Environment): Config {
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
-    trustedProxies: parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
+    trustedProxies: new TrustedProxies(parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES"))),
     appPagesHost: parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),

@@ -22,12 +22,10 @@ import { isNoRoom, noRoomRetrySeconds } from "#lib/no-room.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { Secret } from "#lib/secret.ts";
-import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { retentionLoop } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
-import type { Site } from "#proxy/site.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
 import { callRecordWriter } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
@@ -197,7 +195,8 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   lifecycle.onClose("records of calls", () => records.stop());
   const view = new ReplicaView();
   const proxy = new Proxy({
-    ...{ routes, tokens, view, log, clock, site: siteOf(config) },
+    ...{ routes, tokens, view, log, clock },
+    ...{ trustedProxies: config.trustedProxies, appPagesHost: config.appPagesHost },
     nudge: (appId) => scheduler.nudge(appId),
     limits: { lineLengthMax: config.lineLength, bodyBytesMax: config.bodyLimitBytes },
     onFinished: records.onFinished,
@@ -228,17 +227,13 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   return { proxy, scheduler, runs, webhooks, guard };
 }
 
-/** How requests reach the proxy. Without trusted proxies nobody's word is looked at. */
-function siteOf({ trustedProxies, appPagesHost }: Config): Site {
-  if (trustedProxies.length === 0) return { appPagesHost };
-  const proxies = new TrustedProxies(trustedProxies);
-  return { appPagesHost, clientAddress: (peer, forwardedFor) => proxies.clientAddress(peer, forwardedFor) };
-}
-
 /** What is known only once the platform listens. */
 type Reached = { urls: Urls | null };
 
-type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "waitReason" | "unhealthy"> & {
+type ListenerNeeds = Omit<
+  ApiParts,
+  "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "unhealthy"
+> & {
   readonly scheduler: Scheduler;
   readonly proxy: Proxy;
   readonly lifecycle: Lifecycle;
@@ -265,6 +260,7 @@ async function openListener(config: Config, given: ListenerNeeds): Promise<numbe
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (request, response) => api.routing(request, response),
+    trustedProxies: config.trustedProxies,
     clock,
   });
   // Live logs would hold the listener until their builds end.

@@ -67,7 +67,7 @@ async function openGround(t: TestContext): Promise<Ground> {
   let platform: RequestListener = () => undefined;
   const bed = await openProxyBed(t, {
     ...{ route: { disableAuth: true }, settings: { runtime: "custom", replicaConcurrency: 100 } },
-    options: { site: { appPagesHost: "localhost" } },
+    options: { appPagesHost: "localhost" },
     fallback: (request, response) => {
       asked.push(noted(request));
       platform(request, response);

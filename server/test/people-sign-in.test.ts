@@ -241,7 +241,9 @@ test("a proxy before the platform is believed where people come from, nobody els
   const body = { email: adasEmail, password: adasPassword };
   const forged = { "x-forwarded-for": "198.51.100.7" };
   const behind = await startPeopleStage(t, { trustedProxies: ["127.0.0.0/8"] });
-  const { body: proxied } = await behind.post("/v2/auth/sign-in", body, { "x-forwarded-for": "1.2.3.4, 203.0.113.9" });
+  const { body: proxied } = await behind.post("/v2/auth/sign-in", body, {
+    "x-forwarded-for": "1.2.3.4, 203.0.113.9:4711",
+  });
   const seen = await behind.api.call("GET", "/v2/auth/session", { token: proxied.accessToken });
   assert.equal(seen.body.session.address, "203.0.113.9");
   const bare = await startPeopleStage(t, { trustedProxies: ["192.0.2.1"] });

@@ -5,19 +5,21 @@ import { Proxy } from "@slipway/server/src/proxy/proxy.ts";
 import { createListener } from "@slipway/server/src/proxy/server.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import { silentLog } from "@slipway/server/src/lib/log.ts";
+import { TrustedProxies } from "@slipway/server/src/lib/trusted-proxies.ts";
 import { ReplicaView } from "@slipway/server/src/scheduler/replica-view.ts";
 import { benchAppId, benchRoute, benchReplica, benchToken, benchTokens } from "./bench-app.ts";
 
 const upstreamPort = Number(process.argv[2]);
 const view = new ReplicaView();
 const routes = new Map([[`${benchRoute.projectId}/${benchRoute.appName}`, benchRoute]]);
+const trustedProxies = new TrustedProxies([]);
 const proxy = new Proxy({
   routes: {
     find: (projectId, appName) => routes.get(`${projectId}/${appName}`),
     byAppId: (appId) => (appId === benchAppId ? benchRoute : undefined),
   },
   tokens: benchTokens(benchToken),
-  view,
+  ...{ view, trustedProxies },
   nudge: () => undefined,
   limits: { lineLengthMax: 1000, bodyBytesMax: 512_000_000 },
   log: silentLog,
@@ -28,6 +30,7 @@ const listener = createListener({
   handlePlain: (client, request) => proxy.handlePlain(client, request),
   upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
   fallback: (_request, response) => response.writeHead(404).end(),
+  trustedProxies,
   clock: systemClock,
 });
 const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });

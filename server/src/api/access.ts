@@ -22,7 +22,7 @@ export async function authenticate(request: FastifyRequest, tokens: Tokens): Pro
   if (token === undefined) {
     throw new Fault("unauthorized", 'The header Authorization must be of the form "Bearer <token>".');
   }
-  const caller = await tokens.check(token, request.ip);
+  const caller = await tokens.check(token, request.clientAddress);
   if (caller instanceof Fault) throw caller;
   if (caller === null) throw new Fault("unauthorized", "The token is not valid, has expired or was revoked.");
   return caller;

@@ -7,6 +7,13 @@ import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
 
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Where it comes from, as far as proxies are believed. */
+    readonly clientAddress: string;
+  }
+}
+
 export type Call = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;

@@ -34,7 +34,7 @@ export function couponHandlers({
     async applyCoupon(call) {
       const projectId = projectOf(call);
       // Before the body is looked at: every try counts.
-      ofAddress.take(networkOf(call.request.ip));
+      ofAddress.take(networkOf(call.request.clientAddress));
       ofProject.take(projectId);
       const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
       return showApplied(await desk.apply(projectId, String(body["coupon_code"]), call.by));

@@ -43,9 +43,9 @@ export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): 
   const codes = new RateLimit({ most: codesMost, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
-      begins.take(networkOf(request.ip));
+      begins.take(networkOf(request.clientAddress));
       const client = request.headers["user-agent"] ?? "";
-      const begun = await logins.begin({ client, address: request.ip });
+      const begun = await logins.begin({ client, address: request.clientAddress });
       const page = `${urls().dashboardUrl}/device`;
       const payload = {
         device_code: begun.deviceCode,
@@ -58,7 +58,7 @@ export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): 
       return { deviceAuthResponsePayload: payload } satisfies z.infer<typeof deviceAuthorization>;
     },
     async endDeviceLogin({ request, reply, body, by }) {
-      asks.take(networkOf(request.ip));
+      asks.take(networkOf(request.clientAddress));
       const given = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
       const tokens = await logins.redeem(String(given["device_code"]), by);
       if (typeof tokens !== "string") {

@@ -179,7 +179,7 @@ function byOf(request: FastifyRequest, caller: Caller | null): By {
   const userAgent = request.headers["user-agent"] ?? null;
   return {
     actor: caller === null ? anonymousActor : actorOf(caller),
-    request: { id: request.id, address: request.ip ?? null, userAgent },
+    request: { id: request.id, address: request.clientAddress, userAgent },
   };
 }
 

@@ -2,7 +2,7 @@
 // calls of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
-import { fastify, type FastifyError, type FastifyInstance } from "fastify";
+import { fastify, type FastifyError, type FastifyInstance, type FastifyRequest } from "fastify";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { KeyDesk } from "#accounts/key-desk.ts";
 import type { TokenDesk } from "#accounts/token-desk.ts";
@@ -19,6 +19,7 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
+import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
@@ -81,8 +82,7 @@ export type ApiParts = {
   /** Asked for each answer, since the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
-  /** Proxies whose word on where a request comes from is taken. */
-  readonly trustedProxies?: readonly string[];
+  readonly trustedProxies: TrustedProxies;
   /** What `/healthz` says instead of "ok". */
   readonly unhealthy: () => Promise<string | null>;
   /** `Scheduler.waitReason`. */
@@ -156,10 +156,9 @@ export function createApi(parts: ApiParts): FastifyInstance {
 }
 
 /** How it reads requests, and what every answer carries. */
-function openInstance({ trustedProxies = [], log }: ApiParts): FastifyInstance {
+function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
   const api = fastify({
     logger: false,
-    trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     genReqId: () => randomUUID(),
     requestIdHeader: false,
     bodyLimit: bodyBytesMost,
@@ -168,6 +167,13 @@ function openInstance({ trustedProxies = [], log }: ApiParts): FastifyInstance {
       void reply.header("x-request-id", request.id);
       setSecurityHeaders(reply);
       void sendFault(faultOf(error, request.id), reply, log);
+    },
+  });
+  api.decorateRequest("clientAddress", {
+    getter(this: FastifyRequest): string {
+      const { socket, headers } = this.raw;
+      // Node joins the values of several fields.
+      return trustedProxies.peerOf(socket).originOf(headers["x-forwarded-for"]?.toString()).address;
     },
   });
   readJsonBodies(api);

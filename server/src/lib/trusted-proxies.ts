@@ -1,16 +1,31 @@
-// Where a request comes from when it came through proxies that the operator trusts: each adds to X-Forwarded-For the
+// Where requests come from when they come through proxies that the operator trusts: each adds to X-Forwarded-For the
 // address that it was reached from, so the last one that is no trusted proxy's is the client's. Nobody else is believed.
+// The one judge of this for the management API, calls of apps and what is recorded of both.
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
-import { LruMap } from "./lru-map.ts";
 
-/** Clients whose last request is remembered: they send the same again. */
-const rememberedMost = 1_000;
+/** Where one request comes from. */
+export type Origin = {
+  /** The client's address. */
+  readonly address: string;
+  /** The other end of the connection: the client itself, or the proxy nearest to the platform. */
+  readonly peer: string;
+  /** How many trusted proxies it came through. 0: nothing that it says of its way is believed. */
+  readonly proxies: number;
+};
+
+/** The other end of a connection; whether it is a trusted proxy is looked up once. */
+export type Peer = {
+  /** Where a request comes from that says so. `forwardedFor`: the values of its X-Forwarded-For, joined by commas. */
+  readonly originOf: (forwardedFor: string | undefined) => Origin;
+};
+
+type Connection = { readonly remoteAddress?: string | undefined };
 
 /** The proxies of a setting, addresses and ranges (CIDR) that were checked before. */
 export class TrustedProxies {
   readonly #ranges = new BlockList();
-  readonly #remembered = new LruMap<string, string>(rememberedMost);
+  readonly #peers = new WeakMap<Connection, Peer>();
 
   constructor(ranges: readonly string[]) {
     for (const range of ranges) {
@@ -20,31 +35,54 @@ export class TrustedProxies {
     }
   }
 
-  /** The client's address. `peer` is the other end of the connection, `forwardedFor` the values of X-Forwarded-For, joined by commas. */
-  clientAddress(peer: string, forwardedFor: string | undefined): string {
-    if (forwardedFor === undefined) return peer;
-    const key = `${peer} ${forwardedFor}`;
-    const known = this.#remembered.get(key);
+  /** The other end of the connection, the same each time that it is asked for. */
+  peerOf(connection: Connection): Peer {
+    const known = this.#peers.get(connection);
     if (known !== undefined) return known;
-    const found = this.#find(peer, forwardedFor);
-    this.#remembered.set(key, found);
-    return found;
+    const address = connection.remoteAddress ?? "unknown";
+    const direct: Origin = { address, peer: address, proxies: 0 };
+    const peer: Peer = {
+      originOf: this.#has(address) ? (forwardedFor) => this.#walk(address, forwardedFor) : () => direct,
+    };
+    this.#peers.set(connection, peer);
+    return peer;
   }
 
-  #find(peer: string, forwardedFor: string): string {
-    let client = peer;
-    for (const said of forwardedFor.split(",").toReversed()) {
-      const address = said.trim();
-      if (!this.#isTrusted(client) || isIP(address) === 0) return client;
-      client = address;
+  #walk(peer: string, forwardedFor = ""): Origin {
+    const said = forwardedFor.split(",");
+    let address = peer;
+    let proxies = 0;
+    while (this.#has(address)) {
+      proxies++;
+      const next = addressIn(said.pop() ?? "");
+      if (next === null) break;
+      address = next;
     }
-    return client;
+    return { address, peer, proxies };
   }
 
-  #isTrusted(address: string): boolean {
-    const plain = plainAddress(address);
-    return isIP(plain) !== 0 && this.#ranges.check(plain, familyOf(plain));
+  #has(address: string): boolean {
+    return isIP(address) !== 0 && this.#ranges.check(address, familyOf(address));
   }
+}
+
+/**
+ * What is believed of a field that says how a client reached the first proxy, such as X-Forwarded-Proto. Whether each proxy
+ * adds a value or one of them sets it, what the client itself wrote is not taken. Undefined: nothing of that form is believed.
+ */
+export function believed({ proxies }: Origin, said: string | undefined, form: RegExp): string | undefined {
+  if (proxies === 0 || said === undefined) return undefined;
+  const values = said.split(",");
+  const value = values[Math.max(0, values.length - proxies)]?.trim() ?? "";
+  return form.test(value) ? value : undefined;
+}
+
+/** The address of one entry of X-Forwarded-For; some proxies add the port. Null: it has none. */
+function addressIn(entry: string): string | null {
+  const text = entry.trim();
+  const bare = isIP(text) === 0 ? /^(?:\[([\da-f:.]+)\](?::\d+)?|([\d.]+):\d+)$/i.exec(text) : null;
+  const address = bare?.[1] ?? bare?.[2] ?? text;
+  return isIP(address) === 0 ? null : plainAddress(address);
 }
 
 function familyOf(address: string): "ipv4" | "ipv6" {

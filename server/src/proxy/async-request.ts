@@ -19,6 +19,7 @@ const slowestBytesPerMs = 16;
 /** What an async call is made of. */
 export type AsyncRequestOptions = {
   readonly client: NodeClient;
+  readonly clientAddress: string;
   readonly runId: RunId;
   readonly route: Route;
   readonly path: string;
@@ -52,7 +53,7 @@ export class AsyncRequest implements AsyncCall {
     this.method = client.method;
     this.path = options.path;
     this.lines = own.lines;
-    this.clientAddress = client.address;
+    this.clientAddress = options.clientAddress;
     this.webhookEndpoint = options.webhookEndpoint;
     this.webhookSecret = own.webhookSecret;
     this.idempotencyKey = own.idempotencyKey;

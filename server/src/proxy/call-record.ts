@@ -20,8 +20,7 @@ export function recordOf(call: Call | UpgradeCall, outcome: CallOutcome, clock: 
     method: client?.method ?? "GET",
     path: query === -1 ? about.path : about.path.slice(0, query),
     isWebSocket: client === null,
-    clientAddress:
-      client?.address ?? ("request" in about ? about.request.socket.remoteAddress : undefined) ?? "unknown",
+    clientAddress: about.clientAddress,
     webhookEndpoint: client instanceof ForwardingClient ? client.forwarded.url : null,
     outcome,
     status,

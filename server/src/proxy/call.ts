@@ -27,6 +27,7 @@ export type CallRequest = {
   readonly projectId: ProjectId;
   /** What the replica is asked for. */
   readonly path: string;
+  readonly clientAddress: string;
   readonly fields: RequestFields;
   /** All lines for the replica but framing and the call's id. */
   readonly lines: string;

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
+import type { Peer } from "#lib/trusted-proxies.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 
@@ -26,10 +27,6 @@ export type HeadGiven = {
 /** One call's client. After `end`, `refuse`, a last piece or `destroy` nothing is written any more. */
 export interface Client {
   readonly method: string;
-  /** The connection is gone already. */
-  readonly isGone: boolean;
-  /** Address of the other end of the connection. */
-  readonly address: string;
   /** The request as node has read it, with a body that is still to be read; null: `body` is all of it. */
   readonly request: IncomingMessage | null;
   /** A body that came whole with its head, one character for each byte. */
@@ -50,4 +47,11 @@ export interface Client {
   refuse(fault: Fault, runId: RunId, nowMs: number): void;
   /** Closes the connection, so that an answer that has begun is visibly not whole. `fault`: why it is not. */
   destroy(fault: Fault): void;
+}
+
+/** A client that has sent its call over a connection. */
+export interface HttpClient extends Client {
+  readonly peer: Peer;
+  /** The connection is gone already. */
+  readonly isGone: boolean;
 }

@@ -73,14 +73,6 @@ export class ForwardingClient implements Client {
     return this.#client.method;
   }
 
-  get isGone(): boolean {
-    return this.#client.isGone;
-  }
-
-  get address(): string {
-    return this.#client.address;
-  }
-
   get request(): Client["request"] {
     return this.#client.request;
   }

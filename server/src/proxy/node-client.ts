@@ -2,24 +2,27 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
+import type { Peer } from "#lib/trusted-proxies.ts";
 import { fieldList } from "./fields.ts";
 import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { Client, ClientUser, HeadGiven } from "./client.ts";
+import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { sendRefusal } from "./refusal.ts";
 import { pagePolicy } from "./site.ts";
 
 /** One request and its answer. */
-export class NodeClient implements Client {
+export class NodeClient implements HttpClient {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly peer: Peer;
   readonly body = "";
   readonly #deadlines: Deadlines;
 
-  constructor(request: IncomingMessage, response: ServerResponse, deadlines: Deadlines) {
+  constructor(request: IncomingMessage, response: ServerResponse, peer: Peer, deadlines: Deadlines) {
     this.request = request;
     this.response = response;
+    this.peer = peer;
     this.#deadlines = deadlines;
   }
 
@@ -29,10 +32,6 @@ export class NodeClient implements Client {
 
   get isGone(): boolean {
     return this.response.destroyed;
-  }
-
-  get address(): string {
-    return this.request.socket.remoteAddress ?? "unknown";
   }
 
   use(user: ClientUser): void {

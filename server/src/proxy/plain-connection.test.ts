@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { until } from "#test/support/until.ts";
 import { systemClock } from "#lib/clock.ts";
 import { newRunId } from "#lib/ids.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { AnswerParser } from "./answer-parser.ts";
 import { Deadlines } from "./deadlines.ts";
 import { PlainConnection } from "./plain-connection.ts";
@@ -37,6 +38,7 @@ function openStage(): Stage {
       handedOver.push(bytes.toString("latin1"));
     },
     onClose: () => deadlines.stop(),
+    trustedProxies: new TrustedProxies([]),
     ...{ firstMs: 60_000, idleMs: 60_000, stalledMs: 60_000 },
   });
   const say = async (text: string): Promise<void> => {

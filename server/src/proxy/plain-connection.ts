@@ -4,9 +4,10 @@
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
+import type { Peer, TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { Client, ClientUser, HeadGiven } from "./client.ts";
+import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import { cookieLines } from "./cookies.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { PlainReader, type PlainRequest } from "./plain-request.ts";
@@ -21,6 +22,7 @@ export type PlainParts = {
   readonly dateLine: () => string;
   /** Takes one call. */
   readonly take: (client: PlainConnection, request: PlainRequest) => void;
+  readonly trustedProxies: TrustedProxies;
   /** Gives the connection, with bytes that were read already, to node's HTTP server. */
   readonly handOver: (connection: PlainConnection, socket: Socket, bytes: Buffer) => void;
   readonly onClose: (connection: PlainConnection) => void;
@@ -38,9 +40,9 @@ const bodyMs = 20;
 const bodyPiecesMax = 4;
 
 /** One connection. `isClosing` makes the answer under way, or the next one, its last. */
-export class PlainConnection extends Timed implements Client {
+export class PlainConnection extends Timed implements HttpClient {
   readonly request = null;
-  readonly address: string;
+  readonly peer: Peer;
   method = "";
   body = noBody;
   isClosing = false;
@@ -75,7 +77,7 @@ export class PlainConnection extends Timed implements Client {
     super();
     this.#socket = socket;
     this.#parts = parts;
-    this.address = socket.remoteAddress ?? "unknown";
+    this.peer = parts.trustedProxies.peerOf(socket);
     socket.on("data", this.#onData);
     socket.on("drain", this.#onDrain);
     socket.on("end", this.#onEnd);

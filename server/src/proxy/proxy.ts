@@ -8,6 +8,7 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import type { Origin, TrustedProxies } from "#lib/trusted-proxies.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
 import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
 import type { AsyncAccept } from "./async-accept.ts";
@@ -16,7 +17,7 @@ import { Call, type CallParts } from "./call.ts";
 import { internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
 import { recordOf } from "./call-record.ts";
 import { Deadlines } from "./deadlines.ts";
-import type { Client } from "./client.ts";
+import type { Client, HttpClient } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
 import { ForwardingClient, GatheredBytes, type Forwarding } from "./forwarding.ts";
 import { notDeployed, pass, type Tokens } from "./gate.ts";
@@ -28,7 +29,7 @@ import type { PlainRequest } from "./plain-request.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { endedAtOnce, RunCall, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
-import { clientOf, isSandboxed, type Site } from "./site.ts";
+import { isSandboxed } from "./site.ts";
 import { SocketCalls, type Admission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget } from "./target.ts";
 import type { UpgradeCall } from "./upgrade-call.ts";
@@ -47,7 +48,9 @@ export type ProxyOptions = {
     refresh?(appId: AppId): Promise<void>;
   };
   readonly tokens: Tokens;
-  readonly site?: Site;
+  readonly trustedProxies: TrustedProxies;
+  /** A name of the host, in lower case, under which nobody signs in to the dashboard; null: there is none. */
+  readonly appPagesHost?: string | null;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Has the scheduler look at the app now. */
   readonly nudge: (appId: AppId) => void;
@@ -62,12 +65,10 @@ export type ProxyOptions = {
   readonly asyncAccept?: AsyncAccept;
   /** Takes answers of calls that name a `webhookEndpoint`; without it those are refused. */
   readonly forwarding?: Forwarding;
-  /** True when a proxy that can be trusted stands before the platform: its X-Forwarded fields are believed. */
-  readonly trustForwarded?: boolean;
 };
 
 /** A request, and what the platform noted when it came. */
-type Arrival = { readonly client: Client; readonly runId: RunId; readonly atMs: number };
+type Arrival = { readonly client: HttpClient; readonly origin: Origin; readonly runId: RunId; readonly atMs: number };
 
 const readBufferBytes = 65_536;
 /** Of answers that are forwarded, while they come. */
@@ -109,10 +110,11 @@ export class Proxy implements DemandSource, Occupancy {
     this.#sockets = new SocketCalls({
       ...{ ...common, clock, onEnd: (call, outcome) => tell?.(call, outcome) },
       isClosed: () => this.#isClosed,
-      resolve: (url, fields, address) => this.#resolve(url, fields, address),
+      peerOf: (request) => options.trustedProxies.peerOf(request.socket),
+      resolve: (url, fields, origin) => this.#resolve(url, fields, origin),
       readmit: (admission) => this.#pass(admission),
       refusalOf: (route) => this.#refusalOf(route),
-      lines: (route, fields, address) => this.#lines(route, fields, address),
+      lines: linesFor,
       appOf: (appId) => this.#appOf(appId),
       unexpected: (error, runId) => this.#unexpected(error, runId),
     });
@@ -121,12 +123,13 @@ export class Proxy implements DemandSource, Occupancy {
 
   /** Answers one request whose path begins with `/v4/`. Never throws. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const client = new NodeClient(request, response, this.#deadlines);
+    const peer = this.#options.trustedProxies.peerOf(request.socket);
+    const client = new NodeClient(request, response, peer, this.#deadlines);
     this.#take(client, originForm(request.url ?? "/"), new RequestFields(request.rawHeaders));
   }
 
   /** Answers one plain call. Never throws. */
-  handlePlain(client: Client, { url, fields }: PlainRequest): void {
+  handlePlain(client: HttpClient, { url, fields }: PlainRequest): void {
     this.#take(client, url, fields);
   }
 
@@ -217,10 +220,11 @@ export class Proxy implements DemandSource, Occupancy {
     this.#deadlines.stop();
   }
 
-  #take(client: Client, url: string, fields: RequestFields): void {
-    const arrival = { client, runId: newRunId(), atMs: this.#clock.monotonicMs() };
+  #take(client: HttpClient, url: string, fields: RequestFields): void {
+    const origin = client.peer.originOf(fields.forwardedFor);
+    const arrival = { client, origin, runId: newRunId(), atMs: this.#clock.monotonicMs() };
     try {
-      const resolved = this.#resolve(url, fields, client.address);
+      const resolved = this.#resolve(url, fields, origin);
       if (!(resolved instanceof Promise)) return this.#serve(arrival, resolved);
       resolved
         .then((later) => this.#serve(arrival, later))
@@ -230,7 +234,7 @@ export class Proxy implements DemandSource, Occupancy {
     }
   }
 
-  #resolve(url: string, fields: RequestFields, address: string): Resolved | Fault | Promise<Resolved | Fault> {
+  #resolve(url: string, fields: RequestFields, { address }: Origin): Resolved | Fault | Promise<Resolved | Fault> {
     const target = readTarget(url);
     if (target instanceof Fault) return target;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
@@ -241,9 +245,9 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   #pass({ target, fields, address }: Admission): Route | Fault | Promise<Route | Fault> {
-    const { routes, tokens, site } = this.#options;
+    const { routes, tokens } = this.#options;
     const { projectId, appName } = target;
-    const asked = { projectId, appName, address: clientOf(site, address, fields.forwardedFor) };
+    const asked = { projectId, appName, address };
     return pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
   }
 
@@ -270,18 +274,27 @@ export class Proxy implements DemandSource, Occupancy {
     if (refusal !== null) return this.#refuse(arrival, refusal);
     if (target.isAsync) return this.#acceptAsync(arrival, resolved);
     if (target.webhookEndpoint !== null) return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
-    this.#send(arrival, resolved, this.#lines(route, fields, arrival.client.address));
+    this.#send(arrival, resolved, linesFor(route, fields, arrival.origin));
   }
 
-  #send(arrival: Arrival, { target, fields, route }: Resolved, lines: string): void {
-    const { client, runId, atMs } = arrival;
-    const { bodyBytesMax } = this.#options.limits;
+  #send(arrival: Arrival, { target, fields, route }: Resolved, lines: string, client: Client = arrival.client): void {
+    const { origin, runId, atMs } = arrival;
+    const { appPagesHost = null, limits } = this.#options;
+    const { bodyBytesMax } = limits;
     const { live, projectId } = route;
     if (live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
-    const page = { isSandboxed: isSandboxed(this.#options.site, route, fields.host) };
-    const about = { client, runId, projectId, path: target.path, fields, lines, ...page };
+    const about = {
+      client,
+      runId,
+      projectId,
+      path: target.path,
+      clientAddress: origin.address,
+      fields,
+      lines,
+      isSandboxed: isSandboxed(appPagesHost, route, fields.host),
+    };
     new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
   }
 
@@ -289,27 +302,24 @@ export class Proxy implements DemandSource, Occupancy {
   #serveForwarded(arrival: Arrival, resolved: Resolved, url: string): void {
     const { forwarding } = this.#options;
     const { fields, route } = resolved;
-    const { client, runId } = arrival;
+    const { client, origin, runId } = arrival;
     if (forwarding === undefined) return this.#refuse(arrival, notTaken("webhookEndpoint"));
     const fault = forwarding.check(url);
     if (fault !== null) return this.#refuse(arrival, fault);
-    const lines = this.#lines(route, fields, client.address);
+    const lines = linesFor(route, fields, origin);
     const own = readOwnFields(lines, { isAsync: false, isForwarded: true });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { projectId, appId } = route;
     const forwarded = { runId, projectId, appId, url, secret: own.webhookSecret };
-    this.#send(
-      { ...arrival, client: new ForwardingClient(client, forwarded, forwarding, this.#gathered) },
-      resolved,
-      own.lines,
-    );
+    const gathering = new ForwardingClient(client, forwarded, forwarding, this.#gathered);
+    this.#send(arrival, resolved, own.lines, gathering);
   }
 
   #acceptAsync(arrival: Arrival, resolved: Resolved): void {
     const { asyncAccept, forwarding } = this.#options;
     const { target, route, fields } = resolved;
     const { path, webhookEndpoint } = target;
-    const { client, runId } = arrival;
+    const { client, origin, runId } = arrival;
     if (asyncAccept === undefined || !(client instanceof NodeClient))
       return this.#refuse(arrival, notTaken("async=true"));
     if (route.live === null) return this.#refuse(arrival, notDeployed(route));
@@ -318,20 +328,17 @@ export class Proxy implements DemandSource, Occupancy {
       const fault = forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
       if (fault !== null) return this.#refuse(arrival, fault);
     }
-    const lines = this.#lines(route, fields, client.address);
+    const lines = linesFor(route, fields, origin);
     const own = readOwnFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { deadlines, monotonicMs } = this.#callParts;
-    const parts = { client, runId, route, path, webhookEndpoint, fields, own, deadlines, monotonicMs };
+    const clientAddress = origin.address;
+    const parts = { client, clientAddress, runId, route, path, webhookEndpoint, fields, own, deadlines, monotonicMs };
     asyncAccept.accept(new AsyncRequest(parts));
   }
 
   #refusalOf(route: Route): Fault | null {
     return this.#options.refusalOf?.(route) ?? null;
-  }
-
-  #lines(route: Route, fields: RequestFields, address: string): string {
-    return fields.linesFor({ address, isOpen: route.disableAuth, trusts: this.#options.trustForwarded === true });
   }
 
   #appOf(appId: AppId): AppCalls {
@@ -364,4 +371,8 @@ export class Proxy implements DemandSource, Occupancy {
 
 function withoutRelease(route: Route | undefined): Fault {
   return route === undefined ? new Fault("not_deployed", "The app is gone.") : notDeployed(route);
+}
+
+function linesFor(route: Route, fields: RequestFields, origin: Origin): string {
+  return fields.linesFor({ origin, isOpen: route.disableAuth });
 }

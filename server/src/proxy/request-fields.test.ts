@@ -1,6 +1,7 @@
 // Which fields of a request reach the replica, and what the proxy reads from them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Origin } from "#lib/trusted-proxies.ts";
 import { fieldKind } from "./fields.ts";
 import { addedLines, RequestFields } from "./request-fields.ts";
 
@@ -88,29 +89,33 @@ test("a transfer coding other than chunked is refused", () => {
   assert.equal(read(["transfer-encoding: Chunked"]).isChunked, true);
 });
 
+function originOf(peer: string, proxies: number): Origin {
+  return { address: proxies === 0 ? peer : "9.9.9.9", peer, proxies };
+}
+
 test("what proxies before say about the client is passed on only when they are trusted", () => {
   const lines = ["Host: a.test", "X-Forwarded-For: 9.9.9.9", "X-Forwarded-Proto: https", "X-Forwarded-Host: b.test"];
   const fields = read([...lines, "Forwarded: for=9.9.9.9"]);
   assert.equal(fields.passed, "Host: a.test\r\n");
   assert.equal(
-    addedLines(fields, { address: "10.0.0.1", isOpen: false, trusts: false }),
+    addedLines(fields, { origin: originOf("10.0.0.1", 0), isOpen: false }),
     "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n",
   );
   assert.equal(
-    addedLines(fields, { address: "10.0.0.1", isOpen: false, trusts: true }),
+    addedLines(fields, { origin: originOf("10.0.0.1", 1), isOpen: false }),
     "X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n",
   );
 });
 
 test("what is remembered of the lines holds for one client and one kind of app only", () => {
   const fields = read(["Host: a.test", "Authorization: Basic x"]);
-  const context = { address: "10.0.0.1", isOpen: false, trusts: false };
+  const context = { origin: originOf("10.0.0.1", 0), isOpen: false };
   const lines = fields.linesFor(context);
   assert.equal(fields.linesFor({ ...context }), lines);
   assert.match(
     fields.linesFor({ ...context, isOpen: true }),
     /^Host: a\.test\r\nAuthorization: Basic x\r\nX-Forwarded-For: 10/,
   );
-  assert.match(fields.linesFor({ ...context, address: "10.0.0.2" }), /X-Forwarded-For: 10\.0\.0\.2/);
+  assert.match(fields.linesFor({ ...context, origin: originOf("10.0.0.2", 0) }), /X-Forwarded-For: 10\.0\.0\.2/);
   assert.equal(fields.linesFor(context), lines);
 });

@@ -1,5 +1,6 @@
 // Reads the header fields of a call once: what they say to the proxy, and the lines that its replica gets. Pure.
 import { withoutOwnCookies } from "./cookies.ts";
+import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
 
 /** The fields of one request. Not changed once it is made, so it stands for every request with the same lines. */
@@ -40,10 +41,8 @@ export class RequestFields extends FieldReader {
   /** All lines for the replica but framing and the call's id; remembered for the next call of the same context. */
   linesFor(context: LineContext): string {
     const known = this.#sentFor;
-    const { address, isOpen, trusts } = context;
-    if (known !== null && known.address === address && known.isOpen === isOpen && known.trusts === trusts) {
-      return this.#sent;
-    }
+    const { origin, isOpen } = context;
+    if (known !== null && known.isOpen === isOpen && isSame(known.origin, origin)) return this.#sent;
     // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
     this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
@@ -121,13 +120,13 @@ export class RequestFields extends FieldReader {
         this.isSpecial = true;
         break;
       case "forwarded-for":
-        this.forwardedFor = this.forwardedFor === undefined ? value : `${this.forwardedFor}, ${value}`;
+        this.forwardedFor = joined(this.forwardedFor, value);
         break;
       case "forwarded-proto":
-        this.forwardedProto ??= value;
+        this.forwardedProto = joined(this.forwardedProto, value);
         break;
       case "forwarded-host":
-        this.forwardedHost ??= value;
+        this.forwardedHost = joined(this.forwardedHost, value);
         break;
       default:
     }
@@ -136,24 +135,34 @@ export class RequestFields extends FieldReader {
 
 /** What the lines for a replica depend on besides the request's own. */
 export type LineContext = {
-  /** Of the client. */
-  readonly address: string;
+  readonly origin: Origin;
   /** The app takes every call, so that the callers' tokens are its own affair. */
   readonly isOpen: boolean;
-  /** What proxies before this one say about the client is believed and passed on. */
-  readonly trusts: boolean;
 };
+
+const protoForm = /^(?:http|ws)s?$/i;
+const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**
  * The lines that tell the app about its client (de facto standard; the newer `Forwarded` is not passed on), and the
  * caller's own token for an open app.
  */
-export function addedLines(fields: RequestFields, { address, isOpen, trusts }: LineContext): string {
-  const before = trusts ? fields.forwardedFor : undefined;
-  const proto = (trusts ? fields.forwardedProto : undefined) ?? "http";
-  const host = (trusts ? fields.forwardedHost : undefined) ?? fields.host;
-  const chain = before === undefined ? address : `${before}, ${address}`;
+export function addedLines(fields: RequestFields, { origin, isOpen }: LineContext): string {
+  const { peer, proxies } = origin;
+  const before = proxies === 0 ? "" : (fields.forwardedFor ?? "");
+  const chain = before === "" ? peer : `${before}, ${peer}`;
+  const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? "http";
+  const host = believed(origin, fields.forwardedHost, hostForm) ?? fields.host;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
   const tokens = isOpen ? fields.authorizationLines : "";
   return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}`;
+}
+
+function isSame(one: Origin, other: Origin): boolean {
+  return one.peer === other.peer && one.proxies === other.proxies;
+}
+
+/** A field that is given several times is one list (RFC 9110, 5.3). */
+function joined(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
 }

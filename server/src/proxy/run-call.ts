@@ -92,7 +92,7 @@ export class RunCall extends Call implements RunHandle {
     const { request, watcher, projectId, app, live, arrivedAtMs, parts } = options;
     const { runId, path, lines } = request;
     const client = new RunClient(request, watcher);
-    const about = { client, runId, projectId, path, fields: noFields, lines, isSandboxed: false };
+    const about = { client, runId, projectId, path, clientAddress: "", fields: noFields, lines, isSandboxed: false };
     super(about, app, live, arrivedAtMs, parts);
     this.#options = options;
     this.#client = client;
@@ -194,8 +194,6 @@ function tellEnd(watcher: RunWatcher, ending: () => RunEnding, { log, runId }: {
 class RunClient implements Client {
   readonly request = null;
   readonly body = "";
-  readonly isGone = false;
-  readonly address = "";
   readonly method: string;
   readonly collector: AnswerCollector;
   readonly #watcher: RunWatcher;

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
+import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { Deadlines } from "./deadlines.ts";
 import { headBytesMax, OpenAnswers, refuseUnfit, unfitness } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
@@ -23,6 +24,7 @@ export type ListenerParts = {
   readonly upgrade: TakeUpgrade;
   /** Gets every other request. */
   readonly fallback: TakeRequest;
+  readonly trustedProxies: TrustedProxies;
   readonly clock: Clock;
   /** Other times than usual. */
   readonly times?: Partial<ListenerTimes>;
@@ -123,7 +125,7 @@ type PlainNeeds = ListenerParts & { readonly times: ListenerTimes; readonly dead
 
 /** Lets connections begin as plain ones; returns those that still are. */
 function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
-  const { handlePlain, clock, deadlines, times } = given;
+  const { handlePlain, trustedProxies, clock, deadlines, times } = given;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
@@ -133,6 +135,7 @@ function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnecti
     monotonicMs: () => clock.monotonicMs(),
     dateLine: dateLiner(clock),
     take: handlePlain,
+    trustedProxies,
     handOver: (connection, socket, bytes) => {
       connections.delete(connection);
       attach.call(server, socket);

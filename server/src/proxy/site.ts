@@ -2,28 +2,17 @@
 // of an app is the work of whoever made the app, and must not act as the person who looks at it and is signed in to the
 // dashboard. Pure.
 
-/** How requests reach the platform. */
-export type Site = {
-  /** Who sent a request over a connection from `peer`; without it that is whoever is there. */
-  clientAddress?(peer: string, forwardedFor: string | undefined): string;
-  /** A name of the host, in lower case, under which nobody signs in to the dashboard; null: there is none. */
-  readonly appPagesHost: string | null;
-};
-
 /**
  * A policy for pages of apps: scripts run, but as those of a stranger (an opaque origin), who reads nothing of the dashboard
  * and whose requests bring no cookie. To what is not shown as a page it makes no difference.
  */
 export const pagePolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
-/** Whether pages of the app get the policy. A browser opens those of open apps only: to others it sends no token. `host` as the client sent it. */
-export function isSandboxed(site: Site | undefined, app: { readonly disableAuth: boolean }, host?: string): boolean {
+/**
+ * Whether pages of the app get the policy. A browser opens those of open apps only: to others it sends no token. `pagesHost`:
+ * a name of the host, in lower case, under which nobody signs in to the dashboard; `host` as the client sent it.
+ */
+export function isSandboxed(pagesHost: string | null, app: { readonly disableAuth: boolean }, host?: string): boolean {
   if (!app.disableAuth) return false;
-  const own = site?.appPagesHost ?? null;
-  return own === null || host?.replace(/:\d*$/, "").toLowerCase() !== own;
-}
-
-/** The client's address, for what is counted by it. */
-export function clientOf(site: Site | undefined, peer: string, forwardedFor: string | undefined): string {
-  return site?.clientAddress?.(peer, forwardedFor) ?? peer;
+  return pagesHost === null || host?.replace(/:\d*$/, "").toLowerCase() !== pagesHost;
 }

@@ -6,6 +6,7 @@ import type { Route } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type RunId } from "#lib/ids.ts";
+import type { Origin, Peer } from "#lib/trusted-proxies.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
 import { notDeployed } from "./gate.ts";
@@ -24,25 +25,25 @@ export type Admission = { readonly target: Target; readonly fields: RequestField
 export type SocketParts = UpgradeParts & {
   readonly clock: Clock;
   readonly isClosed: () => boolean;
+  readonly peerOf: (request: IncomingMessage) => Peer;
   readonly resolve: (
     url: string,
     fields: RequestFields,
-    address: string,
+    origin: Origin,
   ) => Resolved | Fault | Promise<Resolved | Fault>;
   /** Whether the sender would be let in now. */
   readonly readmit: (admission: Admission) => Route | Fault | Promise<Route | Fault>;
   readonly refusalOf: (route: Route) => Fault | null;
-  readonly lines: (route: Route, fields: RequestFields, address: string) => string;
+  readonly lines: (route: Route, fields: RequestFields, origin: Origin) => string;
   readonly appOf: (appId: AppId) => AppCalls;
   /** What the client is told of an error that is no fault. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
 };
 
 type Arrival = {
-  readonly request: IncomingMessage;
   readonly socket: Duplex;
   readonly firstBytes: Buffer;
-  readonly address: string;
+  readonly origin: Origin;
   readonly runId: RunId;
   readonly atMs: number;
 };
@@ -73,14 +74,15 @@ export class SocketCalls {
 
   /** Takes one request for a WebSocket whose path begins with `/v4/`. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
-    const { monotonicMs, resolve, unexpected } = this.#parts;
-    const address = request.socket.remoteAddress ?? "unknown";
-    const arrival = { request, socket, firstBytes, address, runId: newRunId(), atMs: monotonicMs() };
+    const { monotonicMs, peerOf, resolve, unexpected } = this.#parts;
+    const fields = new RequestFields(request.rawHeaders);
+    const origin = peerOf(request).originOf(fields.forwardedFor);
+    const arrival = { socket, firstBytes, origin, runId: newRunId(), atMs: monotonicMs() };
     // A client that breaks off is noticed by the end of its socket.
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuse(arrival, unexpected(error, arrival.runId));
     try {
-      const resolved = resolve(originForm(request.url ?? "/"), new RequestFields(request.rawHeaders), address);
+      const resolved = resolve(originForm(request.url ?? "/"), fields, origin);
       if (!(resolved instanceof Promise)) return this.#connect(arrival, resolved);
       resolved.then((later) => this.#connect(arrival, later)).catch(fail);
     } catch (error) {
@@ -101,21 +103,17 @@ export class SocketCalls {
 
   #connect(arrival: Arrival, resolved: Resolved | Fault): void {
     const { lines, appOf } = this.#parts;
-    const { request, socket, firstBytes, address, runId, atMs } = arrival;
+    const { socket, firstBytes, origin, runId, atMs } = arrival;
     if (resolved instanceof Fault) return refuse(arrival, resolved);
     if (socket.destroyed) return;
     const live = this.#admit(resolved);
     if (live instanceof Fault) return refuse(arrival, live);
     const { target, fields, route } = resolved;
     const { projectId, appId } = route;
-    const about = { request, socket, firstBytes, runId, projectId, path: target.path };
-    const call = new UpgradeCall(
-      { ...about, lines: lines(route, fields, address) },
-      appOf(appId),
-      live,
-      atMs,
-      this.#upgradeParts,
-    );
+    const { address } = origin;
+    const about = { socket, firstBytes, runId, projectId, path: target.path, clientAddress: address };
+    const asked = { ...about, lines: lines(route, fields, origin) };
+    const call = new UpgradeCall(asked, appOf(appId), live, atMs, this.#upgradeParts);
     const admission = { target, fields, address };
     this.#open.set(call, admission);
     call.enter();

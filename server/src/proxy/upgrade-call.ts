@@ -1,7 +1,6 @@
 // One WebSocket: the handshake is a call like any other (line, place, deadline); after it the bytes of both sides are
 // passed on as they come, and the connection counts as a running call until it ends.
 import { connect, type Socket } from "node:net";
-import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
 import type { ProjectId, RunId } from "#lib/ids.ts";
@@ -20,13 +19,13 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What the handshake is about. */
 export type UpgradeRequest = {
-  readonly request: IncomingMessage;
   readonly socket: Duplex;
   /** What the client has sent after its head. */
   readonly firstBytes: Buffer;
   readonly runId: RunId;
   readonly projectId: ProjectId;
   readonly path: string;
+  readonly clientAddress: string;
   /** All lines for the replica but those of the handshake and the call's id. */
   readonly lines: string;
 };

@@ -13,6 +13,7 @@ import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { MemberDesk } from "#people/members.ts";
 import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
@@ -211,19 +212,20 @@ export async function openAppListener(t: TestContext, { projectId, tokens }: Api
     ...{ appId, projectId, appName: calledApp, disableAuth: false },
     ...{ live: null, latestBuild: null },
   };
+  const trustedProxies = new TrustedProxies([]);
   const proxy = new Proxy({
     routes: {
       find: (project, name) => (project === projectId && name === calledApp ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
     },
-    ...{ tokens, view: new ReplicaView(), nudge: () => undefined, log: silentLog },
+    ...{ tokens, trustedProxies, view: new ReplicaView(), nudge: () => undefined, log: silentLog },
     limits: { lineLengthMax: 1, bodyBytesMax: 1_000 },
   });
   const listener = createListener({
     handle: (request, response) => proxy.handle(request, response),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (_request, response) => response.writeHead(500).end(),
-    clock: systemClock,
+    ...{ trustedProxies, clock: systemClock },
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   t.after(async () => {

@@ -18,6 +18,7 @@ import { platformActor, type By } from "#audit/actor.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
@@ -109,7 +110,7 @@ export async function startManagementApi(
     ...apiParts,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
-    trustedProxies: options.trustedProxies ?? [],
+    trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     unhealthy: options.unhealthy ?? (() => Promise.resolve(null)),
     waitReason: options.waitReason ?? (() => undefined),
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),

@@ -19,6 +19,7 @@ import {
   type TokenId,
 } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import { Proxy, type ProxyOptions } from "#proxy/proxy.ts";
 import { createListener, type Listener, type ListenerTimes } from "#proxy/server.ts";
@@ -64,9 +65,10 @@ export type BedOptions = {
   /** Of connections. */
   readonly listenerClock?: Clock;
   readonly limits?: Partial<ProxyOptions["limits"]>;
-  readonly options?: Partial<ProxyOptions>;
+  readonly options?: Partial<Omit<ProxyOptions, "trustedProxies">>;
   /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
   readonly takesPlain?: boolean;
+  readonly trustedProxies?: readonly string[];
   readonly times?: Partial<ListenerTimes>;
   /** Gets what is no call. */
   readonly fallback?: RequestListener;
@@ -88,13 +90,14 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const view = new ReplicaView();
   const nudged: AppId[] = [];
   const finished: FinishedCall[] = [];
+  const trustedProxies = new TrustedProxies(bed.trustedProxies ?? []);
   const proxy = new Proxy({
     routes: {
       find: (project, name) => (project === projectId && name === "hello" ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
     },
     tokens: { cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)), check: lateCaller },
-    view,
+    ...{ view, trustedProxies },
     nudge: (app) => nudged.push(app),
     limits: { lineLengthMax: 10, bodyBytesMax: 10_000_000, ...bed.limits },
     log: silentLog,
@@ -108,6 +111,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: bed.fallback ?? ((request, response) => response.end(`fallback ${request.url}`)),
     ...(bed.times === undefined ? {} : { times: bed.times }),
+    trustedProxies,
     clock: bed.listenerClock ?? systemClock,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
