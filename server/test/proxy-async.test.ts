@@ -60,33 +60,39 @@ test(
   }),
 );
 
-test("a call may be answered with the id of an earlier run", async (t) => {
-  const earlier = newRunId();
-  const { bed } = await openAccepting(
-    (options) => openProxyBed(t, options),
-    (call) => call.accepted(earlier),
-  );
-  const response = await bed.call("/run?async=true");
-  assert.deepEqual(await response.json(), { run_id: earlier });
-  assert.equal(response.headers.get("x-request-id"), earlier);
-});
+test(
+  "a call may be answered with the id of an earlier run",
+  bothWays(async (t, openBed) => {
+    const earlier = newRunId();
+    const { bed } = await openAccepting(
+      (options) => openBed(t, options),
+      (call) => call.accepted(earlier),
+    );
+    const response = await bed.call("/run?async=true");
+    assert.deepEqual(await response.json(), { run_id: earlier });
+    assert.equal(response.headers.get("x-request-id"), earlier);
+  }),
+);
 
-test("only the first answer counts", async (t) => {
-  let isThrough = false;
-  const { bed } = await openAccepting(
-    (options) => openProxyBed(t, options),
-    (call) => {
-      call.refuse(new Fault("unavailable", "not now", { retryAfterSeconds: 5 }));
-      call.accepted(call.runId);
-      call.refuse(new Fault("internal", "once more"));
-      isThrough = true;
-    },
-  );
-  const response = await bed.call("/run?async=true");
-  assert.equal(response.status, 503);
-  assert.deepEqual(await response.json(), { message: "not now" });
-  assert.ok(isThrough, "and the others are no mistake");
-});
+test(
+  "only the first answer counts",
+  bothWays(async (t, openBed) => {
+    let isThrough = false;
+    const { bed } = await openAccepting(
+      (options) => openBed(t, options),
+      (call) => {
+        call.refuse(new Fault("unavailable", "not now", { retryAfterSeconds: 5 }));
+        call.accepted(call.runId);
+        call.refuse(new Fault("internal", "once more"));
+        isThrough = true;
+      },
+    );
+    const response = await bed.call("/run?async=true");
+    assert.equal(response.status, 503);
+    assert.deepEqual(await response.json(), { message: "not now" });
+    assert.ok(isThrough, "and the others are no mistake");
+  }),
+);
 
 test(
   "the lines for the replica are those of a plain call, without the fields that the platform reads",
@@ -130,57 +136,77 @@ test(
   }),
 );
 
-test("fields that the platform does not read in a call are the app's", async (t) => {
-  const { bed, calls } = await openAccepting((options) => openProxyBed(t, options), acceptWhole);
-  const seen: string[] = [];
-  bed.setReplicas(
-    await httpReplica(t, (request, response) => {
-      seen.push(
-        Object.keys(request.headers)
-          .filter((name) => /secret|key|retries/.test(name))
-          .join(" "),
-      );
-      response.end();
-    }),
-  );
-  const headers = { "x-webhook-secret": "s", "idempotency-key": "not a valid key", "slipway-retries": "99" };
-  assert.equal((await bed.call("/run", { headers })).status, 200);
-  assert.deepEqual(seen, ["x-webhook-secret idempotency-key slipway-retries"]);
-  const own = { "x-webhook-secret": "s", "idempotency-key": "k", "slipway-retries": "0" };
-  assert.equal((await bed.call("/run?async=true", { headers: own })).status, 202);
-  assert.match(calls[0]?.lines ?? "", /x-webhook-secret: s\r\n/);
-  assert.deepEqual([calls[0]?.webhookSecret, calls[0]?.idempotencyKey, calls[0]?.retries], [null, "k", 0]);
-});
+test(
+  "fields that the platform does not read in a call are the app's",
+  bothWays(async (t, openBed) => {
+    const { bed, calls } = await openAccepting((options) => openBed(t, options), acceptWhole);
+    const seen: string[] = [];
+    bed.setReplicas(
+      await httpReplica(t, (request, response) => {
+        seen.push(
+          Object.keys(request.headers)
+            .filter((name) => /secret|key|retries/.test(name))
+            .join(" "),
+        );
+        response.end();
+      }),
+    );
+    const headers = { "x-webhook-secret": "s", "idempotency-key": "not a valid key", "slipway-retries": "99" };
+    assert.equal((await bed.call("/run", { headers })).status, 200);
+    assert.deepEqual(seen, ["x-webhook-secret idempotency-key slipway-retries"]);
+    const own = { "x-webhook-secret": "s", "idempotency-key": "k", "slipway-retries": "0" };
+    assert.equal((await bed.call("/run?async=true", { headers: own })).status, 202);
+    assert.match(calls[0]?.lines ?? "", /x-webhook-secret: s\r\n/);
+    assert.deepEqual([calls[0]?.webhookSecret, calls[0]?.idempotencyKey, calls[0]?.retries], [null, "k", 0]);
+  }),
+);
 
-test("fields and parameters with wrong values are refused before anybody is asked, and name what is allowed", async (t) => {
-  const { bed, calls } = await openAccepting((options) => openProxyBed(t, options), acceptWhole);
-  const hook = "&webhookEndpoint=https%3A%2F%2Fx";
-  const wrong: readonly (readonly [string, string, readonly string[], RegExp])[] = [
-    ["a bad webhookEndpoint", "&webhookEndpoint=ftp%3A%2F%2Fx", [], /webhookEndpoint: ftp:/],
-    ["an empty webhookEndpoint", "&webhookEndpoint=", [], /webhookEndpoint: /],
-    ["an empty key", "", ["Idempotency-Key:"], /Idempotency-Key must have 1 to 255 visible ASCII characters; it has 0/],
-    ["a long key", "", [`Idempotency-Key: ${"k".repeat(256)}`], /1 to 255 .* it has 256/],
-    ["a key with a blank", "", ["Idempotency-Key: a b"], /visible ASCII/],
-    ["a key that is not ASCII", "", ["Idempotency-Key: k\xa0"], /visible ASCII/],
-    ["two keys", "", ["Idempotency-Key: a", "idempotency-key: a"], /Idempotency-Key is given twice/],
-    ["retries that are no number", "", ["Slipway-Retries: many"], /Slipway-Retries .* 0 to 10; given: \\"many\\"/],
-    ["too many retries", "", ["Slipway-Retries: 11"], /0 to 10; given: \\"11\\"/],
-    ["negative retries", "", ["Slipway-Retries: -1"], /0 to 10; given: \\"-1\\"/],
-    ["an empty secret", hook, ["X-Webhook-Secret:"], /X-Webhook-Secret must have 1 to 512 printable/],
-    ["a long secret", hook, [`X-Webhook-Secret: ${"s".repeat(513)}`], /1 to 512/],
-    ["two secrets", hook, ["X-Webhook-Secret: hidden", "X-Webhook-Secret: hidden"], /X-Webhook-Secret is given twice/],
-    ["a secret that is not ASCII", hook, ["X-Webhook-Secret: hidden\x80"], /printable ASCII/],
-  ];
-  for (const [what, query, fields, message] of wrong) {
-    const client = await bed.connect();
-    client.ask(`POST ${helloPath}/run?async=true${query}`, ["Content-Length: 2", "Connection: close", ...fields], "{}");
-    await client.sawEnd();
-    assert.match(client.text, /^HTTP\/1\.1 400 /, what);
-    assert.match(client.text, message, what);
-    assert.doesNotMatch(client.text, /hidden/, what);
-  }
-  assert.equal(calls.length, 0);
-});
+test(
+  "fields and parameters with wrong values are refused before anybody is asked, and name what is allowed",
+  bothWays(async (t, openBed) => {
+    const { bed, calls } = await openAccepting((options) => openBed(t, options), acceptWhole);
+    const hook = "&webhookEndpoint=https%3A%2F%2Fx";
+    const wrong: readonly (readonly [string, string, readonly string[], RegExp])[] = [
+      ["a bad webhookEndpoint", "&webhookEndpoint=ftp%3A%2F%2Fx", [], /webhookEndpoint: ftp:/],
+      ["an empty webhookEndpoint", "&webhookEndpoint=", [], /webhookEndpoint: /],
+      [
+        "an empty key",
+        "",
+        ["Idempotency-Key:"],
+        /Idempotency-Key must have 1 to 255 visible ASCII characters; it has 0/,
+      ],
+      ["a long key", "", [`Idempotency-Key: ${"k".repeat(256)}`], /1 to 255 .* it has 256/],
+      ["a key with a blank", "", ["Idempotency-Key: a b"], /visible ASCII/],
+      ["a key that is not ASCII", "", ["Idempotency-Key: k\xa0"], /visible ASCII/],
+      ["two keys", "", ["Idempotency-Key: a", "idempotency-key: a"], /Idempotency-Key is given twice/],
+      ["retries that are no number", "", ["Slipway-Retries: many"], /Slipway-Retries .* 0 to 10; given: \\"many\\"/],
+      ["too many retries", "", ["Slipway-Retries: 11"], /0 to 10; given: \\"11\\"/],
+      ["negative retries", "", ["Slipway-Retries: -1"], /0 to 10; given: \\"-1\\"/],
+      ["an empty secret", hook, ["X-Webhook-Secret:"], /X-Webhook-Secret must have 1 to 512 printable/],
+      ["a long secret", hook, [`X-Webhook-Secret: ${"s".repeat(513)}`], /1 to 512/],
+      [
+        "two secrets",
+        hook,
+        ["X-Webhook-Secret: hidden", "X-Webhook-Secret: hidden"],
+        /X-Webhook-Secret is given twice/,
+      ],
+      ["a secret that is not ASCII", hook, ["X-Webhook-Secret: hidden\x80"], /printable ASCII/],
+    ];
+    for (const [what, query, fields, message] of wrong) {
+      const client = await bed.connect();
+      client.ask(
+        `POST ${helloPath}/run?async=true${query}`,
+        ["Content-Length: 2", "Connection: close", ...fields],
+        "{}",
+      );
+      await client.sawEnd();
+      assert.match(client.text, /^HTTP\/1\.1 400 /, what);
+      assert.match(client.text, message, what);
+      assert.doesNotMatch(client.text, /hidden/, what);
+    }
+    assert.equal(calls.length, 0);
+  }),
+);
 
 test("an app without a release and a proxy that is closed take no async calls", async (t) => {
   const { bed, calls } = await openAccepting((options) => openProxyBed(t, options), acceptWhole, {
@@ -202,35 +228,42 @@ test("a platform without webhooks says so to those who name one", async (t) => {
   }
 });
 
-test("bodies are read whole, announced or not, in pieces of any size", async (t) => {
-  const bodies: Buffer[] = [];
-  const { bed, calls } = await openAccepting(
-    (options) => openProxyBed(t, options),
-    (call) => {
-      void call.readBody(200_000).then((body) => {
-        assert.ok(body instanceof Buffer);
-        bodies.push(body);
-        call.accepted(call.runId);
-      });
-    },
-  );
-  const client = await bed.connect();
-  client.ask(`POST ${helloPath}/?async=true`, ["Content-Length: 150000"], "a".repeat(70_000));
-  await until("it is being read", () => calls.length === 1);
-  client.send("b".repeat(80_000));
-  await until("it is read", () => bodies.length === 1);
-  assert.equal(bodies[0]?.toString("latin1"), "a".repeat(70_000) + "b".repeat(80_000));
-  client.ask(`POST ${helloPath}/?async=true`, ["Transfer-Encoding: chunked"], `${"1\r\nx\r\n".repeat(3_000)}0\r\n\r\n`);
-  await until("the chunks are read", () => bodies.length === 2);
-  assert.equal(bodies[1]?.toString("latin1"), "x".repeat(3_000));
-  client.ask(`GET ${helloPath}/?async=true`);
-  await until("the empty one is read", () => bodies.length === 3);
-  assert.equal(bodies[2]?.length, 0);
-  assert.deepEqual(
-    calls.map((call) => call.contentLength),
-    [150_000, -1, 0],
-  );
-});
+test(
+  "bodies are read whole, announced or not, in pieces of any size",
+  bothWays(async (t, openBed) => {
+    const bodies: Buffer[] = [];
+    const { bed, calls } = await openAccepting(
+      (options) => openBed(t, options),
+      (call) => {
+        void call.readBody(200_000).then((body) => {
+          assert.ok(body instanceof Buffer);
+          bodies.push(body);
+          call.accepted(call.runId);
+        });
+      },
+    );
+    const client = await bed.connect();
+    client.ask(`POST ${helloPath}/?async=true`, ["Content-Length: 150000"], "a".repeat(70_000));
+    await until("it is being read", () => calls.length === 1);
+    client.send("b".repeat(80_000));
+    await until("it is read", () => bodies.length === 1);
+    assert.equal(bodies[0]?.toString("latin1"), "a".repeat(70_000) + "b".repeat(80_000));
+    client.ask(
+      `POST ${helloPath}/?async=true`,
+      ["Transfer-Encoding: chunked"],
+      `${"1\r\nx\r\n".repeat(3_000)}0\r\n\r\n`,
+    );
+    await until("the chunks are read", () => bodies.length === 2);
+    assert.equal(bodies[1]?.toString("latin1"), "x".repeat(3_000));
+    client.ask(`GET ${helloPath}/?async=true`);
+    await until("the empty one is read", () => bodies.length === 3);
+    assert.equal(bodies[2]?.length, 0);
+    assert.deepEqual(
+      calls.map((call) => call.contentLength),
+      [150_000, -1, 0],
+    );
+  }),
+);
 
 test("a client that asks first is told to go on once its body is read", async (t) => {
   const { bed, calls } = await openAccepting(
@@ -251,23 +284,26 @@ test("a client that asks first is told to go on once its body is read", async (t
   await client.sees("202 Accepted");
 });
 
-test("a body that is longer than the limit is refused, and the message names the setting", async (t) => {
-  const { bed } = await openAccepting(
-    (options) => openProxyBed(t, options),
-    (call) => {
-      void call.readBody(10).then((body) => {
-        assert.ok(body instanceof Fault);
-        call.refuse(body);
-      });
-    },
-  );
-  const told = await bed.call("/run?async=true", { method: "POST", body: "x".repeat(11) });
-  assert.equal(told.status, 413);
-  assert.match(await told.text(), /larger than 10 bytes.*SLIPWAY_ASYNC_BODY_LIMIT_MB/);
-  const client = await bed.connect();
-  client.ask(`POST ${helloPath}/?async=true`, ["Transfer-Encoding: chunked"], `b\r\n${"x".repeat(11)}\r\n`);
-  await client.sees("413 ");
-});
+test(
+  "a body that is longer than the limit is refused, and the message names the setting",
+  bothWays(async (t, openBed) => {
+    const { bed } = await openAccepting(
+      (options) => openBed(t, options),
+      (call) => {
+        void call.readBody(10).then((body) => {
+          assert.ok(body instanceof Fault);
+          call.refuse(body);
+        });
+      },
+    );
+    const told = await bed.call("/run?async=true", { method: "POST", body: "x".repeat(11) });
+    assert.equal(told.status, 413);
+    assert.match(await told.text(), /larger than 10 bytes.*SLIPWAY_ASYNC_BODY_LIMIT_MB/);
+    const client = await bed.connect();
+    client.ask(`POST ${helloPath}/?async=true`, ["Transfer-Encoding: chunked"], `b\r\n${"x".repeat(11)}\r\n`);
+    await client.sees("413 ");
+  }),
+);
 
 test("the limit of plain calls does not hold for bodies that are kept", async (t) => {
   const { bed } = await openAccepting((options) => openProxyBed(t, options), acceptWhole, {
@@ -311,22 +347,25 @@ test("a body that breaks off or comes too slowly is told as such", async (t) => 
   await slow.sees("400 ");
 });
 
-test("a client that has gone is no trouble to who answers it", async (t) => {
-  const { bed, calls } = await openAccepting(
-    (options) => openProxyBed(t, options),
-    () => undefined,
-  );
-  const client = await bed.connect();
-  client.ask(`POST ${helloPath}/?async=true`, ["Content-Length: 2"], "{}");
-  await until("it is handed over", () => calls.length === 1);
-  client.socket.destroy();
-  const [call] = calls;
-  assert.ok(call !== undefined);
-  const countConnections = promisify(bed.listener.server.getConnections.bind(bed.listener.server));
-  await until("its end is seen", async () => (await countConnections()) === 0);
-  call.accepted(call.runId);
-  call.refuse(new Fault("internal", "late"));
-});
+test(
+  "a client that has gone is no trouble to who answers it",
+  bothWays(async (t, openBed) => {
+    const { bed, calls } = await openAccepting(
+      (options) => openBed(t, options),
+      () => undefined,
+    );
+    const client = await bed.connect();
+    client.ask(`POST ${helloPath}/?async=true`, ["Content-Length: 2"], "{}");
+    await until("it is handed over", () => calls.length === 1);
+    client.socket.destroy();
+    const [call] = calls;
+    assert.ok(call !== undefined);
+    const countConnections = promisify(bed.listener.server.getConnections.bind(bed.listener.server));
+    await until("its end is seen", async () => (await countConnections()) === 0);
+    call.accepted(call.runId);
+    call.refuse(new Fault("internal", "late"));
+  }),
+);
 
 test("a WebSocket cannot be run later, and has no answer to forward", async (t) => {
   const bed = await openProxyBed(t, { settings: { runtime: "custom" }, options: { forwarding } });

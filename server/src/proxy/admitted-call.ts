@@ -2,12 +2,29 @@
 // its line, holds a place on one replica, and leaves exactly once.
 import type { Route } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import { Timed } from "./deadlines.ts";
 import type { InLine } from "./line.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** The live release, as `Route` has it. */
 export type Live = NonNullable<Route["live"]>;
+
+/** What a call is about. */
+export type CallAbout = {
+  readonly runId: RunId;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly method: string;
+  /** What the replica is asked for. */
+  readonly path: string;
+  /** All lines for the replica but those of framing or handshake, and the call's id. */
+  readonly lines: string;
+  readonly clientAddress: string;
+  /** Where its answer is forwarded to; null: nowhere. */
+  readonly webhookEndpoint: string | null;
+  readonly isWebSocket: boolean;
+};
 
 /** One call, as `AppCalls` admits it. */
 export abstract class AdmittedCall extends Timed implements InLine {
@@ -16,6 +33,13 @@ export abstract class AdmittedCall extends Timed implements InLine {
   isInLine = false;
   /** The replica whose place it holds. Only `AppCalls` writes it. */
   slot: ReplicaSlot | null = null;
+  /** The last one that it was sent to. */
+  lastSlot: ReplicaSlot | null = null;
+  /** What the client got; null: nothing. */
+  status: number | null = null;
+  requestBytes = 0;
+  answerBytes = 0;
+  abstract readonly about: CallAbout;
   /** In `Clock.monotonicMs`. */
   readonly arrivedAtMs: number;
   /** The release that was live when it came; its settings hold for the call. */

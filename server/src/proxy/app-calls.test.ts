@@ -5,7 +5,7 @@ import fc from "fast-check";
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { loadBalancingAlgorithms } from "@slipway/contract/app-choices.ts";
 import type { Fault } from "#lib/fault.ts";
-import { appIdOf, type BuildId, type ProjectId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
+import { appIdOf, newRunId, type BuildId, type ProjectId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
 import { ReplicaView, type ReadyReplica, type StartFailure } from "#scheduler/replica-view.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -19,6 +19,17 @@ const appId = appIdOf("p-00000001" as ProjectId, "story");
 const releaseId = "release" as ReleaseId;
 
 class StoryCall extends AdmittedCall {
+  override readonly about = {
+    runId: newRunId(),
+    projectId: "p-00000001" as ProjectId,
+    appId,
+    method: "GET",
+    path: "/",
+    lines: "",
+    clientAddress: "127.0.0.1",
+    webhookEndpoint: null,
+    isWebSocket: false,
+  };
   began: ReplicaSlot[] = [];
   refusals: Fault[] = [];
   onTimeUp: (call: StoryCall) => void = () => undefined;

@@ -14,6 +14,11 @@ export function callTimeout({ settings }: Live): Fault {
   return new Fault("call_timeout", `The app did not answer within responseGracePeriodSeconds (${seconds} s).`);
 }
 
+/** A run's call: its keeper's memory may be slow, which is not the app's fault. */
+export function notStarted(): Fault {
+  return new Fault("unavailable", "The start of the run could not be written down in time.");
+}
+
 /** The replica broke off or made no sense; `reason` is the rest of a sentence, without addresses. */
 export function replicaFailed(runId: RunId, reason: string): Fault {
   const message = `The app's replica failed: ${reason}. Look at the app's log for the run ${runId}; the app may have crashed.`;

@@ -2,13 +2,13 @@
 // sent to a replica, and its answer is handed on as it comes. Whatever happens - the client goes, the replica goes, time
 // runs out - its place is given back exactly once and neither side is left open.
 import type { Fault } from "#lib/fault.ts";
-import type { ProjectId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
-import { AdmittedCall, type Live } from "./admitted-call.ts";
+import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import { AdmittedCall, type CallAbout, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
-import { callTimeout, internal, lineTimeout, replicaFailed, tooLarge } from "./call-faults.ts";
+import { callTimeout, internal, lineTimeout, notStarted, replicaFailed, tooLarge } from "./call-faults.ts";
 import type { Client, ClientUser } from "./client.ts";
 import { cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
@@ -17,22 +17,17 @@ import { statusOf } from "./refusal.ts";
 import type { ConnectionUser, Loss, ReplicaConnection } from "./replica-connection.ts";
 import { idleMs } from "./replica-pool.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
-import { RequestBody } from "./request-body.ts";
+import type { BodyUser, RequestBody } from "./request-body.ts";
 import type { RequestFields } from "./request-fields.ts";
 
-/** What a call is about. */
-export type CallRequest = {
+/** What a plain call is about. */
+export type PlainAbout = CallAbout & {
   readonly client: Client;
-  readonly runId: RunId;
-  readonly projectId: ProjectId;
-  /** What the replica is asked for. */
-  readonly path: string;
-  readonly clientAddress: string;
   readonly fields: RequestFields;
-  /** All lines for the replica but framing and the call's id. */
-  readonly lines: string;
   /** Of the answer, see site.ts. */
   readonly isSandboxed: boolean;
+  /** Asked before anything is sent to a replica; not let go, the client withdraws the call. Null: it may start at once. */
+  readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
 
 /** What all calls have in common. */
@@ -49,15 +44,9 @@ export type CallParts = {
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
-/** One call. `enter()` once; everything after that happens by itself. Calls of runs extend it. */
-export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
-  readonly about: CallRequest;
-  /** What the client got; null: nothing. */
-  status: number | null = null;
-  requestBytes = 0;
-  answerBytes = 0;
-  /** The last replica that it was sent to. */
-  lastSlot: ReplicaSlot | null = null;
+/** One call. `enter()` once; everything after that happens by itself. */
+export class Call extends AdmittedCall implements ConnectionUser, ClientUser, BodyUser {
+  override readonly about: PlainAbout;
   readonly #app: AppCalls;
   readonly #parts: CallParts;
   #connection: ReplicaConnection | null = null;
@@ -66,23 +55,21 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
   #isHeadFlushed = false;
   #isAnswerEnded = false;
   #isOver = false;
+  /** Whether it may start is being decided. */
+  #isStarting = false;
   #tries = 0;
   /** The connection has served another call before. */
   #isReused = false;
 
-  constructor(about: CallRequest, app: AppCalls, live: Live, arrivedAtMs: number, parts: CallParts) {
+  constructor(about: PlainAbout, app: AppCalls, live: Live, arrivedAtMs: number, parts: CallParts) {
     super(arrivedAtMs, live);
     this.about = about;
     this.#app = app;
     this.#parts = parts;
   }
 
-  get app(): AppCalls {
-    return this.#app;
-  }
-
-  protected get isOver(): boolean {
-    return this.#isOver;
+  get bodyBytesMax(): number {
+    return this.#parts.bodyBytesMax;
   }
 
   /** Enters the app; from here on it looks after itself. */
@@ -94,19 +81,16 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
 
   override begin(slot: ReplicaSlot, nowMs: number): void {
     this.lastSlot = slot;
-    this.#tries++;
-    const asked = { isHead: this.about.client.method === "HEAD", isUpgrade: false };
-    const connection = slot.pool.take(this, asked, nowMs);
-    this.#connection = connection;
-    this.#isReused = connection.isReused;
-    if (!connection.isConnecting) this.send(connection);
+    const { mayStart } = this.about;
+    if (mayStart === null) this.#start(slot, nowMs);
+    else void this.#startIf(mayStart, slot);
   }
 
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
     this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
-    this.over("refused", this.#parts.monotonicMs());
+    this.#over("refused", this.#parts.monotonicMs());
   }
 
   override onDeadline(nowMs: number): void {
@@ -114,16 +98,20 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       this.#app.leave(this, nowMs);
       this.refuse(lineTimeout());
     } else {
-      this.fail(callTimeout(this.live));
+      this.fail(this.#isStarting ? notStarted() : callTimeout(this.live));
     }
   }
 
   onConnected(): void {
-    if (this.#connection !== null) this.send(this.#connection);
+    if (this.#connection !== null) this.#send(this.#connection);
   }
 
   onDrain(): void {
     this.#body?.onDrain();
+  }
+
+  onBodyTooLarge(): void {
+    this.fail(tooLarge(this.bodyBytesMax));
   }
 
   onClientGone(): void {
@@ -132,7 +120,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     this.#connection?.destroy();
     this.#connection = null;
     this.#app.leave(this, nowMs);
-    this.over("client_gone", nowMs);
+    this.#over("client_gone", nowMs);
   }
 
   onClientDrain(): void {
@@ -141,16 +129,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
 
   onInformation(head: AnswerHead): void {
     const { client, fields } = this.about;
-    if (head.status !== 100) client.information(head);
-    else if (fields.expectsContinue) client.giveLeave();
+    if (head.status !== 100 || fields.expectsContinue) client.information(head);
   }
 
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    const { client, runId, projectId, fields, isSandboxed } = this.about;
+    const { client, runId, fields, isSandboxed } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
-    const cookies = cookiesOfApp(head.cookies, { projectId, appId: this.#app.meter.appId });
+    const cookies = cookiesOfApp(head.cookies, this.about);
     client.head(head, runId, { sendsTrailers, isSandboxed, cookies });
   }
 
@@ -177,7 +164,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     if (connection !== null && head !== null) this.#release(connection, isAllSent ? head : null, nowMs);
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
-    this.over("answered", nowMs);
+    this.#over("answered", nowMs);
     if (!this.#isAnswerEnded) this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
   }
 
@@ -193,32 +180,38 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     this.fail(replicaFailed(this.about.runId, loss.reason));
   }
 
-  protected send(connection: ReplicaConnection): void {
-    const { client, path, fields, lines, runId } = this.about;
-    const { contentLength, isChunked, expectsContinue } = fields;
-    const head = `${client.method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n`;
-    if (contentLength <= 0 && !isChunked) {
-      connection.write(contentLength === 0 ? `${head}Content-Length: 0\r\n\r\n` : `${head}\r\n`);
-      return;
+  /** Not within `begin`: a call must not leave before that has returned. */
+  async #startIf(mayStart: NonNullable<PlainAbout["mayStart"]>, slot: ReplicaSlot): Promise<void> {
+    this.#isStarting = true;
+    try {
+      await Promise.resolve();
+      if (this.#isOver) return;
+      const isLetGo = await mayStart(slot.replica);
+      this.#isStarting = false;
+      if (isLetGo && !this.#isOver) this.#start(slot, this.#parts.monotonicMs());
+    } catch (error) {
+      const { runId } = this.about;
+      this.#parts.log.error({ err: error, runId }, "the call of a run could not begin");
+      this.fail(internal(runId, error));
     }
-    const framing = isChunked ? "Transfer-Encoding: chunked\r\n" : `Content-Length: ${contentLength}\r\n`;
-    if (client.request === null) {
-      this.requestBytes = contentLength;
-      connection.write(`${head}${framing}\r\n${client.body}`);
-      return;
-    }
-    const expectation = expectsContinue ? "Expect: 100-continue\r\n" : "";
-    this.#body = new RequestBody({
-      request: client.request,
-      connection,
-      head: `${head}${framing}${expectation}\r\n`,
-      isChunked,
-      expectsContinue,
-      bytesMax: this.#parts.bodyBytesMax,
-      onBytes: (bytes) => (this.requestBytes = bytes),
-      onTooLarge: () => this.fail(tooLarge(this.#parts.bodyBytesMax)),
-    });
-    this.#body.start();
+  }
+
+  #start(slot: ReplicaSlot, nowMs: number): void {
+    this.#tries++;
+    const asked = { isHead: this.about.method === "HEAD", isUpgrade: false };
+    const connection = slot.pool.take(this, asked, nowMs);
+    this.#connection = connection;
+    this.#isReused = connection.isReused;
+    if (!connection.isConnecting) this.#send(connection);
+  }
+
+  #send(connection: ReplicaConnection): void {
+    const { client, method, path, fields, lines, runId } = this.about;
+    const { contentLength, isChunked } = fields;
+    let framing = contentLength === -1 ? "" : `Content-Length: ${contentLength}\r\n`;
+    if (isChunked) framing = "Transfer-Encoding: chunked\r\n";
+    const head = `${method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${framing}`;
+    this.#body = client.send(connection, head, this);
   }
 
   /** Sends it once more where that is safe: the replica has seen nothing of it, or nothing but a head that may be repeated. */
@@ -229,7 +222,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       this.#app.move(this);
       return true;
     }
-    const { method } = this.about.client;
+    const { method } = this.about;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
     if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;
     this.#tries++;
@@ -239,8 +232,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     return true;
   }
 
-  /** Ends the call although its answer is not complete. */
-  protected fail(fault: Fault): void {
+  /** Ends the call with the fault, wherever it is. */
+  fail(fault: Fault): void {
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
     this.#connection?.destroy();
@@ -251,7 +244,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
       this.refuse(fault);
       return;
     }
-    this.over("cut", nowMs);
+    this.#over("cut", nowMs);
     this.about.client.destroy(fault);
   }
 
@@ -265,7 +258,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser {
     slot.pool.giveBack(connection, nowMs + idleMs(this.live.settings.runtime, head.idleSeconds), nowMs);
   }
 
-  protected over(outcome: CallOutcome, nowMs: number): void {
+  #over(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;
     if (outcome === "client_gone") meter.clientGoneTotal++;

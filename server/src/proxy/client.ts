@@ -1,11 +1,13 @@
-// What a call needs of whoever made it: where its answer goes. There are two kinds: requests that node's HTTP server has
-// read, and plain ones that are read and answered on the socket itself, which costs about half.
-import type { IncomingMessage } from "node:http";
+// Whom a call's answer goes to, and who sends its body. Two kinds have sent a request over a connection: node's HTTP
+// server has read it, or it is a plain one that is read and answered on the socket itself, which costs about half. The
+// others stand before such a client (its answer is forwarded too) or in place of one (a run's answer is kept).
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer } from "#lib/trusted-proxies.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
+import type { ReplicaConnection } from "./replica-connection.ts";
+import type { BodyUser, RequestBody } from "./request-body.ts";
 
 /** The call that is told of its client. */
 export interface ClientUser {
@@ -26,16 +28,12 @@ export type HeadGiven = {
 
 /** One call's client. After `end`, `refuse`, a last piece or `destroy` nothing is written any more. */
 export interface Client {
-  readonly method: string;
-  /** The request as node has read it, with a body that is still to be read; null: `body` is all of it. */
-  readonly request: IncomingMessage | null;
-  /** A body that came whole with its head, one character for each byte. */
-  readonly body: string;
   /** Tells `user` of the connection until the answer is complete. */
   use(user: ClientUser): void;
+  /** Sends the call's head, which lacks the empty line only, and its body. Null: all is written; else what is on its way. */
+  send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null;
+  /** An answer before the answer. Status 100: the body may be sent. */
   information(head: AnswerHead): void;
-  /** Gives leave to send the body. */
-  giveLeave(): void;
   /** Begins the answer; nothing need leave before the first piece. */
   head(head: AnswerHead, runId: RunId, given: HeadGiven): void;
   /** False: wait for `onClientDrain` before writing more. */
@@ -51,7 +49,12 @@ export interface Client {
 
 /** A client that has sent its call over a connection. */
 export interface HttpClient extends Client {
+  readonly method: string;
   readonly peer: Peer;
   /** The connection is gone already. */
   readonly isGone: boolean;
+  /** Reads the whole body instead of sending it, once. A fault when it is longer than `bytesMax`, breaks off, or comes too slowly. */
+  readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault>;
+  /** Answers that the call runs later, as this run. */
+  accept(runId: RunId): void;
 }

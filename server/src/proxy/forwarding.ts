@@ -7,6 +7,8 @@ import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { Client, ClientUser, HeadGiven } from "./client.ts";
 import { faultBody, statusOf } from "./refusal.ts";
+import type { ReplicaConnection } from "./replica-connection.ts";
+import type { BodyUser, RequestBody } from "./request-body.ts";
 
 /** An answer for a webhook. */
 export type ForwardedAnswer = CollectedAnswer & {
@@ -54,7 +56,7 @@ export class GatheredBytes {
 
 /** A client whose answer is forwarded: all that is sent to it is gathered on the way. */
 export class ForwardingClient implements Client {
-  readonly forwarded: Forwarded;
+  readonly #forwarded: Forwarded;
   readonly #client: Client;
   readonly #forwarding: Forwarding;
   readonly #collector: AnswerCollector;
@@ -63,22 +65,10 @@ export class ForwardingClient implements Client {
 
   constructor(client: Client, forwarded: Forwarded, forwarding: Forwarding, gathered: GatheredBytes) {
     this.#client = client;
-    this.forwarded = forwarded;
+    this.#forwarded = forwarded;
     this.#forwarding = forwarding;
     this.#gathered = gathered;
     this.#collector = new AnswerCollector(forwarding.bytesMax);
-  }
-
-  get method(): string {
-    return this.#client.method;
-  }
-
-  get request(): Client["request"] {
-    return this.#client.request;
-  }
-
-  get body(): string {
-    return this.#client.body;
   }
 
   use(user: ClientUser): void {
@@ -91,12 +81,12 @@ export class ForwardingClient implements Client {
     });
   }
 
-  information(head: AnswerHead): void {
-    this.#client.information(head);
+  send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null {
+    return this.#client.send(connection, head, user);
   }
 
-  giveLeave(): void {
-    this.#client.giveLeave();
+  information(head: AnswerHead): void {
+    this.#client.information(head);
   }
 
   head(head: AnswerHead, runId: RunId, given: HeadGiven): void {
@@ -149,7 +139,7 @@ export class ForwardingClient implements Client {
 
   #forward(answer: CollectedAnswer): void {
     this.#giveBack();
-    this.#forwarding.forward({ ...this.forwarded, ...answer });
+    this.#forwarding.forward({ ...this.#forwarded, ...answer });
   }
 }
 

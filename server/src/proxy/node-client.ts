@@ -8,51 +8,79 @@ import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
-import { sendRefusal } from "./refusal.ts";
+import { acceptanceOf, sendRefusal } from "./refusal.ts";
+import type { ReplicaConnection } from "./replica-connection.ts";
+import { RequestBody, type BodyUser } from "./request-body.ts";
+import type { RequestFields } from "./request-fields.ts";
 import { pagePolicy } from "./site.ts";
+import { readWhole } from "./whole-body.ts";
+
+export type NodeClientParts = {
+  readonly peer: Peer;
+  /** Of the request. */
+  readonly fields: RequestFields;
+  readonly deadlines: Deadlines;
+};
 
 /** One request and its answer. */
 export class NodeClient implements HttpClient {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly peer: Peer;
-  readonly body = "";
-  readonly #deadlines: Deadlines;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #parts: NodeClientParts;
 
-  constructor(request: IncomingMessage, response: ServerResponse, peer: Peer, deadlines: Deadlines) {
-    this.request = request;
-    this.response = response;
-    this.peer = peer;
-    this.#deadlines = deadlines;
+  constructor(request: IncomingMessage, response: ServerResponse, parts: NodeClientParts) {
+    this.#request = request;
+    this.#response = response;
+    this.#parts = parts;
   }
 
   get method(): string {
-    return this.request.method ?? "GET";
+    return this.#request.method ?? "GET";
+  }
+
+  get peer(): Peer {
+    return this.#parts.peer;
   }
 
   get isGone(): boolean {
-    return this.response.destroyed;
+    return this.#response.destroyed;
   }
 
   use(user: ClientUser): void {
-    const { response, request } = this;
+    const response = this.#response;
     response.on("close", () => user.onClientGone());
     response.on("drain", () => user.onClientDrain());
     // One of several calls that were sent at once: its answer is not told of the end of the connection.
-    if (response.socket === null) request.socket.once("close", () => user.onClientGone());
+    if (response.socket === null) this.#request.socket.once("close", () => user.onClientGone());
+  }
+
+  send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null {
+    const { contentLength, isChunked, expectsContinue } = this.#parts.fields;
+    if (contentLength <= 0 && !isChunked) {
+      connection.write(`${head}\r\n`);
+      return null;
+    }
+    const whole = `${head}${expectsContinue ? "Expect: 100-continue\r\n" : ""}\r\n`;
+    const body = new RequestBody({ request: this.#request, connection, head: whole, isChunked, expectsContinue, user });
+    body.start();
+    return body;
+  }
+
+  readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault> {
+    const { fields, deadlines } = this.#parts;
+    if (fields.expectsContinue && !this.isGone) this.#response.writeContinue();
+    const expectedBytes = Math.max(0, fields.contentLength);
+    return readWhole({ request: this.#request, bytesMax, expectedBytes, deadlines }, nowMs);
   }
 
   information(head: AnswerHead): void {
-    if (this.request.httpVersionMinor === 0 || this.response.destroyed) return;
-    this.response.writeInformation(head.status, fieldList(head.lines));
-  }
-
-  giveLeave(): void {
-    if (!this.response.destroyed) this.response.writeContinue();
+    if (this.isGone) return;
+    if (head.status === 100) this.#response.writeContinue();
+    else if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(head.status, fieldList(head.lines));
   }
 
   head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed, cookies }: HeadGiven): void {
-    const { response } = this;
+    const response = this.#response;
     const fields = answerFields(head);
     fields.push("X-Request-Id", runId);
     for (const cookie of cookies) fields.push("Set-Cookie", cookie);
@@ -63,26 +91,32 @@ export class NodeClient implements HttpClient {
   }
 
   piece(piece: Piece, isLast: boolean): boolean {
-    if (!isLast) return this.response.write(piece, "latin1");
-    this.response.end(piece, "latin1");
+    if (!isLast) return this.#response.write(piece, "latin1");
+    this.#response.end(piece, "latin1");
     return true;
   }
 
   flush(): void {
-    this.response.flushHeaders();
+    this.#response.flushHeaders();
   }
 
   end(trailers: readonly string[]): void {
-    if (trailers.length > 0 && this.response.chunkedEncoding) this.response.addTrailers(pairs(trailers));
-    this.response.end();
+    if (trailers.length > 0 && this.#response.chunkedEncoding) this.#response.addTrailers(pairs(trailers));
+    this.#response.end();
   }
 
   refuse(fault: Fault, runId: RunId, nowMs: number): void {
-    sendRefusal(this.response, fault, runId, { deadlines: this.#deadlines, nowMs });
+    sendRefusal(this.#response, fault, runId, { deadlines: this.#parts.deadlines, nowMs });
+  }
+
+  accept(runId: RunId): void {
+    const { status, fields, body } = acceptanceOf(runId);
+    this.#response.writeHead(status, fields);
+    this.#response.end(body);
   }
 
   destroy(): void {
-    this.response.destroy();
+    this.#response.destroy();
   }
 }
 

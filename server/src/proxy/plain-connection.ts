@@ -11,7 +11,9 @@ import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import { cookieLines } from "./cookies.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { PlainReader, type PlainRequest } from "./plain-request.ts";
-import { refusalBytes } from "./refusal.ts";
+import { acceptanceOf, answerBytes, refusalOf, type OwnAnswer } from "./refusal.ts";
+import type { ReplicaConnection } from "./replica-connection.ts";
+import type { BodyUser } from "./request-body.ts";
 import { pagePolicy } from "./site.ts";
 
 /** What all plain connections have in common. */
@@ -41,14 +43,14 @@ const bodyPiecesMax = 4;
 
 /** One connection. `isClosing` makes the answer under way, or the next one, its last. */
 export class PlainConnection extends Timed implements HttpClient {
-  readonly request = null;
   readonly peer: Peer;
   method = "";
-  body = noBody;
   isClosing = false;
   readonly #socket: Socket;
   readonly #parts: PlainParts;
   readonly #reader = new PlainReader();
+  /** Of the call under way, one character for each byte. */
+  #body = noBody;
   #user: ClientUser | null = null;
   /** A call is under way. */
   #isBusy = false;
@@ -95,12 +97,18 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#user = user;
   }
 
-  information(head: AnswerHead): void {
-    this.#socket.write(`${head.text}\r\n`, "latin1");
+  send(connection: ReplicaConnection, head: string, user: BodyUser): null {
+    user.requestBytes = this.#body.length;
+    connection.write(`${head}\r\n${this.#body}`);
+    return null;
   }
 
-  giveLeave(): void {
-    // A plain call has brought its body.
+  readBody(): Promise<Buffer> {
+    return Promise.resolve(Buffer.from(this.#body, "latin1"));
+  }
+
+  information(head: AnswerHead): void {
+    this.#socket.write(`${head.text}\r\n`, "latin1");
   }
 
   head(head: AnswerHead, runId: RunId, { isSandboxed, cookies }: HeadGiven): void {
@@ -132,8 +140,11 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   refuse(fault: Fault, runId: RunId): void {
-    this.#socket.write(refusalBytes(fault, runId, { isLast: this.isClosing, isHead: this.method === "HEAD" }));
-    this.#over();
+    this.#answer(refusalOf(fault, runId));
+  }
+
+  accept(runId: RunId): void {
+    this.#answer(acceptanceOf(runId));
   }
 
   destroy(): void {
@@ -185,7 +196,7 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#begunPieces = 0;
     this.#calls++;
     this.method = request.method;
-    this.body = request.body;
+    this.#body = request.body;
     if (request.fields.closes) this.isClosing = true;
     this.#parts.take(this, request);
   }
@@ -199,6 +210,12 @@ export class PlainConnection extends Timed implements HttpClient {
   #setDeadline(atMs: number): void {
     this.#parts.deadlines.clear(this);
     this.#parts.deadlines.set(this, atMs);
+  }
+
+  #answer(answer: OwnAnswer): void {
+    const to = { isLast: this.isClosing, isHead: this.method === "HEAD", dateLine: this.#parts.dateLine() };
+    this.#socket.write(answerBytes(answer, to));
+    this.#over();
   }
 
   #write(piece: Piece): boolean {
@@ -225,7 +242,7 @@ export class PlainConnection extends Timed implements HttpClient {
   #over(): void {
     this.#user = null;
     this.#isBusy = false;
-    this.body = noBody;
+    this.#body = noBody;
     if (this.isClosing) {
       // Whatever comes now is not read as a call: nobody would get its answer.
       this.#socket.off("data", this.#onData);

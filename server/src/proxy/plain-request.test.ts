@@ -40,8 +40,6 @@ test("everything else is left to node's server", () => {
     "a control character in the target": `GET ${path}\x01 HTTP/1.1\r\n${fields}\r\n`,
     "two blanks before the target": `GET  ${path} HTTP/1.1\r\n${fields}\r\n`,
     "a tunnel": `CONNECT ${path} HTTP/1.1\r\n${fields}\r\n`,
-    "a run of its own": `POST ${path}?async=true HTTP/1.1\r\n${fields}\r\n`,
-    "a webhook": `POST ${path}?x&webhookEndpoint=y HTTP/1.1\r\n${fields}\r\n`,
     "HTTP/1.0": `GET ${path} HTTP/1.0\r\n${fields}\r\n`,
     "no host": `${line}X-A: b\r\n\r\n`,
     "two hosts": `${line}Host: a\r\nHost: b\r\n\r\n`,

@@ -23,8 +23,6 @@ const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /** Lines of longer requests are not remembered: each connection would hold on to the text that they are a part of. */
 const rememberedBytesMax = 8_192;
-/** Calls that are accepted now and run later are for whoever keeps them, with their unread body. */
-const hasOwnParameter = /[?&](?:async|webhookEndpoint)=/;
 /** Those that node's server knows, but for the one whose answer never has a body. */
 const methods: ReadonlySet<string> = new Set(METHODS.filter((method) => method !== "CONNECT"));
 const version = " HTTP/1.1";
@@ -55,7 +53,6 @@ export class PlainReader {
     if (method !== this.#method && !methods.has(method)) return null;
     this.#method = method;
     const url = line.slice(methodEnd + 1, line.length - version.length);
-    if (hasOwnParameter.test(url)) return null;
     if (bytesLeft > 0) return "unfinished";
     return { method, url, fields, body: bodyBytes === 0 ? "" : text.slice(headEnd + 4) };
   }

@@ -11,9 +11,9 @@ import type { Log } from "#lib/log.ts";
 import type { Origin, TrustedProxies } from "#lib/trusted-proxies.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
 import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
-import type { AsyncAccept } from "./async-accept.ts";
-import { AsyncRequest } from "./async-request.ts";
-import { Call, type CallParts } from "./call.ts";
+import type { AdmittedCall } from "./admitted-call.ts";
+import { asyncCall, type AsyncAccept } from "./async-accept.ts";
+import { Call, type CallParts, type PlainAbout } from "./call.ts";
 import { internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
 import { recordOf } from "./call-record.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -28,11 +28,10 @@ import { readOwnFields } from "./own-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
-import { endedAtOnce, RunCall, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
+import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
 import { isSandboxed } from "./site.ts";
 import { SocketCalls, type Admission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget } from "./target.ts";
-import type { UpgradeCall } from "./upgrade-call.ts";
 
 /** Bounds of calls. */
 export type ProxyLimits = LineLimits & {
@@ -82,7 +81,7 @@ export class Proxy implements DemandSource, Occupancy {
   readonly #apps = new Map<AppId, AppCalls>();
   readonly #slots = new Map<ReplicaId, ReplicaSlot>();
   readonly #sockets: SocketCalls;
-  readonly #runs = new Set<RunCall>();
+  readonly #runs = new Set<Call>();
   readonly #gathered = new GatheredBytes(gatheredBytesMax);
   readonly #appParts: AppCallsParts;
   readonly #callParts: CallParts;
@@ -104,9 +103,9 @@ export class Proxy implements DemandSource, Occupancy {
     const tell =
       onFinished === undefined
         ? null
-        : (call: Call | UpgradeCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
+        : (call: AdmittedCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
     this.#callParts = { ...common, bodyBytesMax: limits.bodyBytesMax, log, onEnd: tell };
-    this.#runParts = { ...this.#callParts, onEnd: null };
+    this.#runParts = { ...this.#callParts, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
       ...{ ...common, clock, onEnd: (call, outcome) => tell?.(call, outcome) },
       isClosed: () => this.#isClosed,
@@ -123,9 +122,10 @@ export class Proxy implements DemandSource, Occupancy {
 
   /** Answers one request whose path begins with `/v4/`. Never throws. */
   handle(request: IncomingMessage, response: ServerResponse): void {
+    const fields = new RequestFields(request.rawHeaders);
     const peer = this.#options.trustedProxies.peerOf(request.socket);
-    const client = new NodeClient(request, response, peer, this.#deadlines);
-    this.#take(client, originForm(request.url ?? "/"), new RequestFields(request.rawHeaders));
+    const client = new NodeClient(request, response, { peer, fields, deadlines: this.#deadlines });
+    this.#take(client, originForm(request.url ?? "/"), fields);
   }
 
   /** Answers one plain call. Never throws. */
@@ -149,21 +149,23 @@ export class Proxy implements DemandSource, Occupancy {
    */
   run(request: RunRequest, watcher: RunWatcher): RunHandle {
     const { routes, log } = this.#options;
-    const { runId, appId } = request;
-    const route = routes.byAppId(appId);
-    if (route === undefined || route.live === null) return endedAtOnce(watcher, withoutRelease(route), { log, runId });
+    const client = new RunClient(request, watcher, log);
+    const route = routes.byAppId(request.appId);
+    const live = route?.live ?? null;
+    if (route === undefined || live === null) {
+      client.refuse(withoutRelease(route));
+      return client;
+    }
     const refusal = this.#isClosed ? stopping() : this.#refusalOf(route);
-    if (refusal !== null) return endedAtOnce(watcher, refusal, { log, runId });
-    const { projectId, live } = route;
-    const call = new RunCall({
-      ...{ request, watcher, projectId, live, parts: this.#runParts },
-      app: this.#appOf(appId),
-      arrivedAtMs: this.#clock.monotonicMs(),
-      onOver: (one) => this.#runs.delete(one),
-    });
+    if (refusal !== null) {
+      client.refuse(refusal);
+      return client;
+    }
+    const about = aboutRun(request, client, route.projectId);
+    const call = new Call(about, this.#appOf(route.appId), live, this.#clock.monotonicMs(), this.#runParts);
     this.#runs.add(call);
     call.enter();
-    return call;
+    return client;
   }
 
   /**
@@ -216,7 +218,7 @@ export class Proxy implements DemandSource, Occupancy {
       app.close();
     }
     this.#sockets.close();
-    for (const call of this.#runs) call.stop(stopping());
+    for (const call of this.#runs) call.fail(stopping());
     this.#deadlines.stop();
   }
 
@@ -281,21 +283,26 @@ export class Proxy implements DemandSource, Occupancy {
     const { origin, runId, atMs } = arrival;
     const { appPagesHost = null, limits } = this.#options;
     const { bodyBytesMax } = limits;
-    const { live, projectId } = route;
-    if (live === null) return this.#refuse(arrival, notDeployed(route));
-    if (this.#isClosed) return this.#refuse(arrival, stopping());
-    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax));
-    const about = {
+    const { live, projectId, appId } = route;
+    if (live === null) return this.#refuse(arrival, notDeployed(route), client);
+    if (this.#isClosed) return this.#refuse(arrival, stopping(), client);
+    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax), client);
+    const about: PlainAbout = {
       client,
       runId,
       projectId,
+      appId,
+      method: arrival.client.method,
       path: target.path,
-      clientAddress: origin.address,
       fields,
       lines,
+      clientAddress: origin.address,
+      webhookEndpoint: target.webhookEndpoint,
+      isWebSocket: false,
       isSandboxed: isSandboxed(appPagesHost, route, fields.host),
+      mayStart: null,
     };
-    new Call(about, this.#appOf(route.appId), live, atMs, this.#callParts).enter();
+    new Call(about, this.#appOf(appId), live, atMs, this.#callParts).enter();
   }
 
   /** From here on whatever the caller is answered is forwarded too. */
@@ -320,8 +327,7 @@ export class Proxy implements DemandSource, Occupancy {
     const { target, route, fields } = resolved;
     const { path, webhookEndpoint } = target;
     const { client, origin, runId } = arrival;
-    if (asyncAccept === undefined || !(client instanceof NodeClient))
-      return this.#refuse(arrival, notTaken("async=true"));
+    if (asyncAccept === undefined) return this.#refuse(arrival, notTaken("async=true"));
     if (route.live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (webhookEndpoint !== null) {
@@ -331,10 +337,9 @@ export class Proxy implements DemandSource, Occupancy {
     const lines = linesFor(route, fields, origin);
     const own = readOwnFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
     if (own instanceof Fault) return this.#refuse(arrival, own);
-    const { deadlines, monotonicMs } = this.#callParts;
-    const clientAddress = origin.address;
-    const parts = { client, clientAddress, runId, route, path, webhookEndpoint, fields, own, deadlines, monotonicMs };
-    asyncAccept.accept(new AsyncRequest(parts));
+    const { monotonicMs } = this.#callParts;
+    const asked = { runId, route, path, webhookEndpoint, clientAddress: origin.address };
+    asyncAccept.accept(asyncCall(asked, { client, fields, own, monotonicMs }));
   }
 
   #refusalOf(route: Route): Fault | null {
@@ -355,7 +360,8 @@ export class Proxy implements DemandSource, Occupancy {
     this.#appOf(appId).refresh();
   }
 
-  #refuse({ client, runId, atMs }: Arrival, fault: Fault): void {
+  #refuse(arrival: Arrival, fault: Fault, client: Client = arrival.client): void {
+    const { runId, atMs } = arrival;
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }

@@ -1,5 +1,6 @@
-// Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code. A client that is still
-// sending a large body is read for a little longer, so that it sees the answer before its connection is closed.
+// Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code, and the id of a run that
+// was accepted. A client that is still sending a large body is read for a little longer, so that it sees the answer
+// before its connection is closed.
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -21,23 +22,43 @@ export function faultBody(fault: Fault): Buffer {
   return Buffer.from(JSON.stringify({ message: fault.message }));
 }
 
-function fieldsOf(fault: Fault, runId: RunId, bodyBytes: number): string[] {
-  const fields = ["Content-Type", "application/json", "Content-Length", String(bodyBytes), "X-Request-Id", runId];
-  if (fault.code === "unauthorized") fields.push("WWW-Authenticate", "Bearer");
-  if (fault.retryAfterSeconds !== undefined) fields.push("Retry-After", String(fault.retryAfterSeconds));
-  return fields;
+/** An answer of the platform's own. */
+export type OwnAnswer = { readonly status: number; readonly fields: string[]; readonly body: Buffer };
+
+/** The fault as an answer. */
+export function refusalOf(fault: Fault, runId: RunId): OwnAnswer {
+  const answer = { status: statusOf(fault), ...jsonOf(faultBody(fault), runId) };
+  if (fault.code === "unauthorized") answer.fields.push("WWW-Authenticate", "Bearer");
+  if (fault.retryAfterSeconds !== undefined) answer.fields.push("Retry-After", String(fault.retryAfterSeconds));
+  return answer;
 }
 
-/** The fault as the bytes of an answer. `isLast`: the connection is closed after it; `isHead`: it is to a HEAD, so no body may follow. */
-export function refusalBytes(fault: Fault, runId: RunId, answer: { isLast: boolean; isHead?: boolean }): Buffer {
-  const body = faultBody(fault);
-  const fields = fieldsOf(fault, runId, body.length);
-  if (answer.isLast) fields.push("Connection", "close");
-  const status = statusOf(fault);
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+/** That the call runs later, as this run. */
+export function acceptanceOf(runId: RunId): OwnAnswer {
+  return { status: 202, ...jsonOf(Buffer.from(JSON.stringify({ run_id: runId })), runId) };
+}
+
+function jsonOf(body: Buffer, runId: RunId): Pick<OwnAnswer, "fields" | "body"> {
+  const length = String(body.length);
+  return { fields: ["Content-Type", "application/json", "Content-Length", length, "X-Request-Id", runId], body };
+}
+
+type AnswerTo = {
+  /** The connection is closed after it. */
+  readonly isLast: boolean;
+  /** It is to a HEAD, so no body may follow. */
+  readonly isHead?: boolean;
+  /** With its line end. */
+  readonly dateLine?: string;
+};
+
+/** The answer as bytes. */
+export function answerBytes({ status, fields, body }: OwnAnswer, to: AnswerTo): Buffer {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${to.dateLine ?? ""}`;
   for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  if (to.isLast) head += "Connection: close\r\n";
   const bytes = Buffer.from(`${head}\r\n`, "latin1");
-  return answer.isHead === true ? bytes : Buffer.concat([bytes, body]);
+  return to.isHead === true ? bytes : Buffer.concat([bytes, body]);
 }
 
 /** What sending a refusal needs besides the fault. */
@@ -48,15 +69,14 @@ export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId
   if (response.headersSent) response.destroy();
   if (response.destroyed) return;
   const { req: request } = response;
-  const body = faultBody(fault);
-  const fields = fieldsOf(fault, runId, body.length);
+  const { status, fields, body } = refusalOf(fault, runId);
   if (isAllRead(request)) {
-    response.writeHead(statusOf(fault), fields);
+    response.writeHead(status, fields);
     response.end(body);
     return;
   }
   fields.push("Connection", "close");
-  response.writeHead(statusOf(fault), fields);
+  response.writeHead(status, fields);
   response.write(body);
   new Linger(response, parts.deadlines).begin(parts.nowMs);
 }

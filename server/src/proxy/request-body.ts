@@ -4,6 +4,16 @@ import type { IncomingMessage } from "node:http";
 import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 
+/** The call that is told of its body. */
+export interface BodyUser {
+  /** More is not sent. */
+  readonly bodyBytesMax: number;
+  /** How many bytes of the body, without its framing, were sent so far. */
+  requestBytes: number;
+  /** The body is longer than `bodyBytesMax`. */
+  onBodyTooLarge(): void;
+}
+
 export type RequestBodyOptions = {
   readonly request: IncomingMessage;
   readonly connection: ReplicaConnection;
@@ -12,12 +22,7 @@ export type RequestBodyOptions = {
   readonly isChunked: boolean;
   /** The client waits for leave to send its body: the head goes out alone. */
   readonly expectsContinue: boolean;
-  /** More is not sent. */
-  readonly bytesMax: number;
-  /** Told how many bytes of the body, without its framing, were sent so far. */
-  readonly onBytes: (bytes: number) => void;
-  /** The body is longer than `bytesMax`. */
-  readonly onTooLarge: () => void;
+  readonly user: BodyUser;
 };
 
 /** Smaller pieces are written as text together with what is around them, in one go. */
@@ -69,18 +74,18 @@ export class RequestBody {
   }
 
   #data(chunk: Buffer): void {
-    const { request, connection, isChunked, bytesMax, onBytes, onTooLarge } = this.#options;
+    const { request, connection, isChunked, user } = this.#options;
     if (this.#isStopped) {
       this.#discardedBytes += chunk.length;
       if (this.#discardedBytes > discardBytesMax) request.destroy();
       return;
     }
     this.#bytes += chunk.length;
-    if (this.#bytes > bytesMax) {
-      onTooLarge();
+    if (this.#bytes > user.bodyBytesMax) {
+      user.onBodyTooLarge();
       return;
     }
-    onBytes(this.#bytes);
+    user.requestBytes = this.#bytes;
     const before = isChunked ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head;
     const after = isChunked ? "\r\n" : "";
     this.#head = "";

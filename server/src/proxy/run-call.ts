@@ -1,21 +1,17 @@
-// The call of an async run: it goes the road of a plain call - line, limits, choice of the replica, deadlines -, with a
-// word from whoever keeps the run between the place on a replica and the first byte that is sent. Its answer is gathered.
-// It ends exactly once, and its place is given back by then.
-import { Fault } from "#lib/fault.ts";
+// The call of an async run: it goes the road of a plain call - line, limits, choice of the replica, deadlines - with a
+// client that keeps the run in place of one that waits. It asks whoever keeps it before the first byte is sent, gathers
+// the answer, and tells the end exactly once, when the place on the replica is given back.
+import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
-import type { Live } from "./admitted-call.ts";
 import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
-import type { AppCalls } from "./app-calls.ts";
-import { Call, type CallParts } from "./call.ts";
-import { internal } from "./call-faults.ts";
+import type { PlainAbout } from "./call.ts";
 import type { Client, ClientUser } from "./client.ts";
-import type { CallOutcome } from "./finished-call.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
-import type { ReplicaSlot } from "./replica-slot.ts";
+import type { BodyUser } from "./request-body.ts";
 import { RequestFields } from "./request-fields.ts";
 
 /** What is sent to the replica. */
@@ -62,172 +58,94 @@ export interface RunHandle {
   withdraw(): void;
 }
 
-/** All that a run's call needs. */
-export type RunCallOptions = {
-  readonly request: RunRequest;
-  readonly watcher: RunWatcher;
-  readonly projectId: ProjectId;
-  readonly app: AppCalls;
-  readonly live: Live;
-  readonly arrivedAtMs: number;
-  readonly parts: CallParts;
-  /** Told first of all when it has ended. */
-  readonly onOver: (call: RunCall) => void;
-};
-
-const noFields = new RequestFields("");
 /** A body up to this size is sent in one write with the head. */
 const textBytesMax = 8_192;
 /** Methods that announce even an empty body (RFC 9110, 8.6). */
 const withBody = new Set(["POST", "PUT", "PATCH"]);
 
-/** One attempt of one run. `enter()` once; everything after that happens by itself. */
-export class RunCall extends Call implements RunHandle {
-  readonly #options: RunCallOptions;
-  readonly #client: RunClient;
-  #isStarting = false;
-  #wasSent = false;
+/** What the call of a run is about. */
+export function aboutRun(request: RunRequest, client: RunClient, projectId: ProjectId): PlainAbout {
+  const { runId, appId, method, path, lines } = request;
+  return {
+    client,
+    runId,
+    projectId,
+    appId,
+    method,
+    path,
+    fields: client.fields,
+    lines,
+    clientAddress: "",
+    webhookEndpoint: null,
+    isWebSocket: false,
+    isSandboxed: false,
+    mayStart: (replica) => client.mayStart(replica),
+  };
+}
 
-  constructor(options: RunCallOptions) {
-    const { request, watcher, projectId, app, live, arrivedAtMs, parts } = options;
-    const { runId, path, lines } = request;
-    const client = new RunClient(request, watcher);
-    const about = { client, runId, projectId, path, clientAddress: "", fields: noFields, lines, isSandboxed: false };
-    super(about, app, live, arrivedAtMs, parts);
-    this.#options = options;
-    this.#client = client;
+/** In place of a client, for one attempt of one run. */
+export class RunClient implements Client, RunHandle {
+  /** How the body is announced. */
+  readonly fields: RequestFields;
+  readonly #request: RunRequest;
+  readonly #watcher: RunWatcher;
+  readonly #log: Log;
+  readonly #collector: AnswerCollector;
+  #user: ClientUser | null = null;
+  #answerBytes = 0;
+  #wasSent = false;
+  #isOver = false;
+
+  constructor(request: RunRequest, watcher: RunWatcher, log: Log) {
+    const { method, body, answerBytesMax } = request;
+    const announces = body.length > 0 || withBody.has(method);
+    this.fields = new RequestFields(announces ? `Content-Length: ${body.length}\r\n` : "");
+    this.#request = request;
+    this.#watcher = watcher;
+    this.#log = log;
+    this.#collector = new AnswerCollector(answerBytesMax);
   }
 
   withdraw(): void {
-    this.onClientGone();
+    if (this.#isOver) return;
+    this.#user?.onClientGone();
+    this.#over(() => ({ kind: "withdrawn" }));
   }
 
-  /** Ends it with the fault wherever it is; for the end of the platform. */
-  stop(fault: Fault): void {
-    this.fail(fault);
-  }
-
-  override begin(slot: ReplicaSlot): void {
-    this.lastSlot = slot;
-    this.#isStarting = true;
-    void this.#start(slot);
-  }
-
-  override onDeadline(nowMs: number): void {
-    if (this.#isStarting) this.fail(notStarted());
-    else super.onDeadline(nowMs);
-  }
-
-  protected override send(connection: ReplicaConnection): void {
-    const { method, path, lines, runId, body } = this.#options.request;
-    const announces = body.length > 0 || withBody.has(method);
-    const framing = announces ? `Content-Length: ${body.length}\r\n` : "";
-    const head = `${method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${framing}\r\n`;
-    this.#wasSent = true;
-    this.requestBytes = body.length;
-    if (body.length <= textBytesMax) {
-      connection.write(head + body.toString("latin1"));
-      return;
-    }
-    connection.write(head);
-    connection.write(body);
-  }
-
-  protected override over(outcome: CallOutcome, nowMs: number): void {
-    super.over(outcome, nowMs);
-    this.#options.onOver(this);
-    // The place is given back only behind this.
-    tellEnd(this.#options.watcher, () => this.#ending(outcome), {
-      log: this.#options.parts.log,
-      runId: this.about.runId,
-    });
-  }
-
-  /** Not within `begin`: a call must not leave before that has returned. */
-  async #start(slot: ReplicaSlot): Promise<void> {
-    const { watcher, parts, request } = this.#options;
-    try {
-      await Promise.resolve();
-      if (this.isOver) return;
-      const isLetGo = await watcher.mayStart(slot.replica);
-      if (this.isOver) return;
-      this.#isStarting = false;
-      if (isLetGo) super.begin(slot, parts.monotonicMs());
-      else this.withdraw();
-    } catch (error) {
-      parts.log.error({ err: error, runId: request.runId }, "the call of a run could not begin");
-      this.fail(internal(request.runId, error));
-    }
-  }
-
-  #ending(outcome: CallOutcome): RunEnding {
-    if (outcome === "client_gone") return { kind: "withdrawn" };
-    const { fault, collector } = this.#client;
-    if (fault !== null) return { kind: "failed", fault, wasSent: this.#wasSent };
-    return { kind: "answered", ...collector.answer() };
-  }
-}
-
-/** The keeper's memory may be slow, which is not the app's fault. */
-function notStarted(): Fault {
-  return new Fault("unavailable", "The start of the run could not be written down in time.");
-}
-
-/** Ends a run's call that could not even begin. */
-export function endedAtOnce(watcher: RunWatcher, fault: Fault, of: { log: Log; runId: RunId }): RunHandle {
-  tellEnd(watcher, () => ({ kind: "failed", fault, wasSent: false }), of);
-  return { withdraw: () => undefined };
-}
-
-/** Behind whatever is being done now, `Proxy.run` included. */
-function tellEnd(watcher: RunWatcher, ending: () => RunEnding, { log, runId }: { log: Log; runId: RunId }): void {
-  queueMicrotask(() => {
-    try {
-      watcher.onEnd(ending());
-    } catch (error) {
-      log.error({ err: error, runId }, "the end of a run's call could not be told");
-    }
-  });
-}
-
-/** In place of a client: gathers the answer. */
-class RunClient implements Client {
-  readonly request = null;
-  readonly body = "";
-  readonly method: string;
-  readonly collector: AnswerCollector;
-  readonly #watcher: RunWatcher;
-  #user: ClientUser | null = null;
-  #answerBytes = 0;
-  /** Why there is no complete answer; null: nothing is known against it. */
-  fault: Fault | null = null;
-
-  constructor({ method, answerBytesMax }: RunRequest, watcher: RunWatcher) {
-    this.method = method;
-    this.collector = new AnswerCollector(answerBytesMax);
-    this.#watcher = watcher;
+  /** Whether the call may be sent to the replica; else it is withdrawn. */
+  async mayStart(replica: ReadyReplica): Promise<boolean> {
+    const isLetGo = await this.#watcher.mayStart(replica);
+    if (!isLetGo) this.withdraw();
+    return isLetGo;
   }
 
   use(user: ClientUser): void {
     this.#user = user;
   }
 
+  send(connection: ReplicaConnection, head: string, user: BodyUser): null {
+    const { body } = this.#request;
+    this.#wasSent = true;
+    user.requestBytes = body.length;
+    const isText = body.length <= textBytesMax;
+    connection.write(isText ? `${head}\r\n${body.toString("latin1")}` : `${head}\r\n`);
+    if (!isText) connection.write(body);
+    return null;
+  }
+
   information(): void {
     // Nobody waits for the answer.
   }
 
-  giveLeave(): void {
-    // The body was sent without asking.
-  }
-
   head(head: AnswerHead): void {
-    this.collector.head(head);
+    this.#collector.head(head);
   }
 
   piece(piece: Piece, isLast: boolean): boolean {
-    this.collector.add(piece);
+    this.#collector.add(piece);
     this.#answerBytes += piece.length;
     const wait = this.#watcher.mayGrow?.(this.#answerBytes) ?? null;
+    if (isLast) this.end();
     if (wait === null || isLast) return true;
     void wait.then(() => this.#user?.onClientDrain());
     return false;
@@ -238,14 +156,27 @@ class RunClient implements Client {
   }
 
   end(): void {
-    // The call tells its end.
+    this.#over(() => ({ kind: "answered", ...this.#collector.answer() }));
   }
 
   refuse(fault: Fault): void {
-    this.fault = fault;
+    this.#over(() => ({ kind: "failed", fault, wasSent: this.#wasSent }));
   }
 
   destroy(fault: Fault): void {
-    this.fault = fault;
+    this.refuse(fault);
+  }
+
+  /** Told behind whatever is being done now: `Proxy.run`, and giving the place back. */
+  #over(ending: () => RunEnding): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    queueMicrotask(() => {
+      try {
+        this.#watcher.onEnd(ending());
+      } catch (error) {
+        this.#log.error({ err: error, runId: this.#request.runId }, "the end of a run's call could not be told");
+      }
+    });
   }
 }

@@ -10,7 +10,7 @@ import type { Origin, Peer } from "#lib/trusted-proxies.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
 import { notDeployed } from "./gate.ts";
-import { refusalBytes } from "./refusal.ts";
+import { answerBytes, refusalOf } from "./refusal.ts";
 import { RequestFields } from "./request-fields.ts";
 import { originForm, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
@@ -111,9 +111,20 @@ export class SocketCalls {
     const { target, fields, route } = resolved;
     const { projectId, appId } = route;
     const { address } = origin;
-    const about = { socket, firstBytes, runId, projectId, path: target.path, clientAddress: address };
-    const asked = { ...about, lines: lines(route, fields, origin) };
-    const call = new UpgradeCall(asked, appOf(appId), live, atMs, this.#upgradeParts);
+    const about = {
+      socket,
+      firstBytes,
+      runId,
+      projectId,
+      appId,
+      method: "GET",
+      path: target.path,
+      lines: lines(route, fields, origin),
+      clientAddress: address,
+      webhookEndpoint: null,
+      isWebSocket: true,
+    };
+    const call = new UpgradeCall(about, appOf(appId), live, atMs, this.#upgradeParts);
     const admission = { target, fields, address };
     this.#open.set(call, admission);
     call.enter();
@@ -160,5 +171,5 @@ export class SocketCalls {
 function refuse({ socket, runId }: Arrival, fault: Fault): void {
   if (socket.destroyed) return;
   socket.once("finish", () => socket.destroy());
-  socket.end(refusalBytes(fault, runId, { isLast: true }));
+  socket.end(answerBytes(refusalOf(fault, runId), { isLast: true }));
 }

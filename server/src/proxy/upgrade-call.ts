@@ -3,9 +3,8 @@
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
-import type { ProjectId, RunId } from "#lib/ids.ts";
 import { isTaken } from "#scheduler/replica-view.ts";
-import { AdmittedCall, type Live } from "./admitted-call.ts";
+import { AdmittedCall, type CallAbout, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
@@ -13,21 +12,15 @@ import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
 import { cookieLines, cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
-import { refusalBytes, statusOf } from "./refusal.ts";
+import { answerBytes, refusalOf, statusOf } from "./refusal.ts";
 import { connectionFault, takenReason } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What the handshake is about. */
-export type UpgradeRequest = {
+export type UpgradeAbout = CallAbout & {
   readonly socket: Duplex;
   /** What the client has sent after its head. */
   readonly firstBytes: Buffer;
-  readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly path: string;
-  readonly clientAddress: string;
-  /** All lines for the replica but those of the handshake and the call's id. */
-  readonly lines: string;
 };
 
 export type UpgradeParts = {
@@ -45,11 +38,7 @@ const keepAliveProbeMs = 30_000;
 
 /** One WebSocket. `enter()` once; everything after that happens by itself. */
 export class UpgradeCall extends AdmittedCall implements AnswerSink {
-  readonly about: UpgradeRequest;
-  status: number | null = null;
-  requestBytes = 0;
-  answerBytes = 0;
-  lastSlot: ReplicaSlot | null = null;
+  override readonly about: UpgradeAbout;
   readonly app: AppCalls;
   readonly #parts: UpgradeParts;
   readonly #parser = new AnswerParser();
@@ -58,7 +47,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   #isSwitched = false;
   #isOver = false;
 
-  constructor(about: UpgradeRequest, app: AppCalls, live: Live, arrivedAtMs: number, parts: UpgradeParts) {
+  constructor(about: UpgradeAbout, app: AppCalls, live: Live, arrivedAtMs: number, parts: UpgradeParts) {
     super(arrivedAtMs, live);
     this.about = about;
     this.app = app;
@@ -101,7 +90,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
     this.status = statusOf(fault);
-    this.about.socket.end(refusalBytes(fault, this.about.runId, { isLast: true }));
+    this.about.socket.end(answerBytes(refusalOf(fault, this.about.runId), { isLast: true }));
     this.#over("refused");
   }
 
@@ -134,10 +123,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   onHead(head: AnswerHead): void {
-    const { socket, runId, projectId } = this.about;
+    const { socket, runId } = this.about;
     this.status = head.status;
     const isSwitch = head.status === 101;
-    const cookies = cookiesOfApp(head.cookies, { projectId, appId: this.app.meter.appId });
+    const cookies = cookiesOfApp(head.cookies, this.about);
     // A body that came in chunks ends with the connection here.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     text += isSwitch

@@ -1,0 +1,87 @@
+// Reads the body of a call that runs later: whole, within a bound and not too slowly.
+import type { IncomingMessage } from "node:http";
+import { Fault } from "#lib/fault.ts";
+import { asyncTooLarge } from "./call-faults.ts";
+import { Timed, type Deadlines } from "./deadlines.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
+
+/** How slowly a body may come: so long, and a millisecond more for so many bytes (128 kbit/s). */
+const slowestMs = 30_000;
+const slowestBytesPerMs = 16;
+
+export type WholeBodyOptions = {
+  readonly request: IncomingMessage;
+  readonly bytesMax: number;
+  /** As the client tells; 0: it does not. */
+  readonly expectedBytes: number;
+  readonly deadlines: Deadlines;
+};
+
+/** Reads the body. A fault when it is longer than `bytesMax`, breaks off, or comes too slowly. Never rejects. */
+export function readWhole(options: WholeBodyOptions, nowMs: number): Promise<Buffer | Fault> {
+  if (options.request.destroyed) return Promise.resolve(brokenOff());
+  return new Promise((resolve) => new WholeBody(options, nowMs, resolve).begin());
+}
+
+/** One body on its way. */
+class WholeBody extends Timed {
+  readonly #options: WholeBodyOptions;
+  readonly #startedAtMs: number;
+  readonly #resolve: (body: Buffer | Fault) => void;
+  readonly #body = new GrowingBytes();
+  readonly #onData = (piece: Buffer): void => this.#add(piece);
+  readonly #onEnd = (): void => this.#over(this.#body.bytes());
+  readonly #onClose = (): void => this.#over(brokenOff());
+
+  constructor(options: WholeBodyOptions, nowMs: number, resolve: (body: Buffer | Fault) => void) {
+    super();
+    this.#options = options;
+    this.#startedAtMs = nowMs;
+    this.#resolve = resolve;
+  }
+
+  begin(): void {
+    const { request, deadlines } = this.#options;
+    deadlines.set(this, this.#latestAtMs());
+    request.on("data", this.#onData);
+    request.on("end", this.#onEnd);
+    request.on("close", this.#onClose);
+    // The request's close says all.
+    request.on("error", () => undefined);
+  }
+
+  override onDeadline(nowMs: number): void {
+    const { deadlines } = this.#options;
+    if (nowMs < this.#latestAtMs()) deadlines.set(this, this.#latestAtMs());
+    else this.#over(tooSlow(this.#body.length));
+  }
+
+  #latestAtMs(): number {
+    return this.#startedAtMs + slowestMs + this.#body.length / slowestBytesPerMs;
+  }
+
+  #add(piece: Buffer): void {
+    const { bytesMax, expectedBytes } = this.#options;
+    if (this.#body.length + piece.length > bytesMax) this.#over(asyncTooLarge(bytesMax));
+    else this.#body.add(piece, expectedBytes);
+  }
+
+  #over(body: Buffer | Fault): void {
+    const { request, deadlines } = this.#options;
+    deadlines.clear(this);
+    request.off("data", this.#onData);
+    request.off("end", this.#onEnd);
+    request.off("close", this.#onClose);
+    if (body instanceof Fault) request.pause();
+    this.#resolve(body);
+  }
+}
+
+function brokenOff(): Fault {
+  return new Fault("malformed", "The body broke off: the connection was closed before all of it had come.");
+}
+
+function tooSlow(bytes: number): Fault {
+  const message = `The body came too slowly: ${bytes} bytes within ${slowestMs / 1000} s and a second for each ${slowestBytesPerMs} kB; send it again over a faster connection.`;
+  return new Fault("malformed", message);
+}
