@@ -38,11 +38,6 @@ export class ReplicaPool {
     this.#parts = parts;
   }
 
-  /** How many connections wait for a call. */
-  get idleCount(): number {
-    return this.#idle.length;
-  }
-
   /** A connection for a call: one that waits, else a new one. */
   take(user: ConnectionUser, asked: Asked, nowMs: number): ReplicaConnection {
     const idle = this.#idle.pop();

@@ -39,7 +39,7 @@ const keepAliveProbeMs = 30_000;
 /** One WebSocket. `enter()` once; everything after that happens by itself. */
 export class UpgradeCall extends AdmittedCall implements AnswerSink {
   override readonly about: UpgradeAbout;
-  readonly app: AppCalls;
+  readonly #app: AppCalls;
   readonly #parts: UpgradeParts;
   readonly #parser = new AnswerParser();
   readonly #early: Buffer[] = [];
@@ -50,7 +50,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   constructor(about: UpgradeAbout, app: AppCalls, live: Live, arrivedAtMs: number, parts: UpgradeParts) {
     super(arrivedAtMs, live);
     this.about = about;
-    this.app = app;
+    this.#app = app;
     this.#parts = parts;
   }
 
@@ -61,7 +61,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     socket.on("data", (chunk: Buffer) => this.#fromClient(chunk));
     socket.on("end", () => this.#clientEnded());
     socket.on("close", () => this.#over("client_gone"));
-    const fault = this.app.enter(this);
+    const fault = this.#app.enter(this);
     if (fault !== null) this.refuse(fault);
   }
 
@@ -100,7 +100,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       return;
     }
     if (this.isInLine) {
-      this.app.leave(this, this.#parts.monotonicMs());
+      this.#app.leave(this, this.#parts.monotonicMs());
       this.refuse(lineTimeout());
     } else {
       this.#refuseRunning(callTimeout(this.live));
@@ -220,7 +220,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   #refuseRunning(fault: Fault): void {
     if (this.#isOver) return;
-    this.app.leave(this, this.#parts.monotonicMs());
+    this.#app.leave(this, this.#parts.monotonicMs());
     this.refuse(fault);
   }
 
@@ -228,7 +228,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (this.#isOver) return;
     this.#isOver = true;
     const { socket } = this.about;
-    if (this.slot !== null || this.isInLine) this.app.leave(this, this.#parts.monotonicMs());
+    if (this.slot !== null || this.isInLine) this.#app.leave(this, this.#parts.monotonicMs());
     this.#replica?.destroy();
     // What was written to the client still leaves; it is not read any more.
     if (socket.writableFinished || outcome === "client_gone" || outcome === "cut") socket.destroy();
@@ -236,7 +236,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       socket.once("finish", () => socket.destroy());
       socket.end();
     }
-    const { meter } = this.app;
+    const { meter } = this.#app;
     if (this.status === null) meter.clientGoneTotal++;
     else meter.answered(this.status, this.#parts.monotonicMs() - this.arrivedAtMs);
     this.#parts.onEnd(this, this.#isSwitched ? "answered" : outcome);
