@@ -1,19 +1,10 @@
 // The shapes of the answers of the management API. Tests check real answers against them; OpenAPI is made from them.
 // Times are RFC 3339 in UTC, never "". `nextPageToken` is absent at the end.
 import { z } from "zod";
+import { buildStates, deliveryStates, runStates } from "./words.ts";
 
 const time = z.iso.datetime();
-const buildStatuses = [
-  "pending",
-  "building",
-  "initializing",
-  "success",
-  "build_failure",
-  "init_failure",
-  "init_timeout",
-  "cancelled",
-] as const;
-const buildStatus = z.enum(buildStatuses);
+const buildStatus = z.enum(buildStates);
 
 /** Every refusal and failure. */
 export const faultAnswer = z.strictObject({ message: z.string().min(1) });
@@ -149,7 +140,7 @@ export const containerList = z.array(
   }),
 );
 
-const runStatus = z.enum(["pending", "queued", "running", "success", "failure", "cancelled", "timeout"]);
+const runStatus = z.enum(runStates);
 
 /**
  * A call seen by its id: an async run, or a plain call that has ended. Up to `totalResponseTimeMs` as existing clients read
@@ -239,7 +230,7 @@ export const webhookDelivery = z.strictObject({
   contentType: z.string().nullable(),
   bodyBytes: z.int().min(0),
   isReplayable: z.boolean(),
-  state: z.enum(["pending", "delivered", "failed"]),
+  state: z.enum(deliveryStates),
   reason: z.string().nullable(),
   attempts: z.int().min(0),
   createdAt: time,

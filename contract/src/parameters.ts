@@ -1,6 +1,7 @@
 // Parameters of queries and bodies of the management API other than those of create-app, as rows like its table of fields.
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
+import { deliveryStates, runStates } from "./words.ts";
 
 const time = (about: string) =>
   ({
@@ -89,7 +90,7 @@ export const runQuery = {
   status: {
     kind: "choice",
     toml: null,
-    choices: ["pending", "queued", "running", "success", "failure", "cancelled", "timeout"],
+    choices: runStates,
     default: null,
     defaultAbout: "all",
     about: "Only runs of this status.",
@@ -127,7 +128,7 @@ export const deliveryQuery = {
   state: {
     kind: "choice",
     toml: null,
-    choices: ["pending", "delivered", "failed"],
+    choices: deliveryStates,
     default: null,
     defaultAbout: "all",
     about: "Only deliveries of this state.",

@@ -1,5 +1,6 @@
 // The shapes of the answers about people and their sign-in.
 import { z } from "zod";
+import { roles } from "./words.ts";
 
 const time = z.iso.datetime();
 
@@ -51,7 +52,7 @@ const session = z.strictObject({
 export const me = z.strictObject({
   person,
   session,
-  projects: z.array(z.strictObject({ id: z.string(), role: z.enum(["owner", "admin", "member", "billing"]) })),
+  projects: z.array(z.strictObject({ id: z.string(), role: z.enum(roles) })),
 });
 
 export const sessionList = z.array(session);

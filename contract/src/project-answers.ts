@@ -1,8 +1,9 @@
 // The shapes of the answers of projects, members and invitations.
 import { z } from "zod";
+import { roles } from "./words.ts";
 
 const time = z.iso.datetime();
-const role = z.enum(["owner", "admin", "member", "billing"]);
+const role = z.enum(roles);
 
 /** `role`: the caller's; null for operators, and for service accounts whose permissions were chosen one by one. */
 export const projectDetail = z.strictObject({

@@ -1,12 +1,13 @@
 // Bodies of the routes of projects, members and invitations, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
 import { emailField, personNameField } from "./people-fields.ts";
+import { roles } from "./words.ts";
 
 const role = (about: string) =>
   ({
     kind: "choice",
     toml: null,
-    choices: ["owner", "admin", "member", "billing"],
+    choices: roles,
     default: null,
     about,
   }) as const satisfies Field;

@@ -3,41 +3,7 @@
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
-import type { Permission } from "./route.ts";
-
-/** What a service account can be allowed, one by one. Operating the platform is not a project's to give. */
-export const choosablePermissions = [
-  "projects.read",
-  "projects.update",
-  "projects.delete",
-  "apps.read",
-  "apps.create",
-  "apps.update",
-  "apps.delete",
-  "apps.call",
-  "builds.create",
-  "builds.cancel",
-  "logs.read",
-  "runs.read",
-  "runs.cancel",
-  "runs.redrive",
-  "webhooks.read",
-  "webhooks.write",
-  "secrets.read",
-  "secrets.write",
-  "credentials.read",
-  "credentials.write",
-  "tokens.read",
-  "tokens.write",
-  "members.read",
-  "members.write",
-  "audit_log.read",
-  "audit_log.forward",
-  "billing.read",
-  "billing.write",
-] as const satisfies readonly (Permission | "apps.update" | "apps.delete" | "apps.call")[];
-
-const roles = ["owner", "admin", "member", "billing"] as const;
+import { choosablePermissions, roles } from "./words.ts";
 
 const name = shownName(100, "What people are shown, here and in the audit log.");
 

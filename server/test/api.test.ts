@@ -12,8 +12,6 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { tokenRoutes } from "@slipway/contract/token-routes.ts";
 import { usageRoutes } from "@slipway/contract/usage-routes.ts";
-import { permissionTable } from "#accounts/permissions.ts";
-import { actionTable } from "#audit/actions.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
@@ -66,14 +64,6 @@ test("health is told only while the platform serves", async (t) => {
 });
 
 describe("the table of routes", () => {
-  test("names only permissions and actions that there are", () => {
-    for (const id of routeIds) {
-      const route: Route = routes[id];
-      if (!["public", "any", "person"].includes(route.access)) assert.ok(route.access in permissionTable, id);
-      if (route.audit !== null) assert.ok(route.audit in actionTable, id);
-    }
-  });
-
   test("is what the API answers to whoever may ask: the described status and shape, with the headers of all answers", async (t) => {
     const api = await startManagementApi(t);
     const created = await create(api);

@@ -1,6 +1,6 @@
 // Rows of the walk over all routes for projects, members and invitations; see `audit-walk-rows.ts`.
 import type { RouteId } from "@slipway/contract/routes.ts";
-import type { Role } from "#accounts/permissions.ts";
+import type { Role } from "@slipway/contract/words.ts";
 import type { Walk, WalkCaller, WalkRow } from "./support/audit-walk.ts";
 
 /** A person who has signed in. */

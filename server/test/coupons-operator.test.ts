@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
 import { operatorCoupon, operatorCouponPage } from "@slipway/contract/billing-answers.ts";
+import { roles } from "@slipway/contract/words.ts";
 import { auditOf, couponStage } from "./coupons-stage.ts";
 
 const path = "/v2/operator/coupons";
@@ -124,7 +125,7 @@ test("only an operator may: no token is 401, a project's is 403, whatever its ro
   for (const [method, at] of calls) {
     const given = method === "POST" ? { body } : {};
     assert.equal((await api.call(method, at, { ...given, token: null })).status, 401);
-    for (const role of ["owner", "admin", "member", "billing"] as const) {
+    for (const role of roles) {
       const token = await api.issue({ kind: "service_account", role });
       const answer = await api.call(method, at, { ...given, token });
       assert.equal(answer.status, 403, `${method} as ${role}`);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { actionTable } from "#audit/actions.ts";
+import { actionTable } from "@slipway/contract/words.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts, guideBlocks, runGuide } from "./support/guide.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import * as shapes from "@slipway/contract/project-answers.ts";
-import type { Role } from "#accounts/permissions.ts";
+import type { Role } from "@slipway/contract/words.ts";
 import type { Mail } from "#people/mailer.ts";
 import { addPerson } from "./support/access-callers.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";

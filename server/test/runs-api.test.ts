@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
+import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ReplicaId } from "#lib/ids.ts";
 import { insertLeftOut } from "#runs/call-record-store.ts";
-import type { RunState } from "#runs/run-states.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { insertCall, insertRun, type RowsPlace } from "./support/run-rows.ts";
 

@@ -3,8 +3,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeJwt } from "jose";
-import { choosablePermissions } from "@slipway/contract/token-fields.ts";
-import { choosable } from "#accounts/rights.ts";
 import { systemClock } from "#lib/clock.ts";
 import "#test/support/leftovers.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
@@ -65,10 +63,6 @@ test("one with chosen permissions has these and no others", async (t) => {
   assert.equal(refused.status, 403);
   assert.match(refused.body.message, /lacks the permission secrets\.write/);
   assert.equal((await entryOf(api, "secrets.update")).outcome, "failure");
-});
-
-test("the permissions that can be chosen are all there are but operating the platform", () => {
-  assert.deepEqual([...choosablePermissions].toSorted(), [...choosable].toSorted());
 });
 
 test("bad wishes are refused, each by its field", async (t) => {

@@ -1,9 +1,10 @@
 // What must hold of runs, whatever happens to the platforms that work on them: semantics that callers and apps rely on. Fed
 // with every change that the database saw, in the order in which it was committed, and with what replicas and platforms did.
 import { createHash } from "node:crypto";
+import { runStates, type RunState } from "@slipway/contract/words.ts";
 import type { RunId } from "#lib/ids.ts";
 import { heldIdOf, type HeldId } from "#runs/held-id.ts";
-import { isFinal, runMoves, type RunState } from "#runs/run-states.ts";
+import { isFinal, runMoves } from "#runs/run-states.ts";
 import type { Gate } from "./gate.ts";
 import { runOf, type ReplicaCall, type Replicas } from "./replicas.ts";
 import type { Change, KeptResult, Look } from "./sim-database.ts";
@@ -130,7 +131,7 @@ export class Ledger {
     for (const change of look.changes) await this.#apply(change);
     const counts = new Map<RunState, number>();
     for (const { state } of this.runs.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
-    for (const state of Object.keys(runMoves) as RunState[]) {
+    for (const state of runStates) {
       const [known, found] = [counts.get(state) ?? 0, look.counts[state] ?? 0];
       this.expect(known === found, null, `${found} runs are ${state}, but by what happened there are ${known}`);
     }
@@ -165,7 +166,7 @@ export class Ledger {
     this.expect(attempt <= 1 + retriesMax, runId, `has attempt ${attempt}, at most ${1 + retriesMax} allowed`);
     if (before === null) return;
     this.expect(!isFinal(before), runId, `was ${before}, and was changed after its end`);
-    const isMove = before === state || (runMoves[before] as readonly RunState[]).includes(state);
+    const isMove = before === state || runMoves[before].includes(state);
     this.expect(isMove, runId, `became ${state} from ${before}`);
     if (before === "queued" && state === "running") {
       const isNew = change.starts > run.starts;

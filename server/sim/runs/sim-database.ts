@@ -1,10 +1,10 @@
 // A real database whose clock the simulation moves, and that keeps every state a run was ever in. The schema `sim` stands
 // before all others on the search path, so that each `clock_timestamp()` and `lease_clock()` of the product's statements is the simulation's.
 import { Client, Pool, type QueryResult } from "pg";
+import type { RunState } from "@slipway/contract/words.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig } from "#store/database.ts";
-import type { RunState } from "#runs/run-states.ts";
 
 /** One change of a run's row, as the database saw it. */
 export type Change = {

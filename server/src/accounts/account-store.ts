@@ -1,10 +1,10 @@
 // Rows of people, and of the passwords that they sign in with. Called by whoever makes a person.
 import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
+import type { Role } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { PeopleTable } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Role } from "./permissions.ts";
 
 export type PersonRow = Selectable<PeopleTable>;
 

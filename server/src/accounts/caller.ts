@@ -1,7 +1,7 @@
 // Who is calling, as a checked token says it.
+import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Actor } from "#audit/actor.ts";
-import type { Permission, Role } from "./permissions.ts";
 
 /** Kinds of tokens that have a row in `tokens`. */
 export type TokenKind = "service_account" | "inference" | "operator";

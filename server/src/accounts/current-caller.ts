@@ -1,10 +1,10 @@
 // A caller as they are now: rights are remembered for up to a second after they were changed, and a request takes its time.
 // Whoever gives rights to others looks again within the transaction that gives them.
+import type { Permission } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { roleIn } from "./account-store.ts";
 import type { Caller } from "./caller.ts";
-import type { Permission } from "./permissions.ts";
 import { tokenById } from "./token-store.ts";
 
 /** The caller with the rights in the project that they have now: none when their session, membership or token has ended. No locks. */

@@ -1,7 +1,8 @@
 // Roles and kinds of token against permissions: what each may do, and above all may not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { allows, mayGive, permissionTable, roleAllows, type Permission, type Role } from "./permissions.ts";
+import { permissionTable, roles, type Permission, type Role } from "@slipway/contract/words.ts";
+import { allows, mayGive, roleAllows } from "./permissions.ts";
 
 const permissions = Object.keys(permissionTable) as Permission[];
 const inProject = { projectId: "p-00000001" };
@@ -12,7 +13,6 @@ test("an owner may do everything in the project but operate the platform", () =>
 });
 
 test("the audit log is the owner's alone", () => {
-  const roles: Role[] = ["owner", "admin", "member", "billing"];
   assert.deepEqual(
     roles.filter((role) => roleAllows(role, "audit_log.read")),
     ["owner"],
@@ -69,11 +69,11 @@ test("a service account with chosen permissions has these and no others, whateve
 });
 
 test("a person has in each project the role that they have there", () => {
-  const roles = new Map<string, Role>([
+  const held = new Map<string, Role>([
     ["p-00000001", "owner"],
     ["p-00000002", "billing"],
   ]);
-  const caller = { kind: "person" as const, roles };
+  const caller = { kind: "person" as const, roles: held };
   assert.equal(allows(caller, "audit_log.read", "p-00000001"), true);
   assert.equal(allows(caller, "audit_log.read", "p-00000002"), false);
   assert.equal(allows(caller, "billing.read", "p-00000002"), true);
@@ -82,7 +82,6 @@ test("a person has in each project the role that they have there", () => {
 });
 
 test("nobody gives a role that allows what they may not: admins give neither owner nor billing", () => {
-  const roles: Role[] = ["owner", "admin", "member", "billing"];
   const given = (role: Role): Role[] =>
     roles.filter((other) => mayGive({ kind: "person", roles: new Map([["p-00000001", role]]) }, other, "p-00000001"));
   assert.deepEqual(given("owner"), roles);

@@ -1,41 +1,5 @@
 // Who may do what: roles and kinds of token → permissions. Pure; routes name the permission they need.
-
-/** Every permission: `<area>.<what>`, each with one sentence. */
-export const permissionTable = {
-  "projects.read": "See the project.",
-  "projects.update": "Rename the project.",
-  "projects.delete": "Delete the project.",
-  "apps.read": "See apps, their settings, builds, releases and replicas.",
-  "apps.create": "Create apps.",
-  "apps.update": "Change apps, promote releases, stop replicas.",
-  "apps.delete": "Delete apps.",
-  "apps.call": "Call apps.",
-  "builds.create": "Start and repeat builds.",
-  "builds.cancel": "Cancel builds.",
-  "logs.read": "Read logs of apps and builds.",
-  "runs.read": "See runs and calls of apps, and the results of runs.",
-  "runs.cancel": "Cancel runs.",
-  "runs.redrive": "Run failed runs again, and delete their kept requests.",
-  "webhooks.read": "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
-  "webhooks.write":
-    "See, make and remove signing secrets of webhooks, repeat deliveries, resume endpoints, choose the schedule.",
-  "secrets.read": "Read secrets.",
-  "secrets.write": "Set and remove secrets.",
-  "credentials.read": "See which git credentials there are, never their secrets.",
-  "credentials.write": "Set and remove git credentials.",
-  "tokens.read": "See which tokens there are.",
-  "tokens.write": "Issue and revoke tokens.",
-  "members.read": "See members.",
-  "members.write": "Add, change and remove members.",
-  "audit_log.read": "Read and export the audit log.",
-  "audit_log.forward": "Choose where entries of the audit log are sent.",
-  "billing.read": "See usage, costs, statements and budgets.",
-  "billing.write": "Redeem coupons, set budgets.",
-  "platform.manage": "Operate the platform itself: make projects, see every project.",
-} as const;
-
-export type Permission = keyof typeof permissionTable;
-export type Role = "owner" | "admin" | "member" | "billing";
+import type { Permission, Role } from "@slipway/contract/words.ts";
 
 const member: readonly Permission[] = [
   "projects.read",

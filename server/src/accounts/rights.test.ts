@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { choosablePermissions, roles, type Permission } from "@slipway/contract/words.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Caller } from "./caller.ts";
-import { allows, permissionsOf, type Permission, type Role } from "./permissions.ts";
-import { choosable, requireRights, rightsOf, type Rights } from "./rights.ts";
+import { allows, permissionsOf } from "./permissions.ts";
+import { requireRights, rightsOf, type Rights } from "./rights.ts";
 
 const projectId = "p-00000001" as ProjectId;
-const roles: readonly Role[] = ["owner", "admin", "member", "billing"];
-const anyPermissions = fc.subarray([...choosable]);
+const anyPermissions = fc.subarray([...choosablePermissions]);
 const anyRole = fc.constantFrom(...roles);
 
 const tokenId = "00000000-0000-4000-8000-000000000001" as TokenId;

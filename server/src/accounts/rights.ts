@@ -1,9 +1,10 @@
 // What a service account may do: a role, or permissions that were chosen one by one. And who may give it that: nobody
 // gives more than they have. Pure.
+import { choosablePermissions, type Permission, type Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Caller } from "./caller.ts";
-import { allows, permissionTable, permissionsOf, type Permission, type Role } from "./permissions.ts";
+import { allows, permissionsOf } from "./permissions.ts";
 
 /** Exactly one of the two is there. */
 export type Rights =
@@ -13,15 +14,13 @@ export type Rights =
 /** What a token for calling apps may do. */
 export const callingRights: Rights = { role: null, permissions: ["apps.call"] };
 
-/** Every permission that can be chosen: operating the platform is not a project's to give. */
-export const choosable: readonly Permission[] = (Object.keys(permissionTable) as Permission[]).filter(
-  (permission) => permission !== "platform.manage",
-);
-
 /** The rights as a row says them. */
 export function rightsOf(row: { readonly role: Role | null; readonly permissions: readonly string[] | null }): Rights {
   if (row.role !== null) return { role: row.role, permissions: null };
-  return { role: null, permissions: choosable.filter((permission) => row.permissions?.includes(permission)) };
+  return {
+    role: null,
+    permissions: choosablePermissions.filter((permission) => row.permissions?.includes(permission)),
+  };
 }
 
 /** Throws `Fault("forbidden")`, naming what is missing, unless the caller may do all of it in the project. */

@@ -1,8 +1,8 @@
 // Whether what a signed token names is there and valid now: a lookup for each kind of claims. This file has the one for
 // tokens with a row of their own; the one for people is handed to TokenCheck by whoever knows their sessions.
+import type { Permission } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { Caller, TokenCaller } from "./caller.ts";
-import type { Permission } from "./permissions.ts";
 import type { TokenClaims } from "./token-claims.ts";
 import { tokenById, type TokenRow } from "./token-store.ts";
 

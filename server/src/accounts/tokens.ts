@@ -1,6 +1,7 @@
 // Issuing and revoking tokens: signed JWTs that are never stored. The row makes a token revocable, and holds all that it
 // takes to sign it again.
 import type { JWTPayload } from "jose";
+import type { Permission, Role } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
@@ -9,7 +10,6 @@ import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import type { TokenKind } from "./caller.ts";
 import type { SigningKey } from "./keys.ts";
-import type { Permission, Role } from "./permissions.ts";
 import { signClaims } from "./sign.ts";
 import { insertToken, type TokenRow } from "./token-store.ts";
 

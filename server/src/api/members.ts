@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
 import { acceptFields, invitationFields, memberFields } from "@slipway/contract/project-fields.ts";
-import type { Role } from "#accounts/permissions.ts";
+import type { Role } from "@slipway/contract/words.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";

@@ -3,10 +3,10 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
+import type { AuditAction } from "@slipway/contract/words.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
 import type { Attempts } from "#apps/attempts.ts";
 import type { ProjectList } from "#apps/project-list.ts";
-import type { AuditAction } from "#audit/actions.ts";
 import { anonymousActor, type By } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -103,8 +103,7 @@ async function recordRefusal(
   { attempts, log, recorded }: RouterParts & { readonly recorded: RateLimit },
 ): Promise<void> {
   const found = known.get(request);
-  // The assignment also checks that the contract names only actions that there are; `access.ts` does so for permissions.
-  const action: AuditAction | null = found?.route.audit ?? null;
+  const action = found?.route.audit ?? null;
   if (found === undefined || action === null) return;
   const { caller } = found;
   if (!recorded.tryTake(actorOf(caller).id ?? "")) {

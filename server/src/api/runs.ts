@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import type { RunState } from "@slipway/contract/words.ts";
 import type { Apps } from "#apps/app.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -9,7 +10,6 @@ import type { DeadChoice } from "#runs/dead-runs.ts";
 import type { RunDesk } from "#runs/run-desk.ts";
 import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
-import type { RunState } from "#runs/run-states.ts";
 import { appOf, projectOf, runOf, type Call, type Handler } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";

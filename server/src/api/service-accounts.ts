@@ -6,8 +6,8 @@ import {
   type issuedServiceAccount,
   type serviceAccount,
 } from "@slipway/contract/token-fields.ts";
+import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { AccountView } from "#accounts/account-view.ts";
-import type { Permission, Role } from "#accounts/permissions.ts";
 import type { Rights } from "#accounts/rights.ts";
 import type { AccountPlace, IssuedAccount, TokenDesk } from "#accounts/token-desk.ts";
 import { Fault } from "#lib/fault.ts";

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { replayFields, scheduleFields, webhookSecretFields } from "@slipway/contract/parameters.ts";
+import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
@@ -9,7 +10,6 @@ import type {
   AttemptItem,
   DeliveryItem,
   DeliveryQuery,
-  DeliveryState,
   EndpointItem,
   PageQuery,
   WebhookDesk,

@@ -1,6 +1,6 @@
 // Records what an authenticated caller tried and was refused, or what failed under way: by itself, since there is no
 // change to be one transaction with.
-import type { AuditAction } from "#audit/actions.ts";
+import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";

@@ -1,6 +1,6 @@
 // Projects as callers see, make, rename and delete them.
+import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
-import type { Role } from "#accounts/permissions.ts";
 import { isProject, listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, noSuchProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";

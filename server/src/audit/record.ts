@@ -1,9 +1,9 @@
 // The only way into the audit log. Called within the transaction of the change it describes, so that neither is there
 // without the other; a refused or failed action is recorded by itself.
+import type { AuditAction } from "@slipway/contract/words.ts";
 import { toJson } from "#store/json.ts";
 import type { Db } from "#store/database.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { AuditAction } from "./actions.ts";
 import type { By } from "./actor.ts";
 import { insertEntry } from "./audit-store.ts";
 import { cutText, maskChanges, type Changes } from "./mask.ts";

@@ -1,7 +1,8 @@
 // The table of a build's moves.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildStates, canMove, isEnd, statesBefore } from "./build-states.ts";
+import { buildStates } from "@slipway/contract/words.ts";
+import { canMove, isEnd, buildStatesBefore } from "./build-states.ts";
 
 test("what has ended stays as it is, and everything else can be ended", () => {
   for (const state of buildStates) {
@@ -12,11 +13,11 @@ test("what has ended stays as it is, and everything else can be ended", () => {
 });
 
 test("success comes only after the trial start, and every state can be reached from pending", () => {
-  assert.deepEqual(statesBefore("success"), ["initializing"]);
+  assert.deepEqual(buildStatesBefore("success"), ["initializing"]);
   const reached = new Set<string>(["pending"]);
   for (let size = 0; size < reached.size;) {
     size = reached.size;
-    for (const to of buildStates) if (statesBefore(to).some((from) => reached.has(from))) reached.add(to);
+    for (const to of buildStates) if (buildStatesBefore(to).some((from) => reached.has(from))) reached.add(to);
   }
   assert.deepEqual([...reached].sort(), [...buildStates].sort());
 });

@@ -1,18 +1,6 @@
 // The life of a build: its states, and one table of the moves between them. Pure; `build-store.ts` names the state
 // that each UPDATE leaves, and takes it from here.
-
-/** Every state; the first three are of builds that have not ended. */
-export const buildStates = [
-  "pending",
-  "building",
-  "initializing",
-  "success",
-  "build_failure",
-  "init_failure",
-  "init_timeout",
-  "cancelled",
-] as const;
-export type BuildState = (typeof buildStates)[number];
+import { buildStates, type BuildState } from "@slipway/contract/words.ts";
 
 /** States that end a build. */
 export type BuildEnd = Exclude<BuildState, "pending" | "building" | "initializing">;
@@ -32,7 +20,7 @@ const moves: Readonly<Record<BuildState, readonly BuildState[]>> = {
 };
 
 /** The states that may be left for `to`. */
-export function statesBefore(to: BuildState): BuildState[] {
+export function buildStatesBefore(to: BuildState): BuildState[] {
   return buildStates.filter((state) => moves[state].includes(to));
 }
 

@@ -2,12 +2,13 @@
 // notifies; the count tells whether it still was the worker's to make.
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { isEnd, statesBefore, takesMax, type BuildState } from "./build-states.ts";
+import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 
 /** What a worker must know of a build. */
 export type BuildRecord = {
@@ -94,7 +95,7 @@ export async function moveBuild(
     .updateTable("builds")
     .set({ status: to, reason: move.reason, updated_at: sql<Date>`clock_timestamp()` })
     .where(move.held)
-    .where("status", "in", statesBefore(to));
+    .where("status", "in", buildStatesBefore(to));
   if (to === "building") update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
   if (isEnd(to)) update = update.set({ ended_at: sql<Date>`clock_timestamp()` });
   if (letsGo) update = update.set({ lease_holder: null, lease_until: null });

@@ -1,6 +1,7 @@
 // The work on one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. Begins
 // anew when it is begun again; every write holds the lease, and every way out ends in a state with a reason.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { BuildState } from "@slipway/contract/words.ts";
 import { requestedSource, resolveSettings } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
@@ -15,7 +16,7 @@ import { readAppToml, textReader } from "./app-files.ts";
 import { BuildStopped, endingOf } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { planBuild } from "./build-plan.ts";
-import { takesMax, type BuildState } from "./build-states.ts";
+import { takesMax } from "./build-states.ts";
 import { moveBuild, putRelease, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
 import { promote } from "./promote.ts";
 import type { Source } from "./source.ts";

@@ -1,13 +1,14 @@
 // Takes on builds, and requests to end them. Called by the API inside its own transactions, so that the build, the
 // change that it belongs to and the audit row are kept or dropped together; `queue.ts` does the work.
 import { sql } from "kysely";
+import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildPlace, NewBuild, ReceivedBuild } from "#apps/build-desk.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { isEnd, statesBefore, type BuildState } from "./build-states.ts";
+import { isEnd, buildStatesBefore } from "./build-states.ts";
 
 /** Unfinished builds that one app may have; they wait for each other. */
 const unfinishedMax = 50;
@@ -85,7 +86,7 @@ export async function requestCancel(tx: Tx, given: BuildPlace): Promise<{ readon
         updated_at: sql<Date>`clock_timestamp()`,
       })
       .where("id", "=", given.buildId)
-      .where("status", "in", statesBefore("cancelled"))
+      .where("status", "in", buildStatesBefore("cancelled"))
       .execute();
   }
   await notify(tx, "builds", given.buildId);

@@ -1,10 +1,10 @@
 // Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's secret only a hash is
 // kept. Called by the API; a change and its audit row are one transaction.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { Role } from "@slipway/contract/words.ts";
 import { insertPassword } from "#accounts/account-store.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
 import { hashPassword } from "#accounts/passwords.ts";
-import type { Role } from "#accounts/permissions.ts";
 import { insertMember, lockProject } from "#accounts/project-store.ts";
 import { noSuchProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";

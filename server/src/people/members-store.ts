@@ -1,5 +1,5 @@
 // Rows of members, with the people that they are.
-import type { Role } from "#accounts/permissions.ts";
+import type { Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 

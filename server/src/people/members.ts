@@ -1,8 +1,9 @@
 // Members of projects: who they are, changing their role, ending memberships. Changes in one project are made one after
 // another, so that two at once do not leave it without an owner. Called by the API.
+import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { currentCaller } from "#accounts/current-caller.ts";
-import { allows, mayGive, type Role } from "#accounts/permissions.ts";
+import { allows, mayGive } from "#accounts/permissions.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import { noSuchProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";

@@ -1,6 +1,6 @@
 // Rows of people and of how they sign in, as far as better-auth does not read and write them itself.
 import { sql, type Selectable } from "kysely";
-import type { Role } from "#accounts/permissions.ts";
+import type { Role } from "@slipway/contract/words.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";

@@ -1,6 +1,6 @@
 // What people do with their own sign-in goes into the audit log of every project that they belong to: its owners want to
 // know, whichever project the person had in mind. Of those who belong to none it is kept without a project.
-import type { AuditAction } from "#audit/actions.ts";
+import type { AuditAction } from "@slipway/contract/words.ts";
 import { anonymousActor, type Actor, type By } from "#audit/actor.ts";
 import type { Changes } from "#audit/mask.ts";
 import { record } from "#audit/record.ts";

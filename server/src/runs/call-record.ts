@@ -1,4 +1,5 @@
 // What is recorded of a plain call that has ended, and how it counts. Pure.
+import type { FinalState } from "@slipway/contract/words.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 
@@ -7,7 +8,7 @@ export type CallRecord = {
   readonly runId: RunId;
   readonly projectId: ProjectId;
   readonly appId: AppId;
-  readonly state: "success" | "failure" | "cancelled" | "timeout";
+  readonly state: FinalState;
   readonly method: string;
   readonly path: string;
   readonly clientAddress: string;

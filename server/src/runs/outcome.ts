@@ -1,8 +1,8 @@
 // What becomes of a run when its call has ended: its final state, or another attempt. Pure.
+import type { FinalState } from "@slipway/contract/words.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { faultTable, type FaultCode } from "#lib/fault.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import type { FinalState } from "./run-states.ts";
 
 /** The platform that had sent the call was lost, and what became of the call cannot be found out. */
 export type Interrupted = { readonly kind: "interrupted"; readonly reason: string };

@@ -1,9 +1,10 @@
 // Queries that show runs: async ones from `runs`, plain calls from `calls`, both by the time when they came. Each part of
 // a list is read by an index in its order and no further than a page, so that a list costs the same whatever its length.
 import { sql, type RawBuilder } from "kysely";
+import type { RunState } from "@slipway/contract/words.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import { isFinal, type RunState } from "./run-states.ts";
+import { isFinal } from "./run-states.ts";
 import type { RunPlaceInTime } from "./run-page-token.ts";
 
 /** A run of either kind. Durations in milliseconds; null: of async runs, whose times tell them. */

@@ -1,4 +1,5 @@
 // Reads runs for the API: pages of an app's runs and dead runs, one run, and the answer that was kept of one.
+import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -6,7 +7,7 @@ import type { Db } from "#store/database.ts";
 import { countLeftOut } from "./call-record-store.ts";
 import { listDead, listRuns, readResult, readRun, type RunRow } from "./run-list-store.ts";
 import { makeRunToken, readRunToken, type RunTokenScope } from "./run-page-token.ts";
-import { isFinal, type RunState } from "./run-states.ts";
+import { isFinal } from "./run-states.ts";
 
 /** A page; `nextToken` is null at the end. */
 export type RunPage = { readonly runs: readonly RunRow[]; readonly nextToken: string | null };

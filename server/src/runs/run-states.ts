@@ -1,7 +1,8 @@
-// The states of an async run and the moves between them; every write of a state goes by this table. Pure.
+// The states of an async run and the runMoves between them; every write of a state goes by this table. Pure.
+import { runStates, type FinalState, type RunState } from "@slipway/contract/words.ts";
 
 /** Every state → the states that may follow. A state with no follower is final. */
-export const runMoves = {
+export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
   /** Accepted; in nobody's hands, or tried again later. */
   pending: ["queued", "cancelled"],
   /** In the hands of a platform, and waiting for a place on a replica. */
@@ -12,16 +13,11 @@ export const runMoves = {
   failure: [],
   cancelled: [],
   timeout: [],
-} as const satisfies Record<string, readonly string[]>;
-
-export type RunState = keyof typeof runMoves;
-
-/** How a run may end. */
-export type FinalState = "success" | "failure" | "cancelled" | "timeout";
+};
 
 /** The states from which `to` may be reached. */
-export function statesBefore(to: RunState): RunState[] {
-  return (Object.keys(runMoves) as RunState[]).filter((from) => (runMoves[from] as readonly RunState[]).includes(to));
+export function runStatesBefore(to: RunState): RunState[] {
+  return runStates.filter((from) => runMoves[from].includes(to));
 }
 
 /** True when nothing follows any more. */

@@ -1,12 +1,13 @@
 // The rows of async runs. Every write after the acceptance names the lease epoch that its writer holds, so that whoever
 // was given up on changes nothing any more. All writes come as groups: one statement for many runs.
 import { sql, type RawBuilder } from "kysely";
+import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { statesBefore, type FinalState } from "./run-states.ts";
+import { runStatesBefore } from "./run-states.ts";
 
 /** What is accepted. `isHeld`: it is worked on by this platform right away. */
 export type NewRun = {
@@ -337,9 +338,9 @@ export class RunStore {
 
 /** The moves of `run-states.ts` to the final states. */
 const mayBecomeGiven = sql<boolean>`(${sql.join(
-  (["success", "failure", "cancelled", "timeout"] as const).map(
+  finalStates.map(
     (to) =>
-      sql`(given.state = ${sql.lit(to)} and runs.state in (${sql.join(statesBefore(to).map((from) => sql.lit(from)))}))`,
+      sql`(given.state = ${sql.lit(to)} and runs.state in (${sql.join(runStatesBefore(to).map((from) => sql.lit(from)))}))`,
   ),
   sql` or `,
 )})`;

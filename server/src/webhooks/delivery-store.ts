@@ -1,6 +1,7 @@
 // Rows of deliveries on the way through the platform: added, found, claimed, and what became of an attempt. Every change of
 // a held one names the epoch of its lease. All times are the database's.
 import { sql } from "kysely";
+import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
@@ -189,7 +190,7 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
 export type AttemptRow = {
   readonly id: DeliveryId;
   readonly epoch: number;
-  readonly state: "pending" | "delivered" | "failed";
+  readonly state: DeliveryState;
   /** Null: it was a success. */
   readonly reason: string | null;
   /** Until it is tried again, when it is pending. */

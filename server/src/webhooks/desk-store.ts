@@ -1,5 +1,6 @@
 // Rows of deliveries, attempts and endpoints as a project's people see and change them.
 import { sql, type RawBuilder } from "kysely";
+import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
@@ -20,7 +21,7 @@ export type DeliveryRow = {
   readonly contentType: string | null;
   readonly bodyBytes: number;
   readonly hasBody: boolean;
-  readonly state: "pending" | "delivered" | "failed";
+  readonly state: DeliveryState;
   readonly reason: string | null;
   readonly attempts: number;
   readonly createdAt: Date;

@@ -1,5 +1,6 @@
 // What a project's people do with webhooks: deliveries and their attempts, endpoints, the schedule; `secret-desk.ts` has the
 // secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
+import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -24,8 +25,6 @@ import { makeToken, readToken } from "./list-token.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { lockProject, putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
-
-export type DeliveryState = "pending" | "delivered" | "failed";
 
 export type DeliveryItem = {
   readonly id: DeliveryId;

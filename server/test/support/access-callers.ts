@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
+import { choosablePermissions, roles, type Permission, type Role } from "@slipway/contract/words.ts";
 import { insertPerson } from "#accounts/account-store.ts";
-import type { Permission, Role } from "#accounts/permissions.ts";
 import { signPersonToken } from "#accounts/person-token.ts";
 import { insertMember } from "#accounts/project-store.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
@@ -19,7 +19,7 @@ import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
-import { givablePermissions, roles, type Bearer, type MatrixCaller } from "./access-matrix.ts";
+import type { Bearer, MatrixCaller } from "./access-matrix.ts";
 import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
 import { revokeToken } from "./revoke-token.ts";
@@ -69,8 +69,8 @@ export async function chosenCallers(api: ApiUnderTest): Promise<ReadonlyMap<stri
     const bearer = { kind: "chosen", place: "here", permissions } as const;
     return { name, bearer, authorization: () => `Bearer ${token}` };
   };
-  const made = givablePermissions.map(async (permission) => {
-    const others = givablePermissions.filter((other) => other !== permission);
+  const made = choosablePermissions.map(async (permission) => {
+    const others = choosablePermissions.filter((other) => other !== permission);
     const alone = make(`a service account with ${permission} alone`, [permission]);
     const without = make(`a service account with all but ${permission}`, others);
     return [permission, await Promise.all([alone, without])] as const;

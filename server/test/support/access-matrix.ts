@@ -2,7 +2,7 @@
 // all sorts of tokens that are not valid.
 import { Agent, request } from "node:http";
 import type { Route } from "@slipway/contract/route.ts";
-import { permissionTable, type Permission, type Role } from "#accounts/permissions.ts";
+import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { Json } from "./management-api.ts";
 import type { Who } from "./access-table.ts";
 
@@ -29,12 +29,6 @@ export type MatrixAnswer = { readonly status: number; readonly message: string }
 
 /** `right`: anything but a refusal of the caller. */
 export type Expected = "right" | 401 | 403 | 404;
-
-export const roles: readonly Role[] = ["owner", "admin", "member", "billing"];
-/** All but what only operators have. */
-export const givablePermissions = (Object.keys(permissionTable) as Permission[]).filter(
-  (permission) => permission !== "platform.manage",
-);
 
 /** What the caller must be answered by the route. */
 export function expectedOf(route: Route, who: Who, bearer: Bearer | null): Expected {

@@ -1,6 +1,6 @@
 // Who may use each route, written down by hand beside what the contract and the roles say: the matrix of
+import { roles, type Role } from "@slipway/contract/words.ts";
 // `api-access-matrix.test.ts` holds them to each other. A new route needs a row here; without one the test fails.
-import type { Role } from "#accounts/permissions.ts";
 
 /**
  * `public`: whoever asks; `everybody`: all but tokens for calling apps; `people`: people alone, in a project its members;
@@ -9,7 +9,7 @@ import type { Role } from "#accounts/permissions.ts";
  */
 export type Who = "public" | "everybody" | "people" | "makers" | "operators" | readonly Role[];
 
-const all: Who = ["owner", "admin", "member", "billing"];
+const all: Who = roles;
 const workers: Who = ["owner", "admin", "member"];
 const leaders: Who = ["owner", "admin"];
 const payers: Who = ["owner", "billing"];

@@ -1,6 +1,6 @@
 // Rows of runs and calls for tests of what is read, cancelled, redriven and deleted, as the platform itself leaves them.
+import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
-import type { RunState } from "#runs/run-states.ts";
 import type { Db } from "#store/database.ts";
 
 /** Where the rows belong. */

@@ -2,7 +2,7 @@
 // statements, without triggers, and with the indexes made at the end. Entries lie in the order of time, those of all
 // projects among each other, as they do on a platform.
 import type { Client } from "pg";
-import { actionTable } from "@slipway/server/src/audit/actions.ts";
+import { actionTable } from "@slipway/contract/words.ts";
 
 export type Fill = { readonly projects: readonly string[]; readonly rows: number };
 

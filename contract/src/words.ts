@@ -1,6 +1,51 @@
-// Every action that the audit log knows, `<area>.<verb>`. Closed: what is not listed cannot be recorded.
+// The closed lists of words that the API, the database and the code share. Each stands here once, and nowhere else.
 
-/** Action → one sentence for the documentation. */
+/** What a member of a project, or a service account, may be. */
+export const roles = ["owner", "admin", "member", "billing"] as const;
+export type Role = (typeof roles)[number];
+
+/** Every permission: `<area>.<what>`, each with one sentence. */
+export const permissionTable = {
+  "projects.read": "See the project.",
+  "projects.update": "Rename the project.",
+  "projects.delete": "Delete the project.",
+  "apps.read": "See apps, their settings, builds, releases and replicas.",
+  "apps.create": "Create apps.",
+  "apps.update": "Change apps, promote releases, stop replicas.",
+  "apps.delete": "Delete apps.",
+  "apps.call": "Call apps.",
+  "builds.create": "Start and repeat builds.",
+  "builds.cancel": "Cancel builds.",
+  "logs.read": "Read logs of apps and builds.",
+  "runs.read": "See runs and calls of apps, and the results of runs.",
+  "runs.cancel": "Cancel runs.",
+  "runs.redrive": "Run failed runs again, and delete their kept requests.",
+  "webhooks.read": "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
+  "webhooks.write":
+    "See, make and remove signing secrets of webhooks, repeat deliveries, resume endpoints, choose the schedule.",
+  "secrets.read": "Read secrets.",
+  "secrets.write": "Set and remove secrets.",
+  "credentials.read": "See which git credentials there are, never their secrets.",
+  "credentials.write": "Set and remove git credentials.",
+  "tokens.read": "See which tokens there are.",
+  "tokens.write": "Issue and revoke tokens.",
+  "members.read": "See members.",
+  "members.write": "Add, change and remove members.",
+  "audit_log.read": "Read and export the audit log.",
+  "audit_log.forward": "Choose where entries of the audit log are sent.",
+  "billing.read": "See usage, costs, statements and budgets.",
+  "billing.write": "Redeem coupons, set budgets.",
+  "platform.manage": "Operate the platform itself: make projects, see every project.",
+} as const;
+
+export type Permission = keyof typeof permissionTable;
+
+/** What a service account can be allowed, one by one. Operating the platform is not a project's to give. */
+export const choosablePermissions = (Object.keys(permissionTable) as Permission[]).filter(
+  (permission) => permission !== "platform.manage",
+);
+
+/** Every action that the audit log knows, `<area>.<verb>`, each with one sentence. What is not listed cannot be recorded. */
 export const actionTable = {
   "platform.bootstrap": "The first start made an owner, a project, a signing key and tokens.",
   "project.create": "A project was made.",
@@ -70,3 +115,28 @@ export const actionTable = {
 } as const;
 
 export type AuditAction = keyof typeof actionTable;
+
+/** States of a build; the first three are of builds that have not ended. */
+export const buildStates = [
+  "pending",
+  "building",
+  "initializing",
+  "success",
+  "build_failure",
+  "init_failure",
+  "init_timeout",
+  "cancelled",
+] as const;
+export type BuildState = (typeof buildStates)[number];
+
+/** How a run or a call may end. */
+export const finalStates = ["success", "failure", "cancelled", "timeout"] as const;
+export type FinalState = (typeof finalStates)[number];
+
+/** States of an async run. */
+export const runStates = ["pending", "queued", "running", ...finalStates] as const;
+export type RunState = (typeof runStates)[number];
+
+/** States of a delivery to a webhook. */
+export const deliveryStates = ["pending", "delivered", "failed"] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
