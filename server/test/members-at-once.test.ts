@@ -185,7 +185,7 @@ test("what is begun while a project is being deleted adds nothing to it", async 
     begun.push(addApp(at).then(() => "done", constraintOf));
     await until("all wait for the project", async () => (await waitingForLocks(at)) === begun.length);
   });
-  const refused = ["not_found", "not_found", "live_project", "live_project", "live_project"];
+  const refused = ["not_found", "no_such_project", "live_project", "live_project", "live_project"];
   assert.deepEqual(await Promise.all(begun), refused);
   for (const table of ["members", "invitations", "apps"] as const) {
     assert.deepEqual(await at.db.selectFrom(table).selectAll().where("project_id", "=", at.projectId).execute(), []);

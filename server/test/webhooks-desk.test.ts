@@ -274,9 +274,9 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
     listed.map(({ secret }) => secret.reveal()),
     [made[4]?.secret.reveal(), made[3]?.secret.reveal()],
   );
-  await assert.rejects(desk.deleteSecret(stranger, made[4]?.id ?? "", by), { code: "not_found" });
+  await assert.rejects(desk.deleteSecret(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
   await assert.rejects(desk.deleteSecret(projectId, randomUUID(), by), { code: "not_found" });
-  await assert.rejects(desk.createSecret(stranger, {}, by), { code: "not_found" });
+  await assert.rejects(desk.createSecret(stranger, {}, by), { code: "no_such_project" });
   for (const overlapHours of [-1, 721, Number.NaN]) {
     await assert.rejects(desk.createSecret(projectId, { overlapHours }, by), {
       code: "invalid",
@@ -314,7 +314,7 @@ test("another secret takes the place of the last one, once, however many look; a
   );
   await db.deleteFrom("webhook_secrets").execute();
   await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", projectId).execute();
-  for (const gone of [projectId, stranger]) await assert.rejects(desk.listSecrets(gone, by), { code: "not_found" });
+  await assert.rejects(desk.listSecrets(projectId, by), { code: "no_such_project" });
   assert.deepEqual(await db.selectFrom("webhook_secrets").selectAll().execute(), []);
 });
 

@@ -1,14 +1,15 @@
 // Rows of projects and what ends with them. A deleted project's row stays, and of those who read only `isProject` sees it.
-import { sql, type Insertable, type Selectable } from "kysely";
+import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
+import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { MembersTable, ProjectsTable } from "#store/tables.ts";
+import type { MembersTable, ProjectsTable, Tables } from "#store/tables.ts";
 
 export type ProjectRow = Selectable<ProjectsTable>;
 
 /** The project, or undefined. */
 export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefined> {
-  return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null).executeTakeFirst();
+  return liveProject(db, id).executeTakeFirst();
 }
 
 /** True for the id of a project, deleted or not. */
@@ -30,18 +31,25 @@ export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<Projec
 }
 
 /**
- * The project, or undefined. Locks its row until the transaction ends: members and invitations change one at a time.
- * Whoever locks it and other rows locks it first.
+ * The project, or undefined: it is deleted, or never was. Locks its row until the transaction ends, so that what belongs to
+ * the project changes one at a time. Whoever locks it and other rows locks it first.
  */
-export function lockProject(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
-  const row = tx.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
-  return row.forNoKeyUpdate().executeTakeFirst();
+export function tryLockProject(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
+  return liveProject(tx, id).forNoKeyUpdate().executeTakeFirst();
+}
+
+/** The same, but throws `Fault("no_such_project")`. */
+export async function lockProject(tx: Tx, id: ProjectId): Promise<ProjectRow> {
+  return await liveProject(tx, id)
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow(() => noSuchProject());
 }
 
 /** The same, and nothing that names the project is added meanwhile. */
-export function lockProjectWhole(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
-  const row = tx.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
-  return row.forUpdate().executeTakeFirst();
+export async function lockProjectWhole(tx: Tx, id: ProjectId): Promise<ProjectRow> {
+  return await liveProject(tx, id)
+    .forUpdate()
+    .executeTakeFirstOrThrow(() => noSuchProject());
 }
 
 /** Adds a project. */
@@ -104,4 +112,8 @@ export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
   for (const table of ["secrets", "git_credentials", "webhook_secrets"] as const) {
     await sql`delete from ${sql.table(table)} where project_id = ${id}`.execute(tx);
   }
+}
+
+function liveProject(db: Db, id: ProjectId): SelectQueryBuilder<Tables, "projects", ProjectRow> {
+  return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
 }

@@ -64,7 +64,6 @@ export async function renameProject(
   const { id, by } = wanted;
   const name = checkedName(wanted.name);
   const row = await lockProject(tx, id);
-  if (row === undefined) throw noSuchProject();
   await setProjectName(tx, id, name);
   await record(tx, {
     ...{ projectId: id, action: "project.update", by, resource: { type: "project", id, name } },
@@ -81,7 +80,6 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
   const { id, by } = wanted;
   const at = new Date(wanted.nowMs);
   const row = await lockProjectWhole(tx, id);
-  if (row === undefined) throw noSuchProject();
   const app = await anyApp(tx, id);
   if (app !== undefined) {
     throw new Fault("conflict", `The project has apps, such as ${app}; only a project without apps can be deleted.`);
@@ -98,11 +96,6 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
   for (const token of tokens) await notify(tx, "tokens", token);
   for (const member of members) await notify(tx, "people", member);
   await notify(tx, "webhook_secrets", id);
-}
-
-/** The same whether it never was, is gone, or is another's. */
-export function noSuchProject(): Fault {
-  return new Fault("not_found", "There is no such project, or it is not yours.");
 }
 
 /** Makes a person; returns the id. Throws `Fault` when the address is taken. */

@@ -5,7 +5,7 @@ import type { Caller } from "#accounts/caller.ts";
 import { allows, belongsTo } from "#accounts/permissions.ts";
 import type { Judged } from "#accounts/token-door.ts";
 import type { ProjectList } from "#apps/project-list.ts";
-import { Fault } from "#lib/fault.ts";
+import { Fault, noSuchProject } from "#lib/fault.ts";
 import { projectIdForm, type ProjectId } from "#lib/ids.ts";
 import { pathPart } from "./call.ts";
 
@@ -28,7 +28,7 @@ export async function authenticate(request: FastifyRequest, tokens: Tokens): Pro
   return caller;
 }
 
-/** Throws `Fault("not_found")` for a project that is not there or another's (the same answer), `Fault("forbidden")` without the right. */
+/** Throws `Fault("no_such_project")` for a project that is not there or another's (the same answer), `Fault("forbidden")` without the right. */
 export async function authorize(
   given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
   projects: ProjectList,
@@ -36,7 +36,7 @@ export async function authorize(
   const { caller, route, request } = given;
   const projectId = pathPart(request, "project_id");
   if (projectId !== undefined && !(await isVisible(given, projectId, projects))) {
-    throw new Fault("not_found", "There is no such project, or it is not yours.");
+    throw noSuchProject();
   }
   if (mayUse(caller, route, projectId ?? null)) return;
   const kind = caller.kind === "inference" ? "is for calling apps and" : "";

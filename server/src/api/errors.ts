@@ -1,7 +1,7 @@
 // Turns whatever went wrong into an answer: a fault into its status and message, everything else into an internal
 // error with an id, whose cause goes to the log only.
 import type { FastifyReply } from "fastify";
-import { Fault, faultTable } from "#lib/fault.ts";
+import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
 import type { Log } from "#lib/log.ts";
 
@@ -19,7 +19,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
   }
   if (isEndedProject(code, error)) {
     // It ended while the request was under way: the answer is the one that it would have had a moment later.
-    return new Fault("not_found", "There is no such project, or it is not yours.", { cause: error });
+    return noSuchProject(error);
   }
   if (isBrokenOff(error)) {
     return new Fault("malformed", "The connection was broken off before the request was complete.", { cause: error });

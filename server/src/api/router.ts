@@ -142,9 +142,7 @@ const ownProjectsMost = 200;
 /** The project that an operator acted on, unless it was refused because there is none. */
 function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
   const named = pathPart(request, "project_id");
-  const isThere =
-    named !== undefined && !(fault.code === "not_found" && fault.message.startsWith("There is no such project"));
-  return isThere ? (named as ProjectId) : null;
+  return named === undefined || fault.code === "no_such_project" ? null : (named as ProjectId);
 }
 
 function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id: string } {

@@ -2,9 +2,9 @@
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { isProject, listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
-import { createProject, deleteProject, findProject, noSuchProject, renameProject } from "#accounts/projects.ts";
+import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
-import { Fault } from "#lib/fault.ts";
+import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 

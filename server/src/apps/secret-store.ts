@@ -47,11 +47,6 @@ export async function restartApps(tx: Tx, { projectId, appId }: SecretPlace): Pr
   return rows.map((row) => row.id);
 }
 
-/** Lets only one transaction at a time replace the secrets of a project. Locks the project's row until it ends. */
-export async function lockProject(tx: Tx, projectId: ProjectId): Promise<void> {
-  await tx.selectFrom("projects").select("id").where("id", "=", projectId).forNoKeyUpdate().executeTakeFirst();
-}
-
 /** Sets one secret. */
 export async function putSealed(tx: Tx, place: SecretPlace, secret: SealedSecret): Promise<void> {
   await tx

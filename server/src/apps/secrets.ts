@@ -1,4 +1,5 @@
 // Secrets of projects and apps: encrypted at rest, shown only to who may read them, and given to replicas when they start.
+import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -11,7 +12,6 @@ import { hasApp, noSuchApp } from "./app-store.ts";
 import { kindOf, shown } from "./refusal.ts";
 import {
   dropSecrets,
-  lockProject,
   putSealed,
   readSealed,
   readSealedForApp,

@@ -2,12 +2,12 @@
 // applies to the project by itself, and ends for it when the project gets another plan. So usage draws it down as any other.
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { tryLockProject } from "#accounts/project-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { openAccount } from "./coupon-store.ts";
 import type { Plan, Plans } from "./plan.ts";
-import { lockProject } from "./plan-store.ts";
 
 /** Projects that are seen to in one turn; the next turn finds the others. */
 const projectsMax = 500;
@@ -62,8 +62,8 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
      order by w.id limit ${projectsMax}`.execute(db);
   for (const { id: projectId } of rows) {
     await db.transaction().execute(async (tx) => {
-      const project = await lockProject(tx, projectId);
-      const plan = project === null ? undefined : plans.byName.get(project.plan ?? plans.standard.name);
+      const project = await tryLockProject(tx, projectId);
+      const plan = project === undefined ? undefined : plans.byName.get(project.plan ?? plans.standard.name);
       // A plan that is not known here was given by a platform that knows it, which sees to its credit.
       if (plan !== undefined) await setPlanCredit(tx, { projectId, plan, nowMs });
     });

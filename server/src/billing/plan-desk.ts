@@ -1,5 +1,6 @@
 // What is done with plans: the operator gives them to projects, projects see their limits and what they use, and an app that
 // is about to be made is let in or not. Called by the API and, through an interface of theirs, by apps.
+import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -12,7 +13,6 @@ import { setPlanCredit } from "./plan-credit.ts";
 import {
   countApps,
   listPlanned,
-  lockProject,
   planNameOf,
   updatePlan,
   usageOf,
@@ -26,7 +26,7 @@ export type ProjectPlan = { readonly project: PlannedProject; readonly plan: Pla
 /** `next` null: it is the last page. */
 export type ProjectPlanPage = { readonly projects: readonly ProjectPlan[]; readonly next: string | null };
 
-/** The use cases. They throw `Fault("invalid" | "forbidden" | "not_found")`. */
+/** The use cases. They throw `Fault("invalid" | "forbidden" | "no_such_project")`. */
 export class PlanDesk {
   readonly #db: Db;
   readonly #plans: Plans;
@@ -64,7 +64,6 @@ export class PlanDesk {
     }
     return await this.#db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      if (project === null) throw new Fault("not_found", `There is no such project as ${projectId}.`);
       const [before, plan] = [this.#named(project.plan), this.#named(name)];
       await updatePlan(tx, projectId, name);
       await setPlanCredit(tx, { projectId, plan, nowMs: this.#clock.now() });
@@ -82,7 +81,7 @@ export class PlanDesk {
     if (plan.appsMax === null) return;
     const project = await lockProject(tx, projectId);
     // The plan may have been changed while the lock was waited for.
-    const { name, appsMax } = this.#named(project?.plan ?? null);
+    const { name, appsMax } = this.#named(project.plan);
     if (appsMax === null || (await countApps(tx, projectId)) <= appsMax) return;
     const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
     const advice = "use one of them, or ask the operator of the platform for another plan";

@@ -24,18 +24,6 @@ export async function planNameOf(db: Db, projectId: ProjectId): Promise<string |
   return row?.plan ?? null;
 }
 
-/** The project, locked against whoever else would change its plan or count its apps; null: there is none. */
-export async function lockProject(tx: Tx, projectId: ProjectId): Promise<PlannedProject | null> {
-  const row = await tx
-    .selectFrom("projects")
-    .select(["id", "name", "plan", "created_at"])
-    .where("id", "=", projectId)
-    .where("deleted_at", "is", null)
-    .forNoKeyUpdate()
-    .executeTakeFirst();
-  return row ?? null;
-}
-
 /** Gives the project, whose row is locked, another plan. */
 export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | null): Promise<void> {
   await tx.updateTable("projects").set({ plan }).where("id", "=", projectId).execute();

@@ -9,6 +9,7 @@ export const faultTable = {
   budget_reached: { status: 402, meaning: "A budget of the app or its project is used up for this month." },
   forbidden: { status: 403, meaning: "The token is valid but does not give the right to do this." },
   not_found: { status: 404, meaning: "There is no such thing, or it is not the caller's to see." },
+  no_such_project: { status: 404, meaning: "There is no such project, or it is not the caller's to see." },
   method_not_allowed: { status: 405, meaning: "The path exists, but not with this method." },
   conflict: { status: 409, meaning: "The name is taken, or the thing is in a state that does not allow this." },
   too_large: { status: 413, meaning: "The body is larger than the limit." },
@@ -40,4 +41,9 @@ export class Fault extends Error {
     this.code = code;
     this.retryAfterSeconds = options.retryAfterSeconds;
   }
+}
+
+/** The same for a project that never was, is deleted, or is another's. */
+export function noSuchProject(cause?: unknown): Fault {
+  return new Fault("no_such_project", "There is no such project, or it is not yours.", { cause });
 }

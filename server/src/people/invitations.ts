@@ -5,8 +5,7 @@ import type { Role } from "@slipway/contract/words.ts";
 import { insertPassword } from "#accounts/account-store.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
 import { hashPassword } from "#accounts/passwords.ts";
-import { insertMember, lockProject } from "#accounts/project-store.ts";
-import { noSuchProject } from "#accounts/projects.ts";
+import { insertMember, lockProject, tryLockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -117,7 +116,6 @@ export class InvitationDesk {
     };
     const projectName = await this.#db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      if (project === undefined) throw noSuchProject();
       const before = await invitationByEmail(tx, projectId, email);
       const roles = before === undefined ? [role] : [before.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
@@ -136,7 +134,7 @@ export class InvitationDesk {
   /** Withdraws one; its link ends at once. */
   async delete(projectId: ProjectId, id: string, { caller, by }: Acting): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      if ((await lockProject(tx, projectId)) === undefined) throw noSuchProject();
+      await lockProject(tx, projectId);
       const row = await invitationById(tx, projectId, id);
       if (row === undefined) throw new Fault("not_found", "The project has no invitation of that id.");
       await requireRight(tx, { projectId, caller, roles: [row.role] });
@@ -161,7 +159,7 @@ export class InvitationDesk {
     const person = await whoAccepts(row, acceptance, this.#hashes);
     const { project_id: projectId, email, role } = row;
     await this.#db.transaction().execute(async (tx) => {
-      if ((await lockProject(tx, projectId)) === undefined) throw noInvitation();
+      if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
       if (!(await deleteInvitation(tx, row))) throw noInvitation();
       if (person.passwordHash !== null) await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
       await join(tx, { projectId, personId: person.id, role });

@@ -5,7 +5,6 @@ import type { Caller } from "#accounts/caller.ts";
 import { currentCaller } from "#accounts/current-caller.ts";
 import { allows, mayGive } from "#accounts/permissions.ts";
 import { lockProject } from "#accounts/project-store.ts";
-import { noSuchProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -72,7 +71,7 @@ export class MemberDesk {
 
   async #change(key: MemberKey, change: (tx: Tx, member: Member) => Promise<Member>): Promise<Member> {
     const changed = await this.#db.transaction().execute(async (tx) => {
-      if ((await lockProject(tx, key.projectId)) === undefined) throw noSuchProject();
+      await lockProject(tx, key.projectId);
       const row = await memberOf(tx, key);
       if (row === undefined) throw new Fault("not_found", "The project has no member of that id.");
       const made = await change(tx, memberFrom(row));

@@ -1,6 +1,7 @@
 // What a project's people do with webhooks: deliveries and their attempts, endpoints, the schedule; `secret-desk.ts` has the
 // secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
 import type { DeliveryState } from "@slipway/contract/words.ts";
+import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -23,7 +24,7 @@ import {
 import type { SecretDesk, WebhookSecret } from "./secret-desk.ts";
 import { makeToken, readToken } from "./list-token.ts";
 import type { ScheduleName } from "./schedule.ts";
-import { lockProject, putSchedule, readSchedule } from "./secret-store.ts";
+import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type DeliveryItem = {
@@ -242,7 +243,7 @@ export class WebhookDesk {
   /** Holds from the next attempt on, of all deliveries of the project. */
   async setSchedule(projectId: ProjectId, schedule: ScheduleName, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await lockProject(tx, projectId))) throw new Fault("not_found", `There is no project ${projectId}.`);
+      await lockProject(tx, projectId);
       const old = await readSchedule(tx, projectId);
       await putSchedule(tx, projectId, schedule);
       const changes = { schedule: { old, new: schedule } };

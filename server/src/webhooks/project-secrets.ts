@@ -1,6 +1,7 @@
 // Secrets of a project that sign its webhooks. There is always one without an end: a reader that finds none
 // makes it, so no delivery of a project leaves unsigned. Each change and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
+import { tryLockProject } from "#accounts/project-store.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -9,14 +10,7 @@ import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import {
-  insertSecret,
-  isLiveProject,
-  lockProject,
-  readValidSecrets,
-  retireSecrets,
-  type SecretRow,
-} from "./secret-store.ts";
+import { insertSecret, readValidSecrets, retireSecrets, type SecretRow } from "./secret-store.ts";
 
 export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 
@@ -33,7 +27,7 @@ export async function validSecrets({ db, sealer }: SecretParts, projectId: Proje
   let rows = await readValidSecrets(db, projectId);
   if (!hasNewest(rows)) {
     rows = await db.transaction().execute(async (tx) => {
-      const isThere = (await lockProject(tx, projectId)) && (await isLiveProject(tx, projectId));
+      const isThere = (await tryLockProject(tx, projectId)) !== undefined;
       const found = await readValidSecrets(tx, projectId);
       // Somebody else may have made it meanwhile.
       if (!isThere || hasNewest(found)) return found;

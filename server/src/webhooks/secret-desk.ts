@@ -1,15 +1,16 @@
 // The secrets that sign a project's webhooks: listed, rotated and deleted. A project has one from its first moment, and at
 // most two are valid at a time. Called by the API; each change and its audit row are one transaction.
+import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import { Fault } from "#lib/fault.ts";
+import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
-import { deleteSecret, lockProject } from "./secret-store.ts";
+import { deleteSecret } from "./secret-store.ts";
 
 /** A secret as it is listed. */
 export type WebhookSecret = {
@@ -24,7 +25,7 @@ const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 const overlapHoursDefault = 24;
 const overlapHoursMax = 720;
 
-/** The use cases. They throw `Fault("not_found" | "invalid")`. */
+/** The use cases. They throw `Fault("not_found" | "no_such_project" | "invalid")`. */
 export class SecretDesk {
   readonly #db: Db;
   readonly #sealer: Sealer;
@@ -34,10 +35,10 @@ export class SecretDesk {
     this.#sealer = parts.sealer;
   }
 
-  /** The valid ones, newest first; one or two. Recorded. Throws `Fault("not_found")`. */
+  /** The valid ones, newest first; one or two. Recorded. Throws `Fault("no_such_project")`. */
   async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
     const secrets = await validSecrets({ db: this.#db, sealer: this.#sealer }, projectId);
-    if (secrets.length === 0) throw noProject(projectId);
+    if (secrets.length === 0) throw noSuchProject();
     const resource = { type: "project", id: projectId };
     await record(this.#db, { projectId, action: "webhook_secrets.read", by, resource });
     return secrets.map(shown);
@@ -53,7 +54,7 @@ export class SecretDesk {
       throw new Fault("invalid", `overlapHours is ${overlapHours}, but must be a number from 0 to ${overlapHoursMax}.`);
     }
     const row = await this.#db.transaction().execute(async (tx) => {
-      if (!(await lockProject(tx, projectId))) throw noProject(projectId);
+      await lockProject(tx, projectId);
       return addSecret(tx, this.#sealer, { projectId, by, overlapHours });
     });
     return shown(row);
@@ -62,16 +63,13 @@ export class SecretDesk {
   /** It signs no more, at once. Another takes the place of the last one. */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      const isGone = uuidForm.test(id) && (await lockProject(tx, projectId)) && (await deleteSecret(tx, projectId, id));
+      await lockProject(tx, projectId);
+      const isGone = uuidForm.test(id) && (await deleteSecret(tx, projectId, id));
       if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
       await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: secretResource(id) });
       await notify(tx, "webhook_secrets", projectId);
     });
   }
-}
-
-function noProject(projectId: ProjectId): Fault {
-  return new Fault("not_found", `There is no project ${projectId}.`);
 }
 
 function shown({ id, created_at: createdAt, expires_at: expiresAt, secret }: OpenedSecret): WebhookSecret {

@@ -23,18 +23,6 @@ export async function readValidSecrets(db: Db, projectId: ProjectId): Promise<Se
     .execute();
 }
 
-/** Lets only one transaction at a time change the secrets of a project. Locks the project's row until it ends; false when there is no such project. */
-export async function lockProject(tx: Tx, projectId: ProjectId): Promise<boolean> {
-  const project = tx.selectFrom("projects").select("id").where("id", "=", projectId);
-  return (await project.forNoKeyUpdate().executeTakeFirst()) !== undefined;
-}
-
-/** Whether the project is there and not deleted. No locks. */
-export async function isLiveProject(db: Db, projectId: ProjectId): Promise<boolean> {
-  const row = db.selectFrom("projects").select("id").where("id", "=", projectId).where("deleted_at", "is", null);
-  return (await row.executeTakeFirst()) !== undefined;
-}
-
 /** Makes room for a new one: the newest so far ends after `overlapMs`, all others now. */
 export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: number): Promise<void> {
   await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(tx);
