@@ -57,10 +57,10 @@ function checkPackage(path: string, name: string, declared: Declared): string | 
   const lists = declared[workspace];
   const usable = isTest(path) || workspace === "tools" ? lists?.tests : lists?.source;
   if (usable?.includes(name) !== true) return `${name} is not among the dependencies in ${workspace}/package.json`;
-  const owner = packageOwners[name];
+  const owners = packageOwners[name];
   const area = areaOf(path);
-  if (owner === undefined || area === null || area === owner || isTest(path)) return null;
-  return `only ${owner} uses the package ${name}; ask that area instead`;
+  if (owners === undefined || area === null || owners.includes(area) || isTest(path)) return null;
+  return `only ${owners.join(" and ")} uses the package ${name}; ask that area instead`;
 }
 
 function resolveSpecifier(path: string, specifier: string): Target {

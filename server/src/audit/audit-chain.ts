@@ -128,8 +128,9 @@ export class AuditChain {
     const keyId = keyIdOf(jws) ?? "";
     const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
     const text = signedText(unsigned, project);
-    if (withdrawn === undefined || signatureFault(jws, text, new Map([[keyId, withdrawn]])) !== null) return { jws };
-    return await signText(signer, text);
+    if (withdrawn === undefined) return { jws };
+    const fault = await signatureFault(jws, text, new Map([[keyId, withdrawn]]));
+    return fault === null ? await signText(signer, text) : { jws };
   }
 
   /** One turn: signs ends whose last checkpoint is old or many entries back. */

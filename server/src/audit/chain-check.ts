@@ -21,10 +21,10 @@ import type { Survey } from "./verify-survey.ts";
 export type Doubt = { readonly sought: readonly number[]; readonly judge: (rest: Survey) => Broken };
 
 /** What is wrong with a signature: a trouble, and a predicate for the sentence. */
-export function faultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
+export async function faultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
   if (keys === null) return null;
   const { jws, ...unsigned } = line;
-  const fault = signatureFault(jws, signedText(unsigned, project), keys);
+  const fault = await signatureFault(jws, signedText(unsigned, project), keys);
   if (fault === null) return null;
   if (fault === "unknown key") {
     const key = JSON.stringify(keyIdOf(jws));
@@ -58,15 +58,15 @@ export class ChainCheck {
   }
 
   /** Takes one more line; null: it is as it should be. */
-  take({ line, text, isEnded }: TextLine): Doubt | Broken | null {
+  async take({ line, text, isEnded }: TextLine): Promise<Doubt | Broken | null> {
     if (!isEnded) return broken("truncated", line, this.#next, `The file ends within line ${line}.`);
     const parsed = parseLine(text);
     if (parsed === null) return this.#malformed(line);
     const isStubDue = this.#header.after.number > 0 && this.#stub === null;
-    if (parsed.kind === "stub") return this.#takeStub(line, parsed, isStubDue);
+    if (parsed.kind === "stub") return await this.#takeStub(line, parsed, isStubDue);
     if (isStubDue) return this.#noStub(line, parsed);
     if (parsed.kind === "entry") return this.#takeEntry(line, parsed);
-    if (parsed.kind === "checkpoint") return this.#takeCheckpoint(line, parsed);
+    if (parsed.kind === "checkpoint") return await this.#takeCheckpoint(line, parsed);
     return broken("inserted", line, null, `Line ${line} is a header: it was put in.`);
   }
 
@@ -99,11 +99,11 @@ export class ChainCheck {
     return broken("altered", line, null, `Line ${line} is not as an export has it: it was altered or put in.`);
   }
 
-  #takeStub(line: number, stub: StubLine, isDue: boolean): Broken | null {
+  async #takeStub(line: number, stub: StubLine, isDue: boolean): Promise<Broken | null> {
     if (!isDue || line !== 2)
       return broken("inserted", line, null, `Line ${line} is a stub that does not belong there.`);
     const { after, project } = this.#header;
-    const fault = faultOf(stub, project, this.#keys);
+    const fault = await faultOf(stub, project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, null, `Line ${line}, the stub, ${fault.what}.`);
     if (stub.number !== after.number || stub.hash !== after.hash) {
       return broken("altered", line, null, `Line ${line}, the stub, is not the one that line 1 names.`);
@@ -208,11 +208,11 @@ export class ChainCheck {
     return { sought: [next, number], judge };
   }
 
-  #takeCheckpoint(line: number, checkpoint: CheckpointLine): Doubt | Broken | null {
+  async #takeCheckpoint(line: number, checkpoint: CheckpointLine): Promise<Doubt | Broken | null> {
     const { number, hash, previous } = checkpoint;
     const signed = this.#signed ?? this.#header.after.number;
     const what = `Line ${line}, the checkpoint of entry ${number},`;
-    const fault = faultOf(checkpoint, this.#header.project, this.#keys);
+    const fault = await faultOf(checkpoint, this.#header.project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, number, `${what} ${fault.what}.`);
     if (number <= signed) return broken("inserted", line, number, `${what} was put in.`);
     if (number > this.#last.number) return this.#earlyCheckpoint(line, number);

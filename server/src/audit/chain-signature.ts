@@ -1,7 +1,7 @@
 // Signatures over the header, the checkpoints and the stubs of a chain: JWS (RFC 7515) in the compact form with the
 // payload left out, since whoever checks one makes it from the line: `signedText` in export-format.ts.
-import { sign, verify, type KeyObject } from "node:crypto";
-import { promisify } from "node:util";
+import type { KeyObject } from "node:crypto";
+import { decodeProtectedHeader, errors, FlattenedSign, flattenedVerify, type CompactJWSHeaderParameters } from "jose";
 
 /** What signs; the platform hands in the keys that sign tokens. */
 export type ChainSigner = {
@@ -15,56 +15,59 @@ export type ChainSigner = {
 /** A signature and the key that made it. */
 export type ChainSignature = { readonly jws: string; readonly keyId: string };
 
-/** RSASSA-PKCS1-v1_5 with SHA-256, as RS256 is. */
-const digest = "sha256";
-/** Keeps it from being taken for anything else that these keys sign. */
-const signatureType = "slipway-audit";
-const signInBackground = promisify(sign) as (algorithm: string, data: Buffer, key: KeyObject) => Promise<Buffer>;
-
 /** Signs a text with the current key. */
 export async function signText(signer: ChainSigner, text: string): Promise<ChainSignature> {
   const { id, privateKey } = signer.current();
-  const head = headOf(id);
-  const signature = await signInBackground(digest, signedBytes(head, text), privateKey);
-  return { jws: `${head}..${signature.toString("base64url")}`, keyId: id };
+  const signing = new FlattenedSign(Buffer.from(text)).setProtectedHeader(headerOf(id));
+  const { protected: header, signature } = await signing.sign(privateKey);
+  return { jws: `${header}..${signature}`, keyId: id };
 }
 
 /** Public keys by their ids. */
 export type PublicKeys = ReadonlyMap<string, KeyObject>;
 
 /** What is wrong with a signature over a text, or null. */
-export function signatureFault(
+export async function signatureFault(
   jws: string,
   text: string,
   keys: PublicKeys,
-): "malformed" | "unknown key" | "wrong" | null {
-  const [head = "", payload, encoded = "", ...more] = jws.split(".");
-  const keyId = keyIdOf(head);
-  const signature = Buffer.from(encoded, "base64url");
+): Promise<"malformed" | "unknown key" | "wrong" | null> {
+  const keyId = keyIdOf(jws);
+  const signature = jws.split(".").at(-1) ?? "";
   // One text for each signature: other spellings of the same bytes are not taken.
-  const isOurs = payload === "" && more.length === 0 && keyId !== null && head === headOf(keyId);
-  if (!isOurs || keyId === null || signature.toString("base64url") !== encoded) return "malformed";
+  const isOurs = keyId !== null && jws === `${encode(JSON.stringify(headerOf(keyId)))}..${signature}`;
+  if (!isOurs || signature !== encode(Buffer.from(signature, "base64url"))) return "malformed";
   const key = keys.get(keyId);
   if (key === undefined) return "unknown key";
-  return verify(digest, signedBytes(head, text), key, signature) ? null : "wrong";
+  try {
+    const [header = ""] = jws.split(".");
+    await flattenedVerify({ protected: header, payload: encode(text), signature }, key, { algorithms: [algorithm] });
+    return null;
+  } catch (error) {
+    // A TypeError is about the key: one that cannot have made it, as it is too short.
+    if (error instanceof errors.JOSEError || error instanceof TypeError) return "wrong";
+    throw error;
+  }
 }
 
 /** The id of the key that a signature names; null when it cannot be read. */
 export function keyIdOf(jws: string): string | null {
   try {
-    const head: unknown = JSON.parse(Buffer.from(jws.split(".")[0] ?? "", "base64url").toString());
-    if (typeof head !== "object" || head === null || !("kid" in head)) return null;
-    return typeof head.kid === "string" ? head.kid : null;
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
+    const { kid } = decodeProtectedHeader(jws);
+    return typeof kid === "string" ? kid : null;
+  } catch {
+    // Not three parts, or the first is not JSON.
+    return null;
   }
 }
 
-function headOf(keyId: string): string {
-  return Buffer.from(JSON.stringify({ alg: "RS256", kid: keyId, typ: signatureType })).toString("base64url");
+const algorithm = "RS256";
+
+/** The type keeps it from being taken for anything else that these keys sign. */
+function headerOf(keyId: string): CompactJWSHeaderParameters {
+  return { alg: algorithm, kid: keyId, typ: "slipway-audit" };
 }
 
-function signedBytes(head: string, text: string): Buffer {
-  return Buffer.from(`${head}.${Buffer.from(text).toString("base64url")}`);
+function encode(bytes: string | Buffer): string {
+  return Buffer.from(bytes).toString("base64url");
 }

@@ -18,13 +18,13 @@ export async function verifyExport(
   earlier: Intact | null = null,
 ): Promise<Verdict> {
   const reader = new LineReader(bytes);
-  const header = readHeader(await reader.next(), keys);
+  const header = await readHeader(await reader.next(), keys);
   if ("result" in header) return header;
   const fault = earlier === null ? null : headerFault(header, earlier);
   if (fault !== null) return fault;
   const check = new ChainCheck(header, keys);
   for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
-    const doubt = check.take(line);
+    const doubt = await check.take(line);
     if (doubt === null) {
       const differs = earlier === null ? null : placeFault(check.place, line.line, earlier);
       if (differs !== null) return differs;
@@ -38,7 +38,7 @@ export async function verifyExport(
 
 const beginOfHeader = '{"kind":"slipway-audit-export"';
 
-function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
+async function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
   if (line?.isEnded === false && line.text?.startsWith(beginOfHeader) === true) {
     return broken("truncated", 1, null, "The file ends within line 1.");
   }
@@ -51,7 +51,7 @@ function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
   }
   const header = parseLine(line.text);
   if (header?.kind !== "slipway-audit-export") return broken("altered", 1, null, "Line 1, the header, was altered.");
-  const fault = faultOf(header, header.project, keys);
+  const fault = await faultOf(header, header.project, keys);
   if (fault !== null) return broken(fault.trouble, 1, null, `Line 1, the header, ${fault.what}.`);
   if (header.filter !== null) {
     return unverifiable("The export was narrowed by a filter: only one of all entries can be verified.");
