@@ -2,13 +2,14 @@
 import type { SigningKeys } from "#accounts/keys.ts";
 import { AuditChain } from "#audit/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
-import { auditRetentionLoop, type RetentionOf } from "#audit/audit-retention.ts";
+import { auditRetention, type RetentionOf } from "#audit/audit-retention.ts";
 import { AuditExport } from "#audit/export.ts";
 import { Forwarder } from "#audit/forwarder.ts";
 import { ForwardingDesk } from "#audit/forwarding-desk.ts";
 import type { PlanBook } from "#billing/plan-book.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
+import { startRetention } from "#lib/retention.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 
@@ -35,9 +36,8 @@ export async function openAudit(config: Config, parts: Parts): Promise<AuditPart
   const chain = new AuditChain({ db, clock, log, signer });
   chain.start();
   lifecycle.onClose("audit checkpoints", () => chain.stop());
-  const retention = auditRetentionLoop({ db, clock, log, signer, retentionOf });
-  retention.start();
-  lifecycle.onClose("audit retention", () => retention.stop());
+  const steps = () => auditRetention({ db, clock, signer, retentionOf });
+  startRetention({ name: "audit retention", steps, clock, log, lifecycle });
   return {
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),

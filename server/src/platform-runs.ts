@@ -7,6 +7,7 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
+import { startRetention } from "#lib/retention.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Forwarding } from "#proxy/forwarding.ts";
@@ -18,6 +19,7 @@ import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { StartRefused } from "#store/start-refused.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
+import { webhookRetention } from "#webhooks/retention.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
 
@@ -48,10 +50,11 @@ export function openWebhooks(
   const webhooks = new Webhooks({
     ...{ db, notifications, sealer, instanceId, client, clock, log, onStep },
     atOnce: config.webhooksAtOnce,
-    retentionDays: config.runRetentionDays,
-    bodyRetentionDays: config.resultRetentionDays,
   });
   lifecycle.onClose("webhooks", () => webhooks.stop());
+  const { runRetentionDays: days, resultRetentionDays } = config;
+  const steps = () => webhookRetention({ db, days, bodyDays: Math.min(days, resultRetentionDays) });
+  startRetention({ name: "webhook retention", steps, clock, log, lifecycle });
   return { webhooks, guard };
 }
 

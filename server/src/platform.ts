@@ -21,17 +21,18 @@ import type { Log } from "#lib/log.ts";
 import { isNoRoom, noRoomRetrySeconds } from "#lib/no-room.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
+import { startRetention } from "#lib/retention.ts";
 import type { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
-import { retentionLoop } from "#logs/retention.ts";
+import { logRetention } from "#logs/retention.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener, type ListenerParts } from "#proxy/server.ts";
 import { callRecordWriter } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
 import { resealRuns } from "#runs/reseal.ts";
 import { RunDesk } from "#runs/run-desk.ts";
-import { runRetentionLoop } from "#runs/run-retention.ts";
+import { runRetention } from "#runs/run-retention.ts";
 import type { Runs } from "#runs/runs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
@@ -216,9 +217,8 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   const load = { demand: proxy, occupancy: proxy, allowance };
   const scheduler = new Scheduler({ ...{ driver, routes, view, log, clock, rows, environmentOf, lines }, ...load });
   const runs = openRuns(config, { ...parts, proxy, webhooks, scheduler, refusalOf });
-  const retention = runRetentionLoop({ ...{ db, clock, log }, ...config });
-  retention.start();
-  lifecycle.onClose("run retention", () => retention.stop());
+  const steps = () => runRetention({ db, clock, ...config });
+  startRetention({ name: "run retention", steps, clock, log, lifecycle });
   await runs.prepare();
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
@@ -327,9 +327,8 @@ function openLogs(config: Config, parts: LogParts): { readonly buildLogs: BuildL
   lifecycle.onClose("build logs", () => buildLogs.flush());
   const appLogs = new AppLogs({ db, notifications, clock });
   lifecycle.onClose("app logs", () => appLogs.flush());
-  const retention = retentionLoop({ db, clock, log, days: config.logRetentionDays, daysOf });
-  retention.start();
-  lifecycle.onClose("log retention", () => retention.stop());
+  const steps = () => logRetention({ db, clock, days: config.logRetentionDays, daysOf });
+  startRetention({ name: "log retention", steps, clock, log, lifecycle });
   return { buildLogs, appLogs };
 }
 

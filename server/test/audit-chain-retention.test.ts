@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { removeOldEntries } from "#audit/audit-retention.ts";
+import { auditRetention } from "#audit/audit-retention.ts";
 import { keyIdOf, signText } from "#audit/chain-signature.ts";
 import { checkpointLine, signedText } from "#audit/export-format.ts";
 import { readLinks } from "#audit/export-store.ts";
@@ -11,6 +11,7 @@ import { verifyExport } from "#audit/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import { openDatabase, type Db } from "#store/database.ts";
 import {
   add,
@@ -61,8 +62,8 @@ test("retention leaves a chain that is intact, while entries are added and expor
   const [writing, reading] = [write(), read()];
   await until("entries are added", () => added > 10);
   const removal = (of: Db) => {
-    const options = { db: of, clock: systemClock, log: silentLog, signer, retentionOf: () => 10 };
-    return removeOldEntries(options, new AbortController().signal);
+    const options = { db: of, clock: systemClock, signer, retentionOf: () => 10 };
+    return removeOld(auditRetention(options), new AbortController().signal);
   };
   await Promise.all([removal(db), removal(other)]);
   stopping.abort();
@@ -87,8 +88,8 @@ test("retention keeps to each project's days, and a chain goes on after all of i
       .values({ ...old, project_id })
       .execute();
   const retentionOf = (project: ProjectId | null): number => (project === first || project === null ? 4 : 6);
-  const options = { db, clock: systemClock, log: silentLog, signer, retentionOf };
-  await removeOldEntries(options, new AbortController().signal);
+  const options = { db, clock: systemClock, signer, retentionOf };
+  await removeOld(auditRetention(options), new AbortController().signal);
   const { rows } = await sql<{ project_id: string }>`select project_id from audit_log order by project_id`.execute(db);
   assert.deepEqual(
     rows.map((row) => row.project_id),
@@ -187,8 +188,8 @@ test("what a key has signed that was withdrawn is signed anew in an export; a ke
     .insertInto("audit_log")
     .values({ ...old, at: new Date(Date.now() - 5 * dayMs) })
     .execute();
-  const options = { db, clock: systemClock, log: silentLog, signer, retentionOf: () => 4 };
-  await removeOldEntries(options, new AbortController().signal);
+  const options = { db, clock: systemClock, signer, retentionOf: () => 4 };
+  await removeOld(auditRetention(options), new AbortController().signal);
   await add(db, first);
   await chainOn(db, signer).checkpoint(first);
   const next = testSigner("next-key");

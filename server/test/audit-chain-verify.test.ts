@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
-import { removeOldEntries } from "#audit/audit-retention.ts";
+import { auditRetention } from "#audit/audit-retention.ts";
 import { chainBegin, entryLine, lineText, linkHash, linkText, type EntryLine } from "#audit/export-format.ts";
 import { parseLine } from "#audit/export-reader.ts";
 import { record } from "#audit/record.ts";
@@ -11,7 +11,7 @@ import type { Broken, Verdict } from "#audit/verdict.ts";
 import { verifyExport } from "#audit/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { chainOn, exportChain, testSigner } from "./support/audit-chain.ts";
@@ -75,8 +75,8 @@ async function makeExport(t: WithAfter, isCut: boolean): Promise<string> {
     await addEntries(db, count);
     await chain.checkpoint(projectId);
   }
-  const options = { db, clock: systemClock, log: silentLog, signer, retentionOf: () => 2 };
-  await removeOldEntries(options, new AbortController().signal);
+  const options = { db, clock: systemClock, signer, retentionOf: () => 2 };
+  await removeOld(auditRetention(options), new AbortController().signal);
   return await exportChain(db, signer, projectId);
 }
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql, type RawBuilder } from "kysely";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
-import { removeOldEntries } from "#audit/audit-retention.ts";
+import { auditRetention } from "#audit/audit-retention.ts";
 import { entriesQuery, type AuditQuery } from "#audit/audit-store.ts";
 import { chainBegin, linkHash, linkText } from "#audit/export-format.ts";
 import { chainOf, readLinks, type LinkedRow } from "#audit/export-store.ts";
@@ -16,6 +16,7 @@ import { showEntry } from "#audit/shown-entry.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import { openDatabase, type Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { migrate } from "#store/migrate.ts";
@@ -115,11 +116,11 @@ test("entries older than the retention are removed in steps, of every project an
       { ...entry, resource_id: "kept" },
     ])
     .execute();
-  const options = { db, clock: systemClock, log: silentLog, signer: testSigner(), retentionOf: () => 10 };
-  await removeOldEntries(options, AbortSignal.abort(new Error("stop")));
+  const options = { db, clock: systemClock, signer: testSigner(), retentionOf: () => 10 };
+  await removeOld(auditRetention(options), AbortSignal.abort(new Error("stop")));
   const left = async () => await db.selectFrom("audit_log").select("resource_id").execute();
   assert.equal((await left()).length, 12_004);
-  await removeOldEntries(options, new AbortController().signal);
+  await removeOld(auditRetention(options), new AbortController().signal);
   assert.deepEqual(
     (await left()).map((row) => row.resource_id),
     ["kept", "kept", "kept"],

@@ -7,9 +7,10 @@ import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newReplicaId, newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import { appLinesQuery, type AppLinePage } from "#logs/app-log-store.ts";
 import { AppLogs } from "#logs/app-log.ts";
-import { removeOldLines } from "#logs/retention.ts";
+import { logRetention } from "#logs/retention.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";
@@ -222,7 +223,7 @@ test("retention removes lines that are too old, in steps, and no others", async 
   const now = systemClock.now();
   await logs.append(Array.from({ length: 5_500 }, () => appLine(app, { at: now - 31 * dayMs, text: "old" })));
   await logs.append([appLine(app, { at: now - 29 * dayMs, text: "kept" })]);
-  await removeOldLines({ db, clock: systemClock, log: silentLog, days: 30 }, new AbortController().signal);
+  await removeOld(logRetention({ db, clock: systemClock, days: 30 }), new AbortController().signal);
   assert.deepEqual(await texts(logs, app), ["kept"]);
 });
 
@@ -235,8 +236,8 @@ test("retention keeps lines each for the days of its project, where these differ
     for (const days of [3, 8]) await logs.append([appLine(one, { at: now - days * dayMs, text: `${days} days` })]);
   }
   const daysOf = () => (projectId: ProjectId) => (projectId === app.projectId ? 7 : 30);
-  const options = { db, clock: systemClock, log: silentLog, days: 1, daysOf };
-  await removeOldLines(options, new AbortController().signal);
+  const options = { db, clock: systemClock, days: 1, daysOf };
+  await removeOld(logRetention(options), new AbortController().signal);
   assert.deepEqual([await texts(logs, app), await texts(logs, other)], [["3 days"], ["8 days", "3 days"]]);
 });
 

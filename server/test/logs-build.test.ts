@@ -4,9 +4,10 @@ import { test, type TestContext } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { newBuildId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { lineLengthMax } from "#logs/clean-line.ts";
-import { removeOldLines } from "#logs/retention.ts";
+import { logRetention } from "#logs/retention.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";
@@ -184,7 +185,7 @@ test("retention removes the lines of builds that ended too long ago and keeps th
   for (const id of [buildId, recent, running]) await logs.append(id, buildLines(3));
   await endBuild(db, buildId, new Date(systemClock.now() - 8 * dayMs));
   await endBuild(db, recent, new Date(systemClock.now() - 6 * dayMs));
-  await removeOldLines({ db, clock: systemClock, log: silentLog, days: 7 }, endless);
+  await removeOld(logRetention({ db, clock: systemClock, days: 7 }), endless);
   const left = await Promise.all([buildId, recent, running].map((id) => logs.page(id, { after: 0, limit: 9 })));
   assert.deepEqual(
     left.map(({ lines }) => lines.length),

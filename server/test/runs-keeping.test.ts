@@ -7,10 +7,11 @@ import { sql, type RawBuilder } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { newRunId, type AppId, type ProjectId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { removeOld } from "#lib/retention.ts";
 import { callRecordWriter, countLeftOut, insertLeftOut } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
 import { deadQuery, runsQuery } from "#runs/run-list-store.ts";
-import { removeOldRuns } from "#runs/run-retention.ts";
+import { runRetention } from "#runs/run-retention.ts";
 import type { Db } from "#store/database.ts";
 import { asOwner } from "./support/as-owner.ts";
 import { testDatabase } from "./support/database.ts";
@@ -72,8 +73,8 @@ test("records of calls are written by themselves, whatever their texts hold, and
 });
 
 describe("what is old is removed", () => {
-  const remove = (db: Db, days: { resultRetentionDays: number; runRetentionDays: number }): Promise<void> =>
-    removeOldRuns({ db, clock: systemClock, log: silentLog, ...days }, new AbortController().signal);
+  const remove = (db: Db, days: { resultRetentionDays: number; runRetentionDays: number }) =>
+    removeOld(runRetention({ db, clock: systemClock, ...days }), new AbortController().signal);
   const idsOf = async (db: Db, table: "runs" | "calls"): Promise<Set<RunId>> =>
     new Set((await db.selectFrom(table).select("id").execute()).map((row) => row.id));
   const requestsOf = async (db: Db): Promise<Set<RunId>> =>
@@ -131,7 +132,7 @@ describe("what is old is removed", () => {
     await fill(db, { state: "failure", count: 700, begin: "2020-01-01" });
     const stopped = AbortSignal.abort(new Error("stop"));
     const days = { resultRetentionDays: 1, runRetentionDays: 100_000 };
-    await removeOldRuns({ db, clock: systemClock, log: silentLog, ...days }, stopped);
+    await removeOld(runRetention({ db, clock: systemClock, ...days }), stopped);
     const left = async () =>
       (await deadQuery(appId, { status: null, from: null, limit: 1_000 }).execute(db)).rows.length;
     assert.equal(await left(), 700);

@@ -9,13 +9,14 @@ import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
+import { removeOld } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 import { sealingKeyIds } from "#store/sealed-store.ts";
 import type { WebhookPage } from "#webhooks/desk.ts";
 import { pauseDead } from "#webhooks/endpoint-watch.ts";
 import { endpointOf } from "#webhooks/endpoint.ts";
 import { resealWebhooks } from "#webhooks/reseal.ts";
-import { removeOldWebhooks } from "#webhooks/retention.ts";
+import { webhookRetention } from "#webhooks/retention.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
 import {
@@ -353,8 +354,7 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
   await age("old", 8, false);
   await age("waiting", 20, true);
   await age("stuck", 31, true);
-  const options = { db, clock: systemClock, log: silentLog, days: 30, bodyDays: 7 };
-  await removeOldWebhooks(options, new AbortController().signal);
+  await removeOld(webhookRetention({ db, days: 30, bodyDays: 7 }), new AbortController().signal);
   const { items } = await webhooks.desk.listDeliveries(projectId, {});
   const seen = Object.fromEntries(
     items.map(({ url, state, isReplayable }) => [new URL(url).pathname, [state, isReplayable]]),

@@ -100,7 +100,7 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
       const client = new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" });
       const webhooks = new Webhooks({
         ...{ db, sealer, notifications, client, clock: systemClock, log: silentLog },
-        ...{ atOnce: 64, retentionDays: 30, bodyRetentionDays: 7, drainMs: 0, surveyMs: 200 },
+        ...{ atOnce: 64, drainMs: 0, surveyMs: 200 },
         ...options,
       });
       await webhooks.start();

@@ -1,23 +1,18 @@
-// Removes sessions, links and counts of tries that have expired; they are not taken any more long before.
+// What has expired of people: sessions, links and counts of tries. They are not taken any more long before.
 import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
-import { Loop } from "#lib/loop.ts";
+import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
-import { deleteExpired } from "./people-store.ts";
+import { olderRows } from "#store/older-rows.ts";
 
-const intervalMs = 600_000;
-/** Rows of each kind that one statement removes. */
-const rowsMost = 5_000;
-/** Statements of a turn: strangers who try addresses from everywhere must not add more than is removed. */
-const roundsMost = 200;
+/** Often enough that strangers who try addresses from everywhere do not add more than is removed. */
+export const cleanupIntervalMs = 600_000;
 
-/** The loop; start and stop it. */
-export function peopleCleanup({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Loop {
-  const turn = async (signal: AbortSignal): Promise<void> => {
-    const limit = { at: new Date(clock.now()), limit: rowsMost };
-    for (let round = 0; round < roundsMost && !signal.aborted; round++) {
-      if (!(await deleteExpired(db, limit))) return;
-    }
-  };
-  return new Loop({ name: "expired sessions", turn, intervalMs, waitsForClock: true, log, clock });
+/** The steps of one turn. */
+export function peopleCleanup({ db, clock }: { readonly db: Db; readonly clock: Clock }): RemovalStep[] {
+  const before = new Date(clock.now());
+  return [
+    olderRows(db, { name: "sessions", table: "person_sessions", time: "expires_at", before }),
+    olderRows(db, { name: "verifications", table: "person_verifications", time: "expires_at", before }),
+    olderRows(db, { name: "tries", table: "person_attempts", time: "ends_at", before }),
+  ];
 }

@@ -245,17 +245,3 @@ export async function confirmAddress(tx: Db, personId: string): Promise<void> {
 export async function deleteVerificationsOf(tx: Db, personId: string): Promise<void> {
   await tx.deleteFrom("person_verifications").where("value", "=", personId).execute();
 }
-
-/** Removes at most `limit` rows each of what has expired; true when there may be more. */
-export async function deleteExpired(db: Db, given: { readonly at: Date; readonly limit: number }): Promise<boolean> {
-  const { at, limit } = given;
-  const sessions = db.selectFrom("person_sessions").select("id").where("expires_at", "<=", at).limit(limit);
-  const asked = db.selectFrom("person_verifications").select("id").where("expires_at", "<=", at).limit(limit);
-  const attempts = db.selectFrom("person_attempts").select("key").where("ends_at", "<=", at).limit(limit);
-  const removed = [
-    await db.deleteFrom("person_sessions").where("id", "in", sessions).executeTakeFirst(),
-    await db.deleteFrom("person_verifications").where("id", "in", asked).executeTakeFirst(),
-    await db.deleteFrom("person_attempts").where("key", "in", attempts).executeTakeFirst(),
-  ];
-  return removed.some((result) => result.numDeletedRows >= BigInt(limit));
-}

@@ -79,3 +79,18 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
     select count(*) as count from marked`.execute(tx);
   return rows[0]?.count ?? 0;
 }
+
+/** Deletes at most `limit` requests of runs that ended before `before`, which cannot be redriven any more then; returns how many. Found by `runs_dead_by_end`. */
+export async function deleteOldRequests(
+  db: Db,
+  { before, limit }: { readonly before: Date; readonly limit: number },
+): Promise<number> {
+  const result = await sql`
+    with old as (
+      select id from runs where ${isDead} and ended_at < ${before} order by ended_at limit ${limit}
+         for update skip locked
+    ), deleted as (delete from run_requests using old where run_id = old.id)
+    update runs set request_deleted_at = clock_timestamp(), webhook_secret_sealed = null
+      from old where runs.id = old.id`.execute(db);
+  return Number(result.numAffectedRows ?? 0n);
+}

@@ -1,78 +1,38 @@
-// Removes what is older than the operator wants to keep of runs: results and requests first, then the runs and calls
-// themselves, and idempotency keys after a day; in bounded steps. A loop: what one turn leaves, the next one finds.
+// What is older than the operator wants to keep of runs: results and requests first, then the runs and calls themselves,
+// and idempotency keys after a day. No step touches a run that has not ended: only the end of a run has an age.
 import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
-import { Loop } from "#lib/loop.ts";
+import { daysAgo, type RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
-import {
-  deleteOldCalls,
-  deleteOldKeys,
-  deleteOldLeftOut,
-  deleteOldRequests,
-  deleteOldResults,
-  deleteOldRuns,
-  type DeleteSome,
-} from "./run-retention-store.ts";
+import { olderRows } from "#store/older-rows.ts";
+import { deleteOldRequests } from "./dead-run-store.ts";
 
-/** What retention needs; days as configured. */
-export type RunRetentionOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly resultRetentionDays: number;
-  readonly runRetentionDays: number;
-};
-
-type Step = {
-  readonly name: string;
-  readonly deleteSome: DeleteSome;
-  readonly days: number;
-  readonly batchMax: number;
-};
-
-const dayMs = 86_400_000;
-/** Old rows may stay an hour longer. */
-const intervalMs = 3_600_000;
 /** Rows with bodies of megabytes: few at once. */
-const largeBatchMax = 200;
-const batchMax = 5_000;
-/** Steps of one turn and kind: more than a busy platform makes within an interval. */
-const stepsMax = 4_000;
+const bodiesMax = 200;
 /** docs: a repeated key gives the same run for 24 hours. */
 const keyDays = 1;
 
-/** The loop; start and stop it with the platform. */
-export function runRetentionLoop(options: RunRetentionOptions): Loop {
-  const { clock, log } = options;
-  const turn = (signal: AbortSignal): Promise<void> => removeOldRuns(options, signal);
-  return new Loop({ name: "run retention", intervalMs, waitsForClock: true, clock, log, turn });
-}
-
-/** One turn: removes what is too old, until nothing is left, the bound is reached or `signal` is aborted. */
-export async function removeOldRuns(options: RunRetentionOptions, signal: AbortSignal): Promise<void> {
-  for (const step of stepsOf(options)) await removeOld(options, step, signal);
-}
-
-function stepsOf({ resultRetentionDays, runRetentionDays }: RunRetentionOptions): Step[] {
+/** The steps of one turn; days as configured. */
+export function runRetention(options: {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly resultRetentionDays: number;
+  readonly runRetentionDays: number;
+}): RemovalStep[] {
+  const { db, clock, resultRetentionDays, runRetentionDays } = options;
   // No later than the runs that they belong to: whole runs are deleted many at once, and so should have no bodies any more.
-  const bodyDays = Math.min(resultRetentionDays, runRetentionDays);
+  const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
+  const bodies = { before: bodiesBefore, batchMax: bodiesMax };
+  const before = daysAgo(clock, runRetentionDays);
   return [
-    { name: "results", deleteSome: deleteOldResults, days: bodyDays, batchMax: largeBatchMax },
-    { name: "requests", deleteSome: deleteOldRequests, days: bodyDays, batchMax: largeBatchMax },
-    { name: "runs", deleteSome: deleteOldRuns, days: runRetentionDays, batchMax },
-    { name: "calls", deleteSome: deleteOldCalls, days: runRetentionDays, batchMax },
-    { name: "numbers of calls that were not recorded", deleteSome: deleteOldLeftOut, days: runRetentionDays, batchMax },
-    { name: "idempotency keys", deleteSome: deleteOldKeys, days: keyDays, batchMax },
+    olderRows(db, { name: "results", table: "run_results", time: "created_at", ...bodies }),
+    {
+      name: "requests",
+      batchMax: bodiesMax,
+      remove: (limit) => deleteOldRequests(db, { before: bodiesBefore, limit }),
+    },
+    olderRows(db, { name: "runs", table: "runs", time: "ended_at", before }),
+    olderRows(db, { name: "calls", table: "calls", time: "ended_at", before }),
+    olderRows(db, { name: "numbers of calls that were not recorded", table: "calls_left_out", time: "at", before }),
+    olderRows(db, { name: "keys", table: "run_keys", time: "created_at", before: daysAgo(clock, keyDays) }),
   ];
-}
-
-async function removeOld({ db, clock, log }: RunRetentionOptions, step: Step, signal: AbortSignal): Promise<void> {
-  const before = new Date(clock.now() - step.days * dayMs);
-  let removed = 0;
-  for (let count = 0; count < stepsMax && !signal.aborted; count++) {
-    const some = await step.deleteSome(db, { before, limit: step.batchMax });
-    removed += some;
-    if (some < step.batchMax) break;
-  }
-  if (removed > 0) log.info({ removed, days: step.days }, `removed old ${step.name}`);
 }

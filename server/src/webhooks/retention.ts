@@ -1,61 +1,32 @@
-// Removes what is too old of webhooks, in bounded steps: bodies first, then deliveries with their attempts, then endpoints
+// What is too old of webhooks: bodies first, then deliveries with their attempts, then endpoints
 // that have none left. Deliveries that wait for a paused endpoint longer than deliveries are kept end as failed.
 import { sql } from "kysely";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
-import { Loop } from "#lib/loop.ts";
+import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 
-export type WebhookRetentionOptions = {
+type Remove = (db: Db, which: { readonly days: number; readonly limit: number }) => Promise<number>;
+
+const batchMax = 1_000;
+
+/** The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long bodies of ended ones are kept, to replay them. */
+export function webhookRetention(options: {
   readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** How long ended deliveries are kept, and their bodies. */
   readonly days: number;
   readonly bodyDays: number;
-};
-
-type Step = (db: Db, options: { readonly days: number; readonly limit: number }) => Promise<number>;
-
-/** Old rows may stay an hour longer. */
-const intervalMs = 3_600_000;
-const batchMax = 1000;
-/** Steps of one turn and kind: more than an hour's worth at 1,000 deliveries a second. */
-const stepsMax = 4000;
-
-/** The loop that removes what is old; start and stop it with the platform. */
-export function webhookRetention(options: WebhookRetentionOptions): Loop {
-  const { clock, log } = options;
-  return new Loop({
-    ...{ name: "webhook retention", intervalMs, clock, log },
-    waitsForClock: true,
-    turn: (signal) => removeOldWebhooks(options, signal),
-  });
-}
-
-/** One turn: removes what is too old, until nothing is left, the bound is reached or `signal` is aborted. */
-export async function removeOldWebhooks(options: WebhookRetentionOptions, signal: AbortSignal): Promise<void> {
-  const { db, log, days, bodyDays } = options;
-  const removed = {
-    given_up: await repeat(giveUp, days),
-    bodies: await repeat(dropBodies, bodyDays),
-    deliveries: await repeat(dropDeliveries, days),
-    endpoints: await repeat(dropEndpoints, days),
+}): RemovalStep[] {
+  const { db, days, bodyDays } = options;
+  const step = (name: string, remove: Remove, stepDays = days): RemovalStep => {
+    return { name, batchMax, remove: (limit) => remove(db, { days: stepDays, limit }) };
   };
-  if (Object.values(removed).some((count) => count > 0)) log.info(removed, "removed old webhook deliveries");
-
-  async function repeat(step: Step, stepDays: number): Promise<number> {
-    let total = 0;
-    for (let steps = 0; steps < stepsMax && !signal.aborted; steps++) {
-      const count = await step(db, { days: stepDays, limit: batchMax });
-      total += count;
-      if (count < batchMax) break;
-    }
-    return total;
-  }
+  return [
+    step("deliveries given up", giveUp),
+    step("bodies", dropBodies, bodyDays),
+    step("deliveries", dropDeliveries),
+    step("endpoints", dropEndpoints),
+  ];
 }
 
-const giveUp: Step = async (db, { days, limit }) => {
+const giveUp: Remove = async (db, { days, limit }) => {
   const result = await sql`
     update webhook_deliveries set state = 'failed', ended_at = clock_timestamp(),
            reason = 'Its endpoint was paused for longer than deliveries are kept.'
@@ -67,7 +38,7 @@ const giveUp: Step = async (db, { days, limit }) => {
   return Number(result.numAffectedRows ?? 0n);
 };
 
-const dropBodies: Step = async (db, { days, limit }) => {
+const dropBodies: Remove = async (db, { days, limit }) => {
   const result = await sql`
     update webhook_deliveries set body = null, secret_sealed = null
      where id in (select id from webhook_deliveries
@@ -76,7 +47,7 @@ const dropBodies: Step = async (db, { days, limit }) => {
   return Number(result.numAffectedRows ?? 0n);
 };
 
-const dropDeliveries: Step = async (db, { days, limit }) => {
+const dropDeliveries: Remove = async (db, { days, limit }) => {
   const result = await sql`
     delete from webhook_deliveries
      where id in (select id from webhook_deliveries
@@ -86,7 +57,7 @@ const dropDeliveries: Step = async (db, { days, limit }) => {
 };
 
 /** A delivery that is added meanwhile is sent all the same, and the next one makes the endpoint known again. */
-const dropEndpoints: Step = async (db, { days, limit }) => {
+const dropEndpoints: Remove = async (db, { days, limit }) => {
   const result = await sql`
     delete from webhook_endpoints
      where id in (select id from webhook_endpoints as endpoint

@@ -16,7 +16,6 @@ import { endpointWatch } from "./endpoint-watch.ts";
 import { Flights } from "./flights.ts";
 import { Outbox } from "./outbox.ts";
 import { Places } from "./places.ts";
-import { webhookRetention } from "./retention.ts";
 import { SecretDesk } from "./secret-desk.ts";
 import { SigningKeys } from "./signing-keys.ts";
 import type { WebhookStep } from "./webhook-step.ts";
@@ -31,9 +30,6 @@ export type WebhooksOptions = {
   readonly client: PostClient;
   /** The most deliveries under way. */
   readonly atOnce: number;
-  /** How long deliveries are listed, and bodies of ended ones are kept, so that they can be replayed. */
-  readonly retentionDays: number;
-  readonly bodyRetentionDays: number;
   readonly clock: Clock;
   readonly log: Log;
   /** Called right after each durable step; see `webhookSteps`. */
@@ -83,11 +79,9 @@ export class Webhooks {
     this.#dispatcher = new Dispatcher({ ...shared, surveyMs, flights: this.#flights });
     this.outbox = new Outbox({ ...shared, dispatcher: this.#dispatcher });
     this.desk = new WebhookDesk({ db, onStep, secrets: new SecretDesk({ db, sealer }) });
-    const { retentionDays: days, bodyRetentionDays: bodyDays } = options;
     this.#loops = [
       new Loop({ name: "webhook leases", turn: () => this.#keepLeases(), intervalMs: leaseMs / 3, clock, log }),
       endpointWatch(shared),
-      webhookRetention({ ...shared, days, bodyDays: Math.min(days, bodyDays) }),
     ];
   }
 

@@ -1,0 +1,64 @@
+// Removes what is older than it is to be kept, in bounded steps, so that no lock is held and the write-ahead log not filled
+// for long. A loop for each area, which names the steps: what one turn leaves, the next one finds.
+import type { Clock } from "./clock.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import type { Log } from "./log.ts";
+import { Loop } from "./loop.ts";
+
+/** One kind of rows that may be too old. */
+export type RemovalStep = {
+  /** For the log; steps of one name are counted together. */
+  readonly name: string;
+  /** Removes at most `limit` rows, and returns how many. */
+  readonly remove: (limit: number) => Promise<number>;
+  /** How many at once; less where rows are large. */
+  readonly batchMax?: number | undefined;
+};
+
+type RemovalSteps = Iterable<RemovalStep> | AsyncIterable<RemovalStep>;
+
+/** Old rows may stay an hour longer. */
+const intervalMsDefault = 3_600_000;
+const batchMaxDefault = 5_000;
+/** Of one step in a turn: more than a busy platform makes within an interval; then the next step has its turn. */
+const batchesMax = 4_000;
+
+/** Starts the loop, which ends with the platform. `steps` is asked anew in each turn. */
+export function startRetention(options: {
+  readonly name: string;
+  readonly steps: () => RemovalSteps;
+  readonly intervalMs?: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lifecycle: Lifecycle;
+}): void {
+  const { name, steps, intervalMs = intervalMsDefault, clock, log, lifecycle } = options;
+  const turn = async (signal: AbortSignal): Promise<void> => {
+    const removed = await removeOld(steps(), signal);
+    if (Object.keys(removed).length > 0) log.info({ loop: name, removed }, "removed what was too old");
+  };
+  const loop = new Loop({ name, turn, intervalMs, waitsForClock: true, clock, log });
+  loop.start();
+  lifecycle.onClose(name, () => loop.stop());
+}
+
+/** One turn: each step in batches until one is not full, the bound is reached or `signal` is aborted. Returns how many rows by name. */
+export async function removeOld(steps: RemovalSteps, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
+  const removed: Record<string, number> = {};
+  for await (const { name, remove, batchMax = batchMaxDefault } of steps) {
+    for (let batches = 0, isMore = true; isMore && batches < batchesMax; batches++) {
+      if (signal.aborted) return removed;
+      const count = await remove(batchMax);
+      if (count > 0) removed[name] = (removed[name] ?? 0) + count;
+      isMore = count >= batchMax;
+    }
+  }
+  return removed;
+}
+
+/** The instant so many days before now. */
+export function daysAgo(clock: Clock, days: number): Date {
+  return new Date(clock.now() - days * dayMs);
+}
+
+const dayMs = 86_400_000;
