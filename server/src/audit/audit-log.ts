@@ -1,12 +1,13 @@
 // The audit log as its readers see it: pages of a project's entries, newest first, as far back as they are kept.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
-import { makeAuditToken, readAuditToken, type AuditTokenScope } from "./audit-page-token.ts";
 import type { RetentionOf } from "./audit-retention.ts";
-import { listEntries, type AuditRow, type Outcome } from "./audit-store.ts";
+import { listEntries, type AuditRow, type EntryPlace, type Outcome } from "./audit-store.ts";
 import { windowOf } from "./audit-window.ts";
+import type { Instant } from "./instant.ts";
 import { record } from "./record.ts";
 
 /** A page; `nextToken` is null at the end. */
@@ -14,11 +15,26 @@ export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextTo
 
 export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 
-type PageWanted = AuditTokenScope & {
+/** What a token is bound to: all that the caller wished but the size of the page. */
+type TokenScope = {
+  readonly projectId: ProjectId;
+  readonly from: Instant | null;
+  readonly to: Instant | null;
+  readonly action: string | null;
+  readonly actorId: string | null;
   readonly outcome: Outcome | null;
+};
+
+type PageWanted = TokenScope & {
   readonly limit: number;
   readonly nextToken: string | null;
 };
+
+const auditTokens = new PageTokens<EntryPlace>({
+  list: "audit",
+  place: { atMicros: "number", id: "number" },
+  next: "nextPageToken",
+});
 
 /** Reads, and records that the operator read. */
 export class AuditLog {
@@ -38,13 +54,13 @@ export class AuditLog {
     const { db, clock } = this.#options;
     const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
     const window = windowOf(wanted, { nowMs: clock.now(), retentionDays: this.retentionDays(projectId) });
-    const before = nextToken === null ? null : readAuditToken(wanted, nextToken);
+    const before = nextToken === null ? null : auditTokens.read(queryOf(wanted), nextToken);
     if (window === null) return { entries: [], nextToken: null };
     const rows = await listEntries(db, { projectId, ...window, action, actorId, outcome, before, limit: limit + 1 });
     const entries = rows.slice(0, limit);
     const last = entries.at(-1);
     const hasMore = rows.length > entries.length && last !== undefined;
-    return { entries, nextToken: hasMore ? makeAuditToken(wanted, { atMicros: last.at_micros, id: last.id }) : null };
+    return { entries, nextToken: hasMore ? auditToken(wanted, { atMicros: last.at_micros, id: last.id }) : null };
   }
 
   /** The log is the owner's: that the operator looked at it stands in it. */
@@ -52,4 +68,14 @@ export class AuditLog {
     const resource = { type: "project", id: projectId };
     await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
   }
+}
+
+/** The token of the page behind a place. */
+export function auditToken(scope: TokenScope, place: EntryPlace): string {
+  return auditTokens.make(queryOf(scope), place);
+}
+
+function queryOf({ projectId, from, to, action, actorId, outcome }: TokenScope): (string | null)[] {
+  const times = [from, to].map((time) => (time === null ? null : `${time.micros}.${time.rest}`));
+  return [projectId, ...times, action, actorId, outcome];
 }

@@ -2,6 +2,7 @@
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import {
@@ -11,11 +12,11 @@ import {
   listNewAppLines,
   type AppLine,
   type AppLineFilter,
+  type AppLinePlace,
   type StoredAppLine,
 } from "./app-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
 import { Pace, type PaceLimits } from "./pace.ts";
-import { makePageToken, readPageToken } from "./page-token.ts";
 import { Wake } from "./wake.ts";
 
 /** A page of an app's lines; `nextToken` is null at the end. */
@@ -46,6 +47,11 @@ const lastingLimits: PaceLimits = {
 const followPageMax = 500;
 /** A notification can be lost with its connection; this is how late a follower then is. */
 const followPollMs = 2_000;
+const pageTokens = new PageTokens<AppLinePlace>({
+  list: null,
+  place: { at: "number", id: "number" },
+  next: "nextPageToken",
+});
 const runIdForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Reads and writes lines of apps. Stop with `flush()`. */
@@ -106,13 +112,14 @@ export class AppLogs {
       readonly nextToken?: string | null;
     },
   ): Promise<AppLogPage> {
-    const scope = { ...wanted, appId };
-    const from = wanted.nextToken ? readPageToken(scope, wanted.nextToken) : null;
+    const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
+    const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
+    const from = wanted.nextToken ? pageTokens.read(query, wanted.nextToken) : null;
     const found = await listAppLines(this.#db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
     const lines = found.slice(0, wanted.pageSize);
     const last = lines.at(-1);
     const hasMore = found.length > lines.length && last !== undefined;
-    return { lines, nextToken: hasMore ? makePageToken(scope, last) : null };
+    return { lines, nextToken: hasMore ? pageTokens.make(query, last) : null };
   }
 
   /** Pages of lines stored after the one with id `after` (absent: from now on), in the order of storing, until `signal` is aborted. */

@@ -5,7 +5,9 @@ import type { RunState } from "@slipway/contract/words.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { isFinal } from "./run-states.ts";
-import type { RunPlaceInTime } from "./run-page-token.ts";
+
+/** A run's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
+export type RunPlaceInTime = { readonly atMicros: number; readonly id: RunId };
 
 /** A run of either kind. Durations in milliseconds; null: of async runs, whose times tell them. */
 export type RunRow = {

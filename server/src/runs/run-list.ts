@@ -3,10 +3,10 @@ import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
+import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { countLeftOut } from "./call-record-store.ts";
-import { listDead, listRuns, readResult, readRun, type RunRow } from "./run-list-store.ts";
-import { makeRunToken, readRunToken, type RunTokenScope } from "./run-page-token.ts";
+import { listDead, listRuns, readResult, readRun, type RunPlaceInTime, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
 
 /** A page; `nextToken` is null at the end. */
@@ -31,6 +31,10 @@ type PageWanted<Status> = {
   readonly nextToken: string | null;
 };
 
+const order = { place: { atMicros: "number", id: "uuid" }, next: "nextToken" } as const;
+const runTokens = new PageTokens<RunPlaceInTime>({ list: "runs", ...order });
+const deadTokens = new PageTokens<RunPlaceInTime>({ list: "dead", ...order });
+
 const dayMs = 86_400_000;
 
 /** Reads only. */
@@ -44,10 +48,10 @@ export class RunList {
   /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of another query. */
   async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = wanted;
-    const scope: RunTokenScope = { list: "runs", appId, asyncOnly, status };
-    const from = nextToken === null ? null : readRunToken(scope, nextToken);
+    const query = [appId, asyncOnly, status];
+    const from = nextToken === null ? null : runTokens.read(query, nextToken);
     const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
-    const page = pageOf(rows, pageSize, scope);
+    const page = pageOf(rows, pageSize, (place) => runTokens.make(query, place));
     const last = page.nextToken === null ? undefined : page.runs.at(-1);
     const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
     return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
@@ -56,10 +60,10 @@ export class RunList {
   /** Runs of an app that failed and can be redriven, newest first. Throws `Fault("invalid")` for a token of another query. */
   async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<RunPage> {
     const { status, pageSize, nextToken } = wanted;
-    const scope: RunTokenScope = { list: "dead", appId, asyncOnly: true, status };
-    const from = nextToken === null ? null : readRunToken(scope, nextToken);
+    const query = [appId, true, status];
+    const from = nextToken === null ? null : deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
-    return pageOf(rows, pageSize, scope);
+    return pageOf(rows, pageSize, (place) => deadTokens.make(query, place));
   }
 
   /** One run, async or plain. Throws `Fault("not_found")`. */
@@ -100,9 +104,9 @@ export function noSuchRun(appId: AppId, runId: RunId): Fault {
   return new Fault("not_found", `The app ${appId} has no run ${runId}.`);
 }
 
-function pageOf(rows: readonly RunRow[], pageSize: number, scope: RunTokenScope): RunPage {
+function pageOf(rows: readonly RunRow[], pageSize: number, tokenOf: (place: RunPlaceInTime) => string): RunPage {
   const runs = rows.slice(0, pageSize);
   const last = runs.at(-1);
   const hasMore = rows.length > runs.length && last !== undefined;
-  return { runs, nextToken: hasMore ? makeRunToken(scope, { atMicros: last.at_micros, id: last.id }) : null };
+  return { runs, nextToken: hasMore ? tokenOf({ atMicros: last.at_micros, id: last.id }) : null };
 }

@@ -6,6 +6,7 @@ import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { tellWaiting } from "./delivery-store.ts";
@@ -22,7 +23,6 @@ import {
   type EndpointRow,
 } from "./desk-store.ts";
 import type { SecretDesk, WebhookSecret } from "./secret-desk.ts";
-import { makeToken, readToken } from "./list-token.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
@@ -99,6 +99,17 @@ const pageSizeMax = 200;
 const attemptsShownMax = 100;
 const replayMax = 10_000;
 
+const deliveryTokens = new PageTokens<{ readonly number: number }>({
+  list: "deliveries",
+  place: { number: "number" },
+  next: "nextToken",
+});
+const endpointTokens = new PageTokens<{ readonly createdMicros: number; readonly id: EndpointId }>({
+  list: "endpoints",
+  place: { createdMicros: "number", id: "uuid" },
+  next: "nextToken",
+});
+
 /** The use cases. They throw `Fault("not_found" | "invalid" | "conflict")`. */
 export class WebhookDesk {
   readonly #db: Db;
@@ -135,18 +146,15 @@ export class WebhookDesk {
     const size = readPageSize(query.pageSize);
     requireUuid("endpointId", endpointId);
     requireUuid("runId", runId);
-    const scope = ["deliveries", projectId, state, endpointId, runId];
-    const [before] = query.nextToken === undefined ? [] : readToken(scope, query.nextToken);
+    const scope = [projectId, state, endpointId, runId];
+    const before = query.nextToken === undefined ? undefined : deliveryTokens.read(scope, query.nextToken).number;
     const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
-    const rows = await listDeliveryRows(this.#db, {
-      ...wanted,
-      before: before === undefined ? undefined : Number(before),
-    });
+    const rows = await listDeliveryRows(this.#db, { ...wanted, before });
     const page = rows.slice(0, size);
     const last = rows.length > size ? page.at(-1) : undefined;
     return {
       items: page.map((row) => deliveryItem(row)),
-      nextToken: last === undefined ? null : makeToken(scope, [String(last.number)]),
+      nextToken: last === undefined ? null : deliveryTokens.make(scope, last),
     };
   }
 
@@ -201,15 +209,13 @@ export class WebhookDesk {
 
   async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<WebhookPage<EndpointItem>> {
     const size = readPageSize(query.pageSize);
-    const scope = ["endpoints", projectId];
-    const [micros, id] = query.nextToken === undefined ? [] : readToken(scope, query.nextToken);
-    const before = id === undefined ? undefined : { createdMicros: Number(micros), id: id as EndpointId };
+    const before = query.nextToken === undefined ? undefined : endpointTokens.read([projectId], query.nextToken);
     const rows = await listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
     const page = rows.slice(0, size);
     const last = rows.length > size ? page.at(-1) : undefined;
     return {
       items: page.map((row) => endpointItem(row)),
-      nextToken: last === undefined ? null : makeToken(scope, [String(last.createdMicros), last.id]),
+      nextToken: last === undefined ? null : endpointTokens.make([projectId], last),
     };
   }
 

@@ -1,6 +1,5 @@
 // How long pages of a large audit log take, each of another project and place than the one before: first, narrowed and deep.
-import { AuditLog } from "@slipway/server/src/audit/audit-log.ts";
-import { makeAuditToken } from "@slipway/server/src/audit/audit-page-token.ts";
+import { AuditLog, auditToken } from "@slipway/server/src/audit/audit-log.ts";
 import { readLinks } from "@slipway/server/src/audit/export-store.ts";
 import { readInstant } from "@slipway/server/src/audit/instant.ts";
 import { showEntry } from "@slipway/server/src/audit/shown-entry.ts";
@@ -60,7 +59,7 @@ function kindsOf({ db, rowsOfProject }: PageBench): Kind[] {
     const [row] = await readLinks(db, { chain: projectId, after, through: after + 1, limit: 1 });
     if (row === undefined) throw new Error("there is no thousandth page");
     const place = { atMicros: row.at_micros, id: row.id };
-    return { ...wish, nextToken: makeAuditToken({ ...none, projectId, ...wish }, place) };
+    return { ...wish, nextToken: auditToken({ ...none, projectId, ...wish }, place) };
   };
   return [
     ["first page", () => ({})],
