@@ -16,7 +16,7 @@ import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 
 /** Keys and the check of tokens, which the API and the proxy share, and people. */
-export type PeopleParts = {
+export type OpenedPeople = {
   readonly keys: SigningKeys;
   readonly tokens: TokenDoor;
   readonly tokenDesk: TokenDesk;
@@ -31,7 +31,7 @@ export type PeopleParts = {
 export async function openPeople(
   config: Config,
   foundation: Foundation & { readonly baseUrl: () => string },
-): Promise<PeopleParts> {
+): Promise<OpenedPeople> {
   const { db, notifications, sealer, lifecycle, log, clock, baseUrl } = foundation;
   const keys = new SigningKeys({ sealer, clock });
   await keys.load(db);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { passwordGate } from "#accounts/passwords.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { deleteProject, renameProject } from "#accounts/projects.ts";
 import { Secrets } from "#apps/secrets.ts";
@@ -12,7 +13,6 @@ import { PlanDesk } from "#billing/plan-desk.ts";
 import { readPlans } from "#billing/plan-file.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
-import { HashGate } from "#people/hash-gate.ts";
 import { InvitationDesk } from "#people/invitations.ts";
 import { MemberDesk } from "#people/members.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
@@ -53,7 +53,7 @@ const changes: Readonly<Record<string, Change>> = {
 };
 
 function invitations({ db }: Accounts): InvitationDesk {
-  return new InvitationDesk({ db, clock: systemClock, hashes: new HashGate(), told });
+  return new InvitationDesk({ db, clock: systemClock, hashes: passwordGate(), told });
 }
 
 function webhooks({ db, sealer }: Accounts): WebhookDesk {

@@ -8,7 +8,7 @@ import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { resealRuns } from "#runs/reseal.ts";
-import { webhookSecretContext } from "#runs/settlement.ts";
+import { callSecretContext } from "#runs/settlement.ts";
 import { sealingKeyIds } from "#store/sealed-store.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { startManagementApi } from "./support/management-api.ts";
@@ -26,7 +26,7 @@ test("after a start with a new key everything opens with that key alone", async 
   await api.call("PUT", `${project}/git-credentials/example.com`, { body: credential });
 
   const place = { db: api.db, projectId: api.projectId, appId: created.body.appId as AppId };
-  const context = webhookSecretContext(place.appId);
+  const context = callSecretContext(place.appId);
   const runs = [await insertRun(place), await insertRun(place, { state: "failure" })];
   const sealedForRuns = api.sealer.seal("four", context);
   await api.db.updateTable("runs").set({ webhook_secret_sealed: sealedForRuns }).where("id", "in", runs).execute();

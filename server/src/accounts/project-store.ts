@@ -102,7 +102,7 @@ export async function removeInvitations(tx: Tx, id: ProjectId): Promise<void> {
 }
 
 /** Revokes all tokens of the project; returns those that were not revoked before. */
-export async function revokeTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
+export async function revokeProjectTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
   const rows = tx.updateTable("tokens").set({ revoked_at: at }).where("project_id", "=", id);
   return (await rows.where("revoked_at", "is", null).returning("id").execute()).map((row) => row.id);
 }

@@ -21,7 +21,7 @@ import {
   projectById,
   removeInvitations,
   removeMembers,
-  revokeTokens,
+  revokeProjectTokens,
   setProjectName,
   type ProjectRow,
 } from "./project-store.ts";
@@ -84,7 +84,7 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
   if (app !== undefined) {
     throw new Fault("conflict", `The project has apps, such as ${app}; only a project without apps can be deleted.`);
   }
-  const tokens = await revokeTokens(tx, id, at);
+  const tokens = await revokeProjectTokens(tx, id, at);
   const members = await removeMembers(tx, id);
   await removeInvitations(tx, id);
   await eraseSecrets(tx, id);

@@ -21,7 +21,7 @@ import type { Survey } from "./verify-survey.ts";
 export type Doubt = { readonly sought: readonly number[]; readonly judge: (rest: Survey) => Broken };
 
 /** What is wrong with a signature: a trouble, and a predicate for the sentence. */
-export async function faultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
+export async function lineFaultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
   if (keys === null) return null;
   const { jws, ...unsigned } = line;
   const fault = await signatureFault(jws, signedText(unsigned, project), keys);
@@ -103,7 +103,7 @@ export class ChainCheck {
     if (!isDue || line !== 2)
       return broken("inserted", line, null, `Line ${line} is a stub that does not belong there.`);
     const { after, project } = this.#header;
-    const fault = await faultOf(stub, project, this.#keys);
+    const fault = await lineFaultOf(stub, project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, null, `Line ${line}, the stub, ${fault.what}.`);
     if (stub.number !== after.number || stub.hash !== after.hash) {
       return broken("altered", line, null, `Line ${line}, the stub, is not the one that line 1 names.`);
@@ -212,7 +212,7 @@ export class ChainCheck {
     const { number, hash, previous } = checkpoint;
     const signed = this.#signed ?? this.#header.after.number;
     const what = `Line ${line}, the checkpoint of entry ${number},`;
-    const fault = await faultOf(checkpoint, this.#header.project, this.#keys);
+    const fault = await lineFaultOf(checkpoint, this.#header.project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, number, `${what} ${fault.what}.`);
     if (number <= signed) return broken("inserted", line, number, `${what} was put in.`);
     if (number > this.#last.number) return this.#earlyCheckpoint(line, number);

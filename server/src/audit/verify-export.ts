@@ -1,6 +1,6 @@
 // Checks an exported audit log with nothing but the file and the public keys, in one pass and in constant memory, and says
 // where it was first altered, or where something is missing, out of order or was put in.
-import { ChainCheck, faultOf } from "./chain-check.ts";
+import { ChainCheck, lineFaultOf } from "./chain-check.ts";
 import type { PublicKeys } from "./chain-signature.ts";
 import { exportVersion } from "./export-format.ts";
 import { LineReader, parseLine, parseObject, type TextLine } from "./export-reader.ts";
@@ -51,7 +51,7 @@ async function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
   }
   const header = parseLine(line.text);
   if (header?.kind !== "slipway-audit-export") return broken("altered", 1, null, "Line 1, the header, was altered.");
-  const fault = await faultOf(header, header.project, keys);
+  const fault = await lineFaultOf(header, header.project, keys);
   if (fault !== null) return broken(fault.trouble, 1, null, `Line 1, the header, ${fault.what}.`);
   if (header.filter !== null) {
     return unverifiable("The export was narrowed by a filter: only one of all entries can be verified.");

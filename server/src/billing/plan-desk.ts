@@ -17,7 +17,7 @@ import {
   updatePlan,
   usageOf,
   type PlannedProject,
-  type Usage,
+  type PlanUsage,
 } from "./plan-store.ts";
 
 /** A project with its plan. */
@@ -44,7 +44,7 @@ export class PlanDesk {
   }
 
   /** The project's plan, and what it uses of it. */
-  async get(projectId: ProjectId): Promise<{ readonly plan: Plan; readonly usage: Usage }> {
+  async get(projectId: ProjectId): Promise<{ readonly plan: Plan; readonly usage: PlanUsage }> {
     const plan = await this.planOf(this.#db, projectId);
     return { plan, usage: await usageOf(this.#db, projectId) };
   }

@@ -7,7 +7,7 @@ import type { ProjectsTable } from "#store/tables.ts";
 export type PlannedProject = Pick<Selectable<ProjectsTable>, "id" | "name" | "plan" | "created_at">;
 
 /** How much of what plans limit a project uses. */
-export type Usage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
+export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
 
 /** One project with a plan of its own or a stop: a row for each stop. */
 export type StandingRow = {
@@ -50,7 +50,7 @@ export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
 }
 
 /** What the project uses now; replicas are those that start or serve. No locks. */
-export async function usageOf(db: Db, projectId: ProjectId): Promise<Usage> {
+export async function usageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
   const row = await db
     .selectFrom("replicas")
     .select((one) => one.fn.countAll<string>().as("replicas"))

@@ -25,7 +25,7 @@ export function buildStatesBefore(to: BuildState): BuildState[] {
 }
 
 /** True when the table allows the move. */
-export function canMove(from: BuildState, to: BuildState): boolean {
+export function canMoveBuild(from: BuildState, to: BuildState): boolean {
   return moves[from].includes(to);
 }
 

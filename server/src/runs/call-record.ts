@@ -29,7 +29,7 @@ const textLengthMax = 2_000;
 const gatewayTimeout = 504;
 
 /** The record of a call. */
-export function recordOf(call: FinishedCall): CallRecord {
+export function callRecordOf(call: FinishedCall): CallRecord {
   const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
   return {
     ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, isWebSocket },

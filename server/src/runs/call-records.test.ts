@@ -5,7 +5,7 @@ import { pino } from "pino";
 import type { AppId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
 import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { recordOf, stateOf, type CallRecord } from "./call-record.ts";
+import { callRecordOf, stateOf, type CallRecord } from "./call-record.ts";
 import { CallRecords } from "./call-records.ts";
 import type { LeftOutCalls } from "./left-out.ts";
 
@@ -73,7 +73,7 @@ describe("the record of a call", () => {
   });
 
   test("ends when the call ended, and holds no text that the database refuses", () => {
-    const record = recordOf(callOf({ path: `/a\0\ud800${"x".repeat(5_000)}`, receivedAt: 5_000, totalMs: 70 }));
+    const record = callRecordOf(callOf({ path: `/a\0\ud800${"x".repeat(5_000)}`, receivedAt: 5_000, totalMs: 70 }));
     assert.equal(record.endedAt, 5_070);
     assert.match(record.path, /^\/a\ufffdx{1996}$/);
   });

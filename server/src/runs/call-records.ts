@@ -4,7 +4,7 @@ import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
-import { recordOf, type CallRecord } from "./call-record.ts";
+import { callRecordOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
 /** `callRecordWriter` makes what writes. */
@@ -45,7 +45,7 @@ export class CallRecords {
   /** Told of each call; returns at once and never throws. To be handed to the proxy as it is. */
   readonly onFinished = (call: FinishedCall): void => {
     if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
-    const record = recordOf(call);
+    const record = callRecordOf(call);
     this.#records.add(record).catch(() => this.#leftOut.add(record));
   };
 

@@ -17,7 +17,7 @@ import type { Db } from "#store/database.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
-import { webhookSecretContext } from "./settlement.ts";
+import { callSecretContext } from "./settlement.ts";
 
 export type EnqueueOptions = {
   readonly db: Db;
@@ -173,7 +173,7 @@ export class Enqueue implements AsyncAccept {
       target: path,
       retriesMax: call.retries ?? live.settings.retries,
       webhookSecretSealed:
-        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, webhookSecretContext(route.appId)),
+        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, callSecretContext(route.appId)),
     };
   }
 }

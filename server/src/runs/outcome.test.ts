@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault, faultTable, type FaultCode } from "#lib/fault.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import { outcomeOf, waitMostMs, type Interrupted, type Judged, type Outcome } from "./outcome.ts";
+import { outcomeOf, waitMostMs, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
 
 const at = { nowMs: 1_000_000, random: 0.5 };
-const once: Judged = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCancelled: false };
-const retrying: Judged = { ...once, retriesMax: 2 };
+const once: JudgedRun = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCancelled: false };
+const retrying: JudgedRun = { ...once, retriesMax: 2 };
 
 function answered(status: number): RunEnding {
   return { kind: "answered", status, contentType: "text/plain", body: Buffer.from("x"), bodyBytes: 1 };
@@ -25,7 +25,7 @@ function brief(outcome: Outcome): string {
   return [state, statusCode, result === null ? "no result" : "result", forwarded?.status ?? "not forwarded"].join(", ");
 }
 
-function become(ending: RunEnding | Interrupted, run: Judged = once): string {
+function become(ending: RunEnding | Interrupted, run: JudgedRun = once): string {
   return brief(outcomeOf(ending, run, at));
 }
 

@@ -37,7 +37,7 @@ export type Outcome =
     };
 
 /** What of a run decides. */
-export type Judged = {
+export type JudgedRun = {
   /** Attempts that were begun, this one included. */
   readonly attempt: number;
   readonly retriesMax: number;
@@ -59,7 +59,7 @@ const passingStatuses = new Set([408, 425, 429]);
 /** Judges an ending. `random` is in [0, 1). */
 export function outcomeOf(
   ending: RunEnding | Interrupted,
-  run: Judged,
+  run: JudgedRun,
   at: { readonly nowMs: number; readonly random: number },
 ): Outcome {
   switch (ending.kind) {
@@ -85,7 +85,7 @@ const cancelled: Outcome = {
   forwarded: null,
 };
 
-function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: Judged, random: number): Outcome {
+function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: JudgedRun, random: number): Outcome {
   const { status, contentType, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
   const reason = isSuccess ? null : `The app answered with status ${status}${said(answer)}.`;
@@ -100,7 +100,7 @@ function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: Judged,
 
 function ofFailed(
   { fault, wasSent }: Extract<RunEnding, { kind: "failed" }>,
-  run: Judged,
+  run: JudgedRun,
   { nowMs, random }: { readonly nowMs: number; readonly random: number },
 ): Outcome {
   const { code, message } = fault;
@@ -118,7 +118,7 @@ function ofFailed(
 
 /** Null: no attempt is left. */
 function retried(
-  { attempt, retriesMax }: Judged,
+  { attempt, retriesMax }: JudgedRun,
   why: { readonly statusCode: number | null; readonly reason: string | null },
   random: number,
 ): Outcome | null {

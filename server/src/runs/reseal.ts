@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
-import { webhookSecretContext } from "./settlement.ts";
+import { callSecretContext } from "./settlement.ts";
 
 const batchMax = 1_000;
 
@@ -18,7 +18,7 @@ export async function resealRuns(db: Db, sealer: Sealer): Promise<number> {
        limit ${batchMax}`.execute(db);
     if (rows.length === 0) return total;
     const newer = rows.map(({ app_id: appId, sealed }) => {
-      const context = webhookSecretContext(appId);
+      const context = callSecretContext(appId);
       return sealer.seal(sealer.open(sealed, context).reveal(), context);
     });
     await sql`

@@ -32,7 +32,7 @@ const backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
 const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
 /** What the caller's X-Webhook-Secret is sealed for: not the run, since a redriven one has another id. */
-export function webhookSecretContext(appId: AppId): string {
+export function callSecretContext(appId: AppId): string {
   return `run-webhook-secret:${appId}`;
 }
 
@@ -133,7 +133,7 @@ export class Settlement {
     const { runId, projectId, appId, webhookEndpoint, webhookSecretSealed } = work;
     if (webhookEndpoint === null) return null;
     const secret =
-      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, webhookSecretContext(appId));
+      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, callSecretContext(appId));
     const answer = { statusCode: status, contentType, body, bodyBytes };
     return { projectId, appId, runId, url: webhookEndpoint, secret, ...answer };
   }

@@ -10,7 +10,7 @@ import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { insertSecret, readValidSecrets, retireSecrets, type SecretRow } from "./secret-store.ts";
+import { insertWebhookSecret, readValidSecrets, retireSecrets, type SecretRow } from "./secret-store.ts";
 
 export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 
@@ -18,7 +18,7 @@ export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 export type OpenedSecret = SecretRow & { readonly secret: Secret };
 
 /** What a sealed secret of a project is bound to. */
-export function webhookSecretContext(projectId: ProjectId, id: string): string {
+export function projectSecretContext(projectId: ProjectId, id: string): string {
   return `webhook-secret:${projectId}:${id}`;
 }
 
@@ -36,7 +36,7 @@ export async function validSecrets({ db, sealer }: SecretParts, projectId: Proje
   }
   return rows.map((row) => ({
     ...row,
-    secret: sealer.open(row.secret_sealed, webhookSecretContext(projectId, row.id)),
+    secret: sealer.open(row.secret_sealed, projectSecretContext(projectId, row.id)),
   }));
 }
 
@@ -48,9 +48,9 @@ export async function addSecret(
 ): Promise<OpenedSecret> {
   const id = randomUUID();
   const secret = makeWebhookSecret();
-  const sealed = sealer.seal(secret.reveal(), webhookSecretContext(projectId, id));
+  const sealed = sealer.seal(secret.reveal(), projectSecretContext(projectId, id));
   if (overlapHours !== undefined) await retireSecrets(tx, projectId, overlapHours * hourMs);
-  const row = await insertSecret(tx, { id, project_id: projectId, secret_sealed: sealed });
+  const row = await insertWebhookSecret(tx, { id, project_id: projectId, secret_sealed: sealed });
   const changes = overlapHours === undefined ? {} : { changes: { overlapHours: { new: overlapHours } } };
   await record(tx, { projectId, action: "webhook_secrets.create", by, resource: secretResource(id), ...changes });
   await notify(tx, "webhook_secrets", projectId);

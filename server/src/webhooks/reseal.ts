@@ -5,7 +5,7 @@ import type { DeliveryId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { deliverySecretContext } from "./delivery.ts";
-import { webhookSecretContext } from "./project-secrets.ts";
+import { projectSecretContext } from "./project-secrets.ts";
 
 const batchMax = 1000;
 
@@ -18,7 +18,7 @@ async function resealSecrets(db: Db, sealer: Sealer): Promise<number> {
   const rows = await db.selectFrom("webhook_secrets").select(["id", "project_id", "secret_sealed"]).execute();
   const old = rows.filter((row) => sealer.isOld(row.secret_sealed));
   for (const { id, project_id: projectId, secret_sealed: sealed } of old) {
-    const context = webhookSecretContext(projectId as ProjectId, id);
+    const context = projectSecretContext(projectId as ProjectId, id);
     await db
       .updateTable("webhook_secrets")
       .set({ secret_sealed: sealer.seal(sealer.open(sealed, context).reveal(), context) })

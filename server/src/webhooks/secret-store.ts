@@ -32,7 +32,7 @@ export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: num
 }
 
 /** Adds the newest one. */
-export async function insertSecret(
+export async function insertWebhookSecret(
   tx: Tx,
   row: { readonly id: string; readonly project_id: ProjectId; readonly secret_sealed: string },
 ): Promise<SecretRow> {
