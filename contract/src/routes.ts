@@ -213,7 +213,16 @@ export const routes = {
     method: "GET",
     path: "/healthz",
     about:
-      "Answers 200 while the platform serves and its database takes writes, so that runs can be accepted; else 503.",
+      "Liveness: 200 from the end of the start until the platform stops, also while its database is away; else 503.",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: answers.health,
+  },
+  ready: {
+    method: "GET",
+    path: "/readyz",
+    about: "Readiness: 200 while calls and async runs are accepted; else 503 with the reason.",
     access: "public",
     audit: null,
     status: 200,

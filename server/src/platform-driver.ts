@@ -24,6 +24,8 @@ export type OpenedDriver = {
   readonly driver: Driver;
   readonly builder: Builder;
   readonly disk: DiskWatch;
+  /** Why nothing new is stored for want of room; null: there is room, or the database is elsewhere. */
+  readonly storeRefusal: () => string | null;
   /** Once the platform listens: apps in networks of their own may call it there. */
   readonly onListening: (port: number) => Promise<void>;
 };
@@ -60,7 +62,11 @@ export async function openDriver(
     commandTimeoutMs: config.buildTimeoutSeconds * 1000,
     hidden: [dataDir],
   });
-  return { driver, builder, disk, onListening: (port) => letAppsCall(sandbox, { config, port, log }) };
+  return {
+    ...{ driver, builder, disk },
+    storeRefusal: () => (config.databaseUrl === null ? disk.storeRefusal() : null),
+    onListening: (port) => letAppsCall(sandbox, { config, port, log }),
+  };
 }
 
 function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {

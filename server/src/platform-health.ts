@@ -1,12 +1,19 @@
-// What `/healthz` says: whether the start is complete, `bootstrap.json` written and the database able to take runs. The
-// database is looked at when somebody asks, once a second at most and never twice at a time, whatever number of probes come.
+// What `/healthz` and `/readyz` say. Alive: the start is complete, `bootstrap.json` written, and the platform does not stop.
+// Ready: async runs can be accepted too. A restart brings back neither a database that is away nor room on a disk, so
+// that these make the platform unready only. The database is looked at when somebody asks, once a second at most and never
+// twice at a time, whatever number of probes come.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import { within } from "#lib/within.ts";
 import type { Db } from "#store/database.ts";
 
-export type HealthOptions = { readonly db: Db; readonly clock: Clock };
+export type HealthOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  /** Why nothing new is stored for want of room; null: there is room, or it is not this machine's to say. */
+  readonly storeRefusal: () => string | null;
+};
 
 /** How long an answer is reused. */
 const freshMs = 1000;
@@ -24,15 +31,21 @@ export class Health {
     this.#options = options;
   }
 
-  /** Everything has started: well from now on, until the platform stops. */
+  /** Everything has started: alive from now on, until the platform stops. */
   serve(lifecycle: Lifecycle): void {
     lifecycle.onClose("health", () => void (this.#isServing = false));
     this.#isServing = true;
   }
 
-  /** Why calls and runs cannot be taken; null when they can. Never rejects; answers within seconds. */
-  async refusal(): Promise<string | null> {
-    if (!this.#isServing) return "The platform is starting or stopping.";
+  /** Why the platform does not serve; null: it does. */
+  notServing(): string | null {
+    return this.#isServing ? null : "The platform is starting or stopping.";
+  }
+
+  /** Why calls and runs cannot be taken; null: they can. Never rejects; answers within seconds. */
+  async notReady(): Promise<string | null> {
+    const known = this.notServing() ?? this.#options.storeRefusal();
+    if (known !== null) return known;
     return (await this.#isWritable())
       ? null
       : "The database takes no writes at the moment, so no async runs can be accepted.";

@@ -50,7 +50,7 @@ import { dataPaths, type Config } from "./config.ts";
 import { openAudit } from "./platform-audit.ts";
 import { openBilling } from "./platform-billing.ts";
 import { watchClock } from "./platform-clock.ts";
-import { openDriver, type OpenedDriver } from "./platform-driver.ts";
+import { openDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { Health } from "./platform-health.ts";
@@ -110,9 +110,9 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
-  const { driver, builder, disk, onListening } = await openDriver(config, { ...store, log, lifecycle, clock });
+  const { driver, builder, storeRefusal, onListening } = await openDriver(config, { ...store, log, lifecycle, clock });
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
-  const shared = { tokens, routes, driver, disk, environmentOf, planned, log, lifecycle, onStep };
+  const shared = { tokens, routes, driver, storeRefusal, environmentOf, planned, log, lifecycle, onStep };
   const parts = { ...store, ...shared, lines: logs.appLogs };
   const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
 
@@ -134,7 +134,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
     ...logs,
     log,
   };
-  const health = new Health({ db, clock });
+  const health = new Health({ db, clock, storeRefusal });
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached, health });
   guard.addOwnPlace({ host: config.host, port });
   await onListening(port);
@@ -180,7 +180,7 @@ type CallParts = Store &
     readonly tokens: TokenDoor;
     readonly routes: Routes;
     readonly driver: Driver;
-    readonly disk: OpenedDriver["disk"];
+    readonly storeRefusal: () => string | null;
     readonly environmentOf: ConstructorParameters<typeof Scheduler>[0]["environmentOf"];
     readonly planned: OpenedPlans;
     readonly lines: AppLogs;
@@ -189,7 +189,8 @@ type CallParts = Store &
 
 /** All that calls go through: proxy, scheduler, runs, webhooks; nothing is listened for yet. */
 async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
-  const { db, notifications, tokens, routes, driver, disk, environmentOf, planned, lines, log, lifecycle } = parts;
+  const { db, notifications, tokens, routes, driver, storeRefusal, environmentOf, planned, lines, log, lifecycle } =
+    parts;
   const { allowance, refusalOf } = planned;
   const { webhooks, guard } = openWebhooks(config, parts);
   const records = new CallRecords({ ...callRecordWriter(db), clock, log });
@@ -204,7 +205,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
     refusalOf,
     asyncAccept: {
       accept: (call) => {
-        const refusal = config.databaseUrl === null ? disk.storeRefusal() : null;
+        const refusal = storeRefusal();
         if (refusal === null) runs.accept(call);
         else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: noRoomRetrySeconds }));
       },
@@ -230,25 +231,20 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
 /** What is known only once the platform listens. */
 type Reached = { urls: Urls | null };
 
-type ListenerNeeds = Omit<
-  ApiParts,
-  "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "unhealthy"
-> & {
+type ListenerNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason"> & {
   readonly scheduler: Scheduler;
   readonly proxy: Proxy;
   readonly lifecycle: Lifecycle;
   readonly reached: Reached;
-  readonly health: Health;
 };
 
 /** The management API and the one listener before it and the proxy; returns its port. */
 async function openListener(config: Config, given: ListenerNeeds): Promise<number> {
-  const { scheduler, proxy, lifecycle, reached, health, ...parts } = given;
+  const { scheduler, proxy, lifecycle, reached, ...parts } = given;
   const stopping = new AbortController();
   const api = createApi({
     ...{ ...parts, clock, stopping: stopping.signal },
     urls: () => must(reached.urls, "the platform listens"),
-    unhealthy: () => health.refusal(),
     deploysPerMinute: config.deploysPerMinute,
     trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),

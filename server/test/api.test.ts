@@ -53,14 +53,19 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly i
     .replace("{code}", "WELCOME");
 }
 
-test("health is told only while the platform serves", async (t) => {
-  let reason: string | null = "The platform is starting or stopping.";
-  const api = await startManagementApi(t, { unhealthy: () => Promise.resolve(reason) });
-  const before = await api.call("GET", "/healthz", { token: null });
-  assert.equal(before.status, 503);
-  assert.match(before.body.message, /starting or stopping/);
-  reason = null;
-  assert.deepEqual((await api.call("GET", "/healthz", { token: null })).body, { status: "ok" });
+test("health is told only while the platform serves, readiness only while it takes all", async (t) => {
+  const reasons: { serving: string | null; ready: string | null } = { serving: "It starts.", ready: "No database." };
+  const health = { notServing: () => reasons.serving, notReady: () => Promise.resolve(reasons.ready) };
+  const api = await startManagementApi(t, { health });
+  const told = async (): Promise<unknown[]> => {
+    const [live, ready] = [await api.call("GET", "/healthz", { token: null }), await api.call("GET", "/readyz")];
+    return [live.status, live.body.message ?? live.body.status, ready.status, ready.body.message ?? ready.body.status];
+  };
+  assert.deepEqual(await told(), [503, "It starts.", 503, "No database."]);
+  reasons.serving = null;
+  assert.deepEqual(await told(), [200, "ok", 503, "No database."]);
+  reasons.ready = null;
+  assert.deepEqual(await told(), [200, "ok", 200, "ok"]);
 });
 
 describe("the table of routes", () => {

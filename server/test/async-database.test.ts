@@ -89,16 +89,21 @@ async function aBacklogHoldsUpNobodyElse({ platform, db }: Ground): Promise<void
   await sql`delete from runs where app_id = ${busy} and state = 'pending'`.execute(db);
 }
 
-const health = (platform: PlatformProcess): Promise<Response> => fetch(`${platform.bootstrap.baseUrl}/healthz`);
+const probe = (platform: PlatformProcess, path: "/healthz" | "/readyz"): Promise<Response> =>
+  fetch(platform.bootstrap.baseUrl + path);
 
 async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<void> {
   const running = await accepted(await platform.call("quick", "wait?async=true"));
   await until("it runs", async () => (await stateOf(db, running)) === "running");
-  assert.equal((await health(platform)).status, 200);
+  assert.equal((await probe(platform, "/readyz")).status, 200);
   gate.shut();
-  await until("the platform says that it accepts no runs", async () => (await health(platform)).status === 503);
-  const told = (await (await health(platform)).json()) as { message: string };
+  await until(
+    "the platform says that it accepts no runs",
+    async () => (await probe(platform, "/readyz")).status === 503,
+  );
+  const told = (await (await probe(platform, "/readyz")).json()) as { message: string };
   assert.match(told.message, /database takes no writes/);
+  assert.equal((await probe(platform, "/healthz")).status, 200, "nobody has a reason to restart it");
   const refused = await platform.call("quick", "run?async=true");
   const { message } = (await refused.json()) as { message: string };
   assert.deepEqual([refused.status, /could not be stored/.test(message)], [503, true], message);
@@ -114,7 +119,7 @@ async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<
     .where("id", "=", running)
     .executeTakeFirst();
   assert.equal(row?.attempt, 1, "it ran once");
-  await until("the platform says that it is well", async () => (await health(platform)).status === 200);
+  await until("the platform says that it is well", async () => (await probe(platform, "/readyz")).status === 200);
   await until("runs are accepted again", async () => (await platform.call("quick", "run?async=true")).status === 202);
 }
 

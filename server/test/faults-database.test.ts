@@ -123,7 +123,7 @@ async function withstands(traffic: RunTraffic, fault: (asking: Asking) => Promis
     await fault(asking);
     await asking.areAnswered();
     const { baseUrl } = traffic.platform.bootstrap;
-    await until("it says that it is well", async () => (await fetch(`${baseUrl}/healthz`)).status === 200);
+    await until("it says that it is well", async () => (await fetch(`${baseUrl}/readyz`)).status === 200);
   } finally {
     isOver = true;
     await asking.stop();
@@ -153,9 +153,11 @@ async function frozen(asking: Asking): Promise<void> {
     await asking.areRefused(["accept", "acceptOnce"]);
     assert.ok(performance.now() - atMs < connectionMs, "before the statement's connection is given up");
     await asking.warmCallsGoOn();
-    const health = await fetch(`${platform.bootstrap.baseUrl}/healthz`);
-    assert.equal(health.status, 503);
-    assert.match(((await health.json()) as { message: string }).message, /database takes no writes/);
+    const { baseUrl } = platform.bootstrap;
+    const ready = await fetch(`${baseUrl}/readyz`);
+    assert.equal(ready.status, 503);
+    assert.match(((await ready.json()) as { message: string }).message, /database takes no writes/);
+    assert.equal((await fetch(`${baseUrl}/healthz`)).status, 200, "a restart would not help");
     if (isFull) await others;
   } finally {
     goOn();

@@ -94,12 +94,16 @@ test(
       },
       { deadlineMs: 60_000 },
     );
+    const probes = (): Promise<number[]> =>
+      Promise.all(["/healthz", "/readyz"].map(async (path) => (await fetch(baseUrl + path)).status));
+    assert.deepEqual(await probes(), [200, 503], "alive, but not ready");
     rmSync(filling);
     await until("all is accepted again", async () => {
       const [call, person] = [await accept(), await signIn()];
       if (call.status === 202) accepted.push(((await call.json()) as { run_id: string }).run_id);
       return call.status === 202 && person.status < 300 && (await setSecret()).status < 300;
     });
+    assert.deepEqual(await probes(), [200, 200]);
     const ends = accepted.map(async (runId) => {
       const path = `/v2/projects/${projectId}/apps/${projectId}-echo/runs/${runId}`;
       await until(`run ${runId} ends`, async () => (await platform.api("GET", path)).body.item.status === "success");

@@ -23,8 +23,8 @@ test("a thousand probes look at the database once, and once more a second later"
     transformResult: ({ result }) => Promise.resolve(result),
   });
   const clock = new VirtualClock();
-  const health = serving({ db: counted, clock });
-  const probe = (): Promise<(string | null)[]> => Promise.all(Array.from({ length: 1000 }, () => health.refusal()));
+  const health = serving({ db: counted, clock, storeRefusal: () => null });
+  const probe = (): Promise<(string | null)[]> => Promise.all(Array.from({ length: 1000 }, () => health.notReady()));
   assert.deepEqual(new Set(await probe()), new Set([null]));
   assert.deepEqual(new Set(await probe()), new Set([null]));
   assert.equal(looks, 1);
@@ -40,10 +40,10 @@ test("a database that only lets read, or that does not answer, is told as such",
   given.searchParams.set("options", "-c default_transaction_read_only=on");
   const readOnly = await openDatabase({ url: new Secret(given.href), connections: 1, log: silentLog });
   t.after(() => readOnly.destroy());
-  assert.match(String(await serving({ db: readOnly, clock }).refusal()), /takes no writes/);
-  const silent = serving({ db: readOnly, clock });
+  assert.match(String(await serving({ db: readOnly, clock, storeRefusal: () => null }).notReady()), /takes no writes/);
+  const silent = serving({ db: readOnly, clock, storeRefusal: () => null });
   await readOnly.connection().execute(async () => {
-    const asked = silent.refusal();
+    const asked = silent.notReady();
     await clock.advance(3000);
     assert.match(String(await asked), /takes no writes/, "its only connection is taken");
   });

@@ -5,23 +5,34 @@ import { Fault } from "#lib/fault.ts";
 import type { Handler } from "./call.ts";
 import type { Urls } from "./urls.ts";
 
+/** Whether the platform is alive, and ready. */
+export type Health = {
+  /** Why it does not serve: it starts or stops; null: it does. */
+  notServing(): string | null;
+  /** Why calls and runs cannot be taken at the moment; null: they can. Answers within seconds. */
+  notReady(): Promise<string | null>;
+};
+
 type Parts = {
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly urls: () => Urls;
-  /** Why calls and runs cannot be taken at the moment; null when they can. Answers within seconds. */
-  readonly unhealthy: () => Promise<string | null>;
+  readonly health: Health;
 };
 
+type Handlers = Record<"health" | "ready" | "keySet" | "openApi", Handler>;
+
 /** Answers about the platform itself. */
-export function platformHandlers({ keys, urls, unhealthy }: Parts): Record<"health" | "keySet" | "openApi", Handler> {
+export function platformHandlers({ keys, urls, health }: Parts): Handlers {
   let document: object | undefined;
   return {
-    async health() {
-      const reason = await unhealthy();
-      if (reason !== null) throw new Fault("unavailable", reason, { retryAfterSeconds: 1 });
-      return { status: "ok" };
-    },
+    health: () => Promise.resolve(okUnless(health.notServing())),
+    ready: async () => okUnless(await health.notReady()),
     keySet: () => Promise.resolve(keys.jwks()),
     openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),
   };
+}
+
+function okUnless(reason: string | null): { readonly status: "ok" } {
+  if (reason !== null) throw new Fault("unavailable", reason, { retryAfterSeconds: 1 });
+  return { status: "ok" };
 }

@@ -46,7 +46,7 @@ import { providerHandlers } from "./people-providers.ts";
 import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
 import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
-import { platformHandlers } from "./platform-info.ts";
+import { platformHandlers, type Health } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
@@ -83,8 +83,8 @@ export type ApiParts = {
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
   readonly trustedProxies: TrustedProxies;
-  /** What `/healthz` says instead of "ok". */
-  readonly unhealthy: () => Promise<string | null>;
+  /** For `/healthz` and `/readyz`. */
+  readonly health: Health;
   /** `Scheduler.waitReason`. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
@@ -142,7 +142,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...operatorTokenHandlers({ desk: parts.tokenDesk, keys: parts.keyDesk }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
-    ...platformHandlers({ keys: parts.keys, urls: parts.urls, unhealthy: parts.unhealthy }),
+    ...platformHandlers({ keys: parts.keys, urls: parts.urls, health: parts.health }),
   };
   addRoutes(api, handlers, {
     tokens: parts.tokens,

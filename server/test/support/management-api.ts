@@ -12,7 +12,7 @@ import { createPerson, createProject } from "#accounts/projects.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { TokenUses } from "#accounts/token-uses.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
-import { createApi } from "#api/server.ts";
+import { createApi, type ApiParts } from "#api/server.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -96,7 +96,7 @@ export async function startManagementApi(
     readonly deploysPerMinute?: number;
     readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
-    readonly unhealthy?: () => Promise<string | null>;
+    readonly health?: ApiParts["health"];
     /** Serves it elsewhere than on a listener of its own; returns where. */
     readonly listen?: typeof listen;
     readonly waitReason?: (appId: string) => string | undefined;
@@ -111,7 +111,7 @@ export async function startManagementApi(
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
-    unhealthy: options.unhealthy ?? (() => Promise.resolve(null)),
+    health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: options.waitReason ?? (() => undefined),
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
