@@ -18,6 +18,7 @@ export const importTable = {
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
   runs: ["contract", "lib", "store", "drivers", "audit", "webhooks", "apps", "scheduler", "proxy"],
   billing: ["lib", "store", "audit", "accounts"],
+  metrics: ["lib", "store"],
   api: [
     "contract",
     "lib",
@@ -62,6 +63,7 @@ export const packageOwners: Readonly<Record<string, readonly Area[]>> = {
   "better-auth": ["people"],
   nodemailer: ["people"],
   pino: ["lib"],
+  "prom-client": ["metrics"],
 };
 
 /** Made by a tool; only their import direction is looked at. */

@@ -324,6 +324,18 @@ export const settingTable = {
     default: "https://github.com",
     about: "Where GitHub is: change it for GitHub Enterprise Server.",
   },
+  SLIPWAY_METRICS_ADDRESS: {
+    kind: "text",
+    default: null,
+    about:
+      "Address and port on which /metrics is served for Prometheus, such as 127.0.0.1:9464; an address that others reach needs a token too; default: it is not served.",
+  },
+  SLIPWAY_METRICS_TOKEN: {
+    kind: "secret",
+    default: null,
+    about:
+      "What Prometheus shows there as a bearer token: at least 16 letters, digits and -._~+/=; default: none is needed.",
+  },
   SLIPWAY_DRAIN_SECONDS: {
     kind: "integer",
     default: "30",

@@ -3,6 +3,7 @@
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
+import { readMetrics, type MetricsConfig } from "./config-metrics.ts";
 import { readPeople, type PeopleConfig } from "./config-people.ts";
 import { settingTable, type Setting, type SettingName } from "./config-table.ts";
 import { nearest } from "#lib/nearest.ts";
@@ -60,6 +61,7 @@ export type Config = {
   readonly secretKeys: readonly Secret[] | null;
   readonly webhookAllow: readonly string[];
   readonly people: PeopleConfig;
+  readonly metrics: MetricsConfig | null;
   readonly drainSeconds: number;
   readonly logLevel: string;
   /** What the environment gives to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
@@ -149,6 +151,7 @@ export function readConfig(environment: Environment): Config {
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
+    metrics: readMetrics({ text, refuse }),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     toolEnvironment: Object.freeze(pickToolEnvironment(environment)),

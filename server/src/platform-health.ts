@@ -4,8 +4,8 @@
 // twice at a time, whatever number of probes come.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
+import { FreshLook } from "#lib/fresh-look.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
-import { within } from "#lib/within.ts";
 import type { Db } from "#store/database.ts";
 
 export type HealthOptions = {
@@ -24,11 +24,13 @@ const answerWaitMs = 3000;
 export class Health {
   readonly #options: HealthOptions;
   #isServing = false;
-  #known = { isWritable: false, atMs: Number.NEGATIVE_INFINITY };
-  #looking: Promise<boolean> | undefined;
+  readonly #writes: FreshLook<boolean>;
 
   constructor(options: HealthOptions) {
     this.#options = options;
+    const { db, clock } = options;
+    const look = (): Promise<boolean> => takesWrites(db).catch(() => false);
+    this.#writes = new FreshLook({ look, freshMs, waitMs: answerWaitMs, clock });
   }
 
   /** Everything has started: alive from now on, until the platform stops. */
@@ -46,24 +48,9 @@ export class Health {
   async notReady(): Promise<string | null> {
     const known = this.notServing() ?? this.#options.storeRefusal();
     if (known !== null) return known;
-    return (await this.#isWritable())
+    return (await this.#writes.get()) === true
       ? null
       : "The database takes no writes at the moment, so no async runs can be accepted.";
-  }
-
-  async #isWritable(): Promise<boolean> {
-    const { clock } = this.#options;
-    if (clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.isWritable;
-    this.#looking ??= this.#look();
-    return await within(clock, answerWaitMs, this.#looking).catch(() => false);
-  }
-
-  async #look(): Promise<boolean> {
-    const { db, clock } = this.#options;
-    const isWritable = await takesWrites(db).catch(() => false);
-    this.#known = { isWritable, atMs: clock.monotonicMs() };
-    this.#looking = undefined;
-    return isWritable;
   }
 }
 

@@ -38,6 +38,7 @@ import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
 import { openDatabase } from "#store/database.ts";
+import { DatabaseCounts } from "#store/database-counts.ts";
 import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
@@ -54,6 +55,7 @@ import { openDriver } from "./platform-driver.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { Health } from "./platform-health.ts";
+import { openMetrics } from "./platform-metrics.ts";
 import { openPeople } from "./platform-people.ts";
 import { openBudgets, openPlans, type OpenedPlans } from "./platform-plans.ts";
 import { forwardingTo, type OnStep, openRuns, openWebhooks } from "./platform-runs.ts";
@@ -110,11 +112,17 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
-  const { driver, builder, storeRefusal, onListening } = await openDriver(config, { ...store, log, lifecycle, clock });
+  const { driver, builder, disk, storeRefusal, onListening } = await openDriver(config, {
+    ...store,
+    log,
+    lifecycle,
+    clock,
+  });
   const environmentOf: CallParts["environmentOf"] = (appId) => cases.secrets.environmentOf(appId);
   const shared = { tokens, routes, driver, storeRefusal, environmentOf, planned, log, lifecycle, onStep };
   const parts = { ...store, ...shared, lines: logs.appLogs };
-  const { proxy, scheduler, runs, webhooks, guard } = await openCalls(config, parts);
+  const calls = await openCalls(config, parts);
+  const { proxy, scheduler, runs, webhooks, guard } = calls;
 
   const told = (runId: RunId): void => runs.cancel(runId);
   const runDesk = new RunDesk({ ...{ db, clock, log, told }, ...config });
@@ -144,19 +152,12 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const { baseUrl } = must(reached.urls, "the platform listens");
   await bootstrap({ db, keys, file: dataPaths(config.dataDir).bootstrapFile, baseUrl, clock, log });
 
-  const queue = openQueue(config, {
-    ...store,
-    log,
-    cases,
-    routes,
-    scheduler,
-    driver,
-    builder,
-    buildLogs: logs.buildLogs,
-  });
+  const queue = openQueue(config, { ...store, ...logs, log, cases, routes, scheduler, driver, builder });
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
   health.serve(lifecycle);
+  const addOwnPlace: OutwardGuard["addOwnPlace"] = (place) => guard.addOwnPlace(place);
+  await openMetrics(config, { ...store, ...calls, queue, disk, health, addOwnPlace, lifecycle, log, clock });
   return baseUrl;
 }
 
@@ -171,6 +172,7 @@ type Calls = {
   readonly proxy: Proxy;
   readonly scheduler: Scheduler;
   readonly runs: Runs;
+  readonly records: CallRecords;
   readonly webhooks: Webhooks;
   readonly guard: OutwardGuard;
 };
@@ -225,7 +227,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
   lifecycle.onClose("scheduler", () => scheduler.stop());
   const drainMs = config.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
-  return { proxy, scheduler, runs, webhooks, guard };
+  return { proxy, scheduler, runs, records, webhooks, guard };
 }
 
 /** What is known only once the platform listens. */
@@ -284,7 +286,7 @@ async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts
   }
 }
 
-type Store = Pick<Foundation, "db" | "notifications" | "sealer" | "instanceId">;
+type Store = Pick<Foundation, "db" | "notifications" | "sealer" | "instanceId"> & { readonly counts: DatabaseCounts };
 
 async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
   const paths = dataPaths(config.dataDir);
@@ -300,7 +302,8 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   } else {
     url = config.databaseUrl;
   }
-  const db = await openDatabase({ url, connections: config.databaseConnections, log, clock });
+  const counts = new DatabaseCounts();
+  const db = await openDatabase({ url, connections: config.databaseConnections, counts, log, clock });
   lifecycle.onClose("database", () => db.destroy());
   await migrate({ url, log });
   await watchClock(clock, { db, lifecycle, log });
@@ -308,7 +311,7 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
-  return { db, notifications, sealer, instanceId: lock.instanceId };
+  return { db, counts, notifications, sealer, instanceId: lock.instanceId };
 }
 
 type LogParts = Pick<Store, "db" | "notifications"> & {

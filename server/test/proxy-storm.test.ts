@@ -63,7 +63,8 @@ test(
       }
     });
     await Promise.all(clients);
-    await until("no place is taken", () => bed.proxy.callCount === 0);
+    const isIdle = (): boolean => [...bed.proxy.meters()].every(({ running, waiting }) => running + waiting === 0);
+    await until("no place is taken", isIdle);
     assert.equal(bed.proxy.demandOf(bed.appId).receivedTotal, bed.finished.length);
     const ids = new Set(bed.finished.map((call) => call.runId));
     assert.equal(ids.size, bed.finished.length, "each call ended once");

@@ -16,7 +16,7 @@ import { readAppToml, textReader } from "./app-files.ts";
 import { BuildStopped, endingOf } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { planBuild } from "./build-plan.ts";
-import { takesMax } from "./build-states.ts";
+import { takesMax, type BuildEnd } from "./build-states.ts";
 import { moveBuild, putRelease, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
 import { promote } from "./promote.ts";
 import type { Source } from "./source.ts";
@@ -49,18 +49,22 @@ export type BuildTask = {
   readonly onBuilt: () => void;
 };
 
-/** Works on the claimed build until it has ended, is put back, or is somebody else's. Never rejects. */
-export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<void> {
+/**
+ * Works on the claimed build until it has ended, is put back, or is somebody else's; returns how it ended, null in the
+ * other cases. Never rejects.
+ */
+export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<BuildEnd | null> {
   const { log } = parts;
   const { lease } = task;
   try {
     const record = await readBuild(parts.db, lease.id);
-    if (record === undefined) return;
+    if (record === undefined) return null;
     const work = new BuildWork(parts, task, record);
-    await work.run();
+    return await work.run();
   } catch (error) {
     // The database did not take the end: the lease runs out, and the build is begun again.
     log.error({ err: error, buildId: lease.id }, "the work on a build broke off");
+    return null;
   }
 }
 
@@ -81,12 +85,11 @@ class BuildWork {
     this.#output = new BuildOutput({ sink: parts.logs, buildId: record.buildId, clock: parts.clock });
   }
 
-  async run(): Promise<void> {
+  async run(): Promise<BuildEnd | null> {
     const { appName, number, buildId } = this.#record;
     if (!(await this.#move("building", null))) {
       // Cancelled since it was claimed, or claimed by somebody else already: only the first can be written.
-      await this.#move("cancelled", "Cancelled.");
-      return;
+      return (await this.#move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
     const { epoch, isTakenOver } = this.#lease;
     this.#output.say("source", `Build ${number} of ${appName}.`);
@@ -100,8 +103,9 @@ class BuildWork {
       const release = await this.#makeRelease();
       this.#onBuilt();
       await this.#start(release);
+      return "success";
     } catch (error) {
-      await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);
+      return await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);
     } finally {
       await this.#parts.source.remove(buildId);
     }
@@ -209,22 +213,25 @@ class BuildWork {
     if (!isPromoted) throw await this.#whyNotMine();
   }
 
-  async #endBy(error: unknown): Promise<void> {
+  async #endBy(error: unknown): Promise<BuildEnd | null> {
     const { log, buildTimeoutMs } = this.#parts;
     const ending = endingOf(error, buildTimeoutMs);
     const { buildId } = this.#record;
-    if (ending.kind === "leave") return log.warn({ buildId }, "a build was left to whoever has it now");
+    if (ending.kind === "leave") {
+      log.warn({ buildId }, "a build was left to whoever has it now");
+      return null;
+    }
     if (ending.kind === "put_back") {
       this.#output.say("release", "The platform stops; the build goes on when it is back.");
       await this.#output.flush();
       await this.#move("pending", null);
-      return;
+      return null;
     }
     if (ending.isUnexpected) log.error({ err: error, buildId }, "a build failed unexpectedly");
     this.#output.say("release", ending.to === "cancelled" ? ending.reason : `Error: ${ending.reason}`);
     if (ending.to !== "cancelled") this.#output.say("release", endLines[ending.to]);
     await this.#output.flush();
-    await this.#move(ending.to, ending.reason);
+    return (await this.#move(ending.to, ending.reason)) ? ending.to : null;
   }
 
   async #move(to: BuildState, reason: string | null): Promise<boolean> {

@@ -2,11 +2,14 @@
 // per app and not all of one project, ends what is cancelled, takes back what a killed platform left. The rows are the
 // queue; several platforms may work on one database.
 import { randomUUID } from "node:crypto";
+import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
+import { Tally } from "#lib/tally.ts";
 import { Leases, type Lease } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
+import type { BuildEnd } from "./build-states.ts";
 import { claimable, endAbandoned, readCancelled, readUsed } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
 
@@ -36,6 +39,10 @@ const startingMost = 200;
 
 /** The builds of one platform. `start()` once; `stop()` puts what runs back into the queue. */
 export class BuildQueue {
+  /** Builds that ended here since the platform started. */
+  readonly ended = new Tally<BuildEnd>("success", "build_failure", "init_failure", "init_timeout", "cancelled");
+  /** From the beginning of the work to its end. */
+  readonly durations = new Histogram();
   readonly #options: BuildQueueOptions;
   readonly #leases: Leases<"builds">;
   readonly #loop: Loop;
@@ -53,6 +60,11 @@ export class BuildQueue {
       leaseMs: options.leaseMs ?? leaseMsDefault,
     });
     this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
+  }
+
+  /** How many builds are worked on here. */
+  get runningCount(): number {
+    return this.#running.size;
   }
 
   /** Looks whether sources can be fetched, and begins to work. */
@@ -108,10 +120,15 @@ export class BuildQueue {
       if (build !== undefined) build.isBuilt = true;
       this.#loop.nudge();
     };
+    const { clock } = this.#options;
+    const beganMs = clock.monotonicMs();
     const work = async (): Promise<void> => {
       try {
         const parts = { ...this.#options, leases: this.#leases };
-        await workOnBuild(parts, { lease, stop: control.signal, onBuilt });
+        const end = await workOnBuild(parts, { lease, stop: control.signal, onBuilt });
+        if (end === null) return;
+        this.ended.count(end);
+        this.durations.add(clock.monotonicMs() - beganMs);
       } finally {
         await kept.stop();
         this.#running.delete(lease.id);

@@ -40,6 +40,11 @@ export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
 }
 
+/** The project of an app. */
+export function projectIdOf(appId: AppId): ProjectId {
+  return (/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? "") as ProjectId;
+}
+
 /** A new random id. */
 export function newBuildId(): BuildId {
   return randomUUID() as BuildId;

@@ -242,7 +242,7 @@ export class AppCalls {
       this.meter.waiting = this.#line.length;
       this.meter.lastActiveAtMs = nowMs;
       call.lineMs = nowMs - call.arrivedAtMs;
-      this.meter.lineWait.add(call.lineMs);
+      this.meter.times.lineWait.add(call.lineMs);
       this.#parts.deadlines.clear(call);
       this.#begin(call, slot, nowMs);
       slot = undefined;

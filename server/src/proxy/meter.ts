@@ -1,36 +1,23 @@
-// What the proxy counts of one app, as plain numbers that cost next to nothing to raise; `/metrics` shows them and the
-// scheduler reads the load from them.
+// What the proxy counts of calls, as plain numbers that cost next to nothing to raise; `/metrics` shows them and the
+// scheduler reads the load of apps from them.
+import { Histogram } from "#lib/histogram.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Upper bounds in seconds; a last bucket has all that is longer. */
-export const bucketBoundsSeconds = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
-] as const;
-const boundsMs = bucketBoundsSeconds.map((seconds) => seconds * 1000);
-
-/** How long something took, counted in buckets. */
-export class Histogram {
-  readonly buckets = new Float64Array(boundsMs.length + 1);
-  sumMs = 0;
-
-  add(ms: number): void {
-    let index = 0;
-    while (index < boundsMs.length && ms > (boundsMs[index] ?? 0)) index++;
-    this.buckets[index] = (this.buckets[index] ?? 0) + 1;
-    this.sumMs += ms;
-  }
-
-  get count(): number {
-    return this.buckets.reduce((sum, count) => sum + count, 0);
-  }
+/** How long calls took, of all apps together: a histogram for each app would be twenty series for each. */
+export class CallTimes {
+  /** From the arrival of a call to the end of its answer. */
+  readonly duration = new Histogram();
+  /** Time in the line, of calls that had to wait. */
+  readonly lineWait = new Histogram();
 }
 
-const statusLeast = 100;
-const statusMost = 599;
+/** Answers 100 to 199, and so on; what an app makes up beyond 599 counts as 5xx. */
+export const statusClasses = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
 /** One app. */
 export class Meter {
   readonly appId: AppId;
+  readonly times: CallTimes;
   running = 0;
   waiting = 0;
   receivedTotal = 0;
@@ -39,27 +26,21 @@ export class Meter {
   clientGoneTotal = 0;
   /** Answers that were cut after their head was sent: the replica broke off or took too long. */
   cutTotal = 0;
-  /** From the arrival of a call to the end of its answer. */
-  readonly duration = new Histogram();
-  /** Time in the line, of calls that had to wait. */
-  readonly lineWait = new Histogram();
-  readonly #statuses = new Float64Array(statusMost - statusLeast + 1);
+  /** Of all answers together. */
+  durationMs = 0;
+  /** Answers by `statusClasses`. */
+  readonly answers = [0, 0, 0, 0, 0];
 
-  constructor(appId: AppId) {
+  constructor(appId: AppId, times: CallTimes) {
     this.appId = appId;
+    this.times = times;
   }
 
-  /** Counts an answer; what an app makes up beyond 599 counts as 599. */
+  /** Counts an answer. */
   answered(status: number, durationMs: number): void {
-    const index = Math.min(status, statusMost) - statusLeast;
-    this.#statuses[index] = (this.#statuses[index] ?? 0) + 1;
-    this.duration.add(durationMs);
-  }
-
-  /** Status and count of all that were counted. */
-  *statuses(): Iterable<[number, number]> {
-    for (const [index, count] of this.#statuses.entries()) {
-      if (count > 0) yield [index + statusLeast, count];
-    }
+    const index = Math.min(Math.max(Math.trunc(status / 100), 1), statusClasses.length) - 1;
+    this.answers[index] = (this.answers[index] ?? 0) + 1;
+    this.durationMs += durationMs;
+    this.times.duration.add(durationMs);
   }
 }

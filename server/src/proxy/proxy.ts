@@ -5,9 +5,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Route } from "#apps/routes.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import { Fault } from "#lib/fault.ts";
+import { Fault, type FaultCode } from "#lib/fault.ts";
 import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { Tally } from "#lib/tally.ts";
 import type { Origin, TrustedProxies } from "#lib/trusted-proxies.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
 import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
@@ -21,8 +22,7 @@ import type { Client, HttpClient } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
 import { ForwardingClient, GatheredBytes, type Forwarding } from "./forwarding.ts";
 import { notDeployed, pass, type Tokens } from "./gate.ts";
-import { Meter } from "./meter.ts";
-import { metricsText } from "./metrics-text.ts";
+import { CallTimes, Meter } from "./meter.ts";
 import { NodeClient } from "./node-client.ts";
 import { readOwnFields } from "./own-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
@@ -75,6 +75,9 @@ const gatheredBytesMax = 256 * 1_048_576;
 
 /** One for the platform. `close()` once the listener is closed. */
 export class Proxy implements DemandSource, Occupancy {
+  readonly times = new CallTimes();
+  /** Plain and async calls that were refused before they reached an app, by the fault's code. */
+  readonly refusals = new Tally<FaultCode>();
   readonly #options: ProxyOptions;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
@@ -196,16 +199,9 @@ export class Proxy implements DemandSource, Occupancy {
     if (slot !== undefined) this.#apps.get(slot.replica.appId)?.retire(slot);
   }
 
-  /** The numbers of all apps in the text format of Prometheus. */
-  metrics(): string {
-    return metricsText([...this.#apps.values()].map((app) => app.meter));
-  }
-
-  /** Calls that are in the hands of replicas or wait for one; WebSockets count. */
-  get callCount(): number {
-    let count = 0;
-    for (const { meter } of this.#apps.values()) count += meter.running + meter.waiting;
-    return count;
+  /** What is counted of each app that had a call or a replica, in the order in which they came. */
+  *meters(): Iterable<Meter> {
+    for (const { meter } of this.#apps.values()) yield meter;
   }
 
   /** Refuses what waits and what still comes, ends WebSockets, closes all connections to replicas that wait. */
@@ -349,7 +345,7 @@ export class Proxy implements DemandSource, Occupancy {
   #appOf(appId: AppId): AppCalls {
     const known = this.#apps.get(appId);
     if (known !== undefined) return known;
-    const app = new AppCalls(new Meter(appId), this.#appParts);
+    const app = new AppCalls(new Meter(appId, this.times), this.#appParts);
     this.#apps.set(appId, app);
     app.refresh();
     return app;
@@ -365,6 +361,7 @@ export class Proxy implements DemandSource, Occupancy {
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }
+    this.refusals.count(fault.code);
     client.refuse(fault, runId, atMs);
   }
 

@@ -42,6 +42,11 @@ export class CallRecords {
     });
   }
 
+  /** Calls that were not recorded since the platform started. */
+  get leftOutTotal(): number {
+    return this.#leftOut.total;
+  }
+
   /** Told of each call; returns at once and never throws. To be handed to the proxy as it is. */
   readonly onFinished = (call: FinishedCall): void => {
     if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);

@@ -55,6 +55,8 @@ const notStored =
 
 /** One for the platform. */
 export class Enqueue implements AsyncAccept {
+  /** New runs since the platform started. */
+  acceptedTotal = 0;
   readonly #options: EnqueueOptions;
   readonly #inserts: Batcher<NewRun>;
   readonly #largeBodies: Gate;
@@ -115,6 +117,7 @@ export class Enqueue implements AsyncAccept {
     if (isHeld && !isNew) runner.unreserve(run.appId, body.length);
     call.accepted(runId);
     if (!isNew) return;
+    this.acceptedTotal++;
     if (isHeld) runner.take({ ...run, epoch: 1, attempt: 0, starts: 0, waitsSinceMs: clock.now() });
     else runner.nudge(run.appId);
   }

@@ -34,6 +34,8 @@ const queueMax = 100_000;
 
 /** One for the platform. */
 export class LeftOut {
+  /** Calls since the platform started. */
+  total = 0;
   readonly #log: Log;
   readonly #rows: Batcher<Count>;
   /** Those that are not being written yet. */
@@ -52,6 +54,7 @@ export class LeftOut {
   }
 
   add({ projectId, appId, receivedAt }: Call): void {
+    this.total++;
     const known = this.#counts.get(appId);
     if (known !== undefined) {
       known.calls += 1;

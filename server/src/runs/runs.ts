@@ -1,4 +1,5 @@
 // Async runs, put together: accepting, working off, settling, taking over. One for the platform.
+import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
@@ -99,6 +100,11 @@ export class Runs implements AsyncAccept {
       runner: this.#runner,
       bodyBytesMax: options.bodyBytesMax,
     });
+  }
+
+  /** Runs that this process has accepted, and those that it has ended, by state. */
+  get counts(): { readonly accepted: number; readonly ended: ReadonlyMap<FinalState, number> } {
+    return { accepted: this.#enqueue.acceptedTotal, ended: this.#settlement.ended };
   }
 
   accept(call: AsyncCall): void {

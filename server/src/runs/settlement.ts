@@ -1,11 +1,13 @@
 // Writes what became of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
 // that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
+import type { FinalState } from "@slipway/contract/words.ts";
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
+import { Tally } from "#lib/tally.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { Db } from "#store/database.ts";
 import type { NewDelivery, Outbox } from "#webhooks/outbox.ts";
@@ -38,6 +40,8 @@ export function callSecretContext(appId: AppId): string {
 
 /** One for the platform. */
 export class Settlement {
+  /** Runs that ended here since the platform started. */
+  readonly ended = new Tally<FinalState>("success", "failure", "cancelled", "timeout");
   readonly #options: SettlementOptions;
   readonly #starts: Batcher<RunStart, boolean>;
   readonly #ends: Batcher<Ending, boolean>;
@@ -124,6 +128,7 @@ export class Settlement {
       const deliveries = endings.flatMap(({ delivery }, index) => (isWritten[index] && delivery ? [delivery] : []));
       return { answers: isWritten, added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [] };
     });
+    ends.forEach(({ state }, index) => answers[index] && this.ended.count(state));
     onStep("run ended");
     if (added.length > 0) outbox.committed(added);
     return answers;

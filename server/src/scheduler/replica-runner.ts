@@ -177,8 +177,7 @@ export class ReplicaRunner {
     const { clock, counters, writer } = this.#parts;
     const nowMs = clock.monotonicMs();
     replica.becomeReady(address, nowMs);
-    counters.readies++;
-    counters.latestColdStartMs = nowMs - replica.beganAtMs;
+    counters.coldStarts.add(nowMs - replica.beganAtMs);
     void writer.change(replica.replicaId, { kind: "ready", at: replica.timeAt(nowMs), address });
     this.#parts.told.onReady(replica);
   }

@@ -11,7 +11,7 @@ import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { everythingAllowed, type Allowance } from "./allowance.ts";
 import { AppLook, type LookParts } from "./app-look.ts";
 import type { RouteSource } from "./app-state.ts";
-import { newCounters, type Counters } from "./counters.ts";
+import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
 import { Fleet, type Replica, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
@@ -78,7 +78,7 @@ export class Scheduler implements TrialStarter {
     const { log, clock = systemClock, probe = networkProbe(clock) } = parts;
     const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance = everythingAllowed } = parts;
     const fleet = this.#fleet;
-    const counters = newCounters();
+    const counters = new Counters();
     this.#parts = parts;
     this.#clock = clock;
     this.counters = counters;

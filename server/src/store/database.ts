@@ -9,6 +9,7 @@ import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { cutWithoutAnswer } from "./answer-deadline.ts";
+import { DatabaseCounts } from "./database-counts.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -29,6 +30,7 @@ export type DatabaseOptions = {
   /** How long a statement may take. */
   readonly statementMs?: number;
   readonly clock?: Clock;
+  readonly counts?: DatabaseCounts;
 };
 
 /** `unique nulls not distinct` came with it. */
@@ -46,7 +48,7 @@ const retryPauseMs = 250;
 /** Connects and checks the server. Close with `destroy()`. Throws `StartRefused` when it cannot be reached or is too old. */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
-  const { clock = systemClock, statementMs = statementMsUsually } = options;
+  const { clock = systemClock, statementMs = statementMsUsually, counts = new DatabaseCounts() } = options;
   const time = new DatabaseTime({ clock: steadyClock, log: options.log, ask: () => askClock(pool) });
   await checkServer(config, options, time);
   const pool = new Pool({
@@ -70,7 +72,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
-  return new Kysely<Tables>({ dialect: new TimedDialect({ pool }, time) });
+  const counted = counts.over(pool, () => clock.monotonicMs());
+  return new Kysely<Tables>({ dialect: new TimedDialect({ pool: counted }, time), log: counts.onEvent });
 }
 
 const clockColumn = "extract(epoch from clock_timestamp())::float8 * 1000 as ms";

@@ -2,6 +2,7 @@
 // one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
 import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
+import { Tally } from "#lib/tally.ts";
 import type { Db } from "#store/database.ts";
 import type { Leases } from "#store/lease.ts";
 import { attempt, type AttemptParts } from "./attempt.ts";
@@ -29,6 +30,8 @@ const writing: RetryPolicy = { firstMs: 50, factor: 2, mostMs: 5000, jitter: 0.2
 
 /** `stop()` waits for what is under way, and lets go of what takes longer. */
 export class Flights {
+  /** Attempts since the platform started, by what they came to; `pending`: it is tried again. */
+  readonly attempts = new Tally<AttemptRow["state"]>("delivered", "pending", "failed");
   readonly #parts: FlightsParts;
   /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
   readonly #flying = new Map<HeldDelivery, Promise<void>>();
@@ -81,6 +84,7 @@ export class Flights {
     try {
       const { row, isTrouble } = await attempt(this.#parts, held);
       places.noteEnd(wish.lane, isTrouble);
+      this.attempts.count(row.state);
       onStep("sent");
       if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
     } catch (error) {

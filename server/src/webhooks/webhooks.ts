@@ -90,6 +90,11 @@ export class Webhooks {
     return this.#flights.count;
   }
 
+  /** Attempts of this process, by what they came to. */
+  get attempts(): Flights["attempts"] {
+    return this.#flights.attempts;
+  }
+
   /** Takes back what an earlier process of this folder was sending, and begins to send. */
   async start(): Promise<void> {
     const { instanceId, notifications } = this.#options;

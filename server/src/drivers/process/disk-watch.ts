@@ -124,6 +124,11 @@ export class DiskWatch {
     };
   }
 
+  /** Room on the disk, with what the reserve's file holds, and how much of it is the platform's own. */
+  get room(): { readonly bytes: number; readonly reserveBytes: number } {
+    return { bytes: this.#room.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
+  }
+
   /** Why nothing of a project may be started now, as a sentence; null when it may. */
   startRefusal(projectId: ProjectId): string | null {
     return this.#state === "critical" ? this.#shortText("nothing is started") : (this.#blocked.get(projectId) ?? null);

@@ -1,0 +1,39 @@
+// The settings of where metrics are served, read for config.ts.
+import { isIP } from "node:net";
+import { Secret } from "#lib/secret.ts";
+import type { SettingName } from "./config-table.ts";
+
+/** `token` null: whoever reaches the address may read, which then is this machine only. */
+export type MetricsConfig = { readonly host: string; readonly port: number; readonly token: Secret | null };
+
+const portMost = 65_535;
+
+/** Reads them; null: metrics are not served. */
+export function readMetrics(reader: {
+  readonly text: (name: SettingName) => string | null;
+  readonly refuse: (why: string) => never;
+}): MetricsConfig | null {
+  const address = reader.text("SLIPWAY_METRICS_ADDRESS");
+  const token = reader.text("SLIPWAY_METRICS_TOKEN");
+  if (address === null && token === null) return null;
+  if (address === null) return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
+  const [, host = "", port = ""] = /^(\[[^\]]+\]|[^\s:/[\]]+):(\d{1,5})$/.exec(address) ?? [];
+  if (host === "" || Number(port) > portMost) {
+    const allowed = `an address and a port up to ${portMost}, such as 127.0.0.1:9464 or [::1]:9464`;
+    return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", but must be ${allowed}.`);
+  }
+  if (token !== null && !/^[A-Za-z0-9\-._~+/=]{16,}$/.test(token)) {
+    const allowed = "at least 16 letters, digits and -._~+/=";
+    return reader.refuse(`SLIPWAY_METRICS_TOKEN must be ${allowed} (its value is not shown).`);
+  }
+  const plainHost = host.replace(/^\[|\]$/g, "");
+  if (token === null && !isLoopback(plainHost)) {
+    const why = "is not an address of this machine alone: set SLIPWAY_METRICS_TOKEN too, or use 127.0.0.1";
+    return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", which ${why}.`);
+  }
+  return { host: plainHost, port: Number(port), token: token === null ? null : new Secret(token) };
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}

@@ -1,0 +1,54 @@
+// Samples by app, for so many apps and no more: what Prometheus keeps grows with each set of labels that it ever saw.
+import { projectIdOf, type AppId } from "#lib/ids.ts";
+import type { Sample } from "./registry.ts";
+
+/** What is counted of one app. */
+type Counted = { readonly appId: AppId };
+
+/** So many have lines of their own; those that come later share one, with empty labels. */
+const appsMostUsually = 10_000;
+const others = { project: "", app: "" };
+
+/** All apps that `meters` gives, with their labels. */
+export class ListedApps<Meter extends Counted> {
+  readonly #meters: () => Iterable<Meter>;
+  readonly #appsMost: number;
+  /** Labels of those that have lines of their own, for good: a line that went over to another app would be a step in its counter. */
+  readonly #listed = new Map<AppId, Sample["labels"]>();
+
+  constructor(meters: () => Iterable<Meter>, appsMost = appsMostUsually) {
+    this.#meters = meters;
+    this.#appsMost = appsMost;
+  }
+
+  /** One sample for each app, without zeros. */
+  each(read: (meter: Meter) => number): Sample[] {
+    return this.samples((meter) => [[{}, read(meter)]]);
+  }
+
+  /** One sample for each app and each set of further labels, without zeros: they would be most of all lines. */
+  samples(read: (meter: Meter) => Iterable<readonly [Sample["labels"], number]>): Sample[] {
+    const samples: Sample[] = [];
+    const shared = new Map<string, { readonly labels: Sample["labels"]; value: number }>();
+    for (const meter of this.#meters()) {
+      const own = this.#labelsOf(meter.appId);
+      for (const [further, value] of read(meter)) {
+        if (value === 0) continue;
+        const key = Object.values(further).join();
+        const known = own === undefined ? shared.get(key) : undefined;
+        if (own !== undefined) samples.push({ labels: { ...own, ...further }, value });
+        else if (known === undefined) shared.set(key, { labels: { ...others, ...further }, value });
+        else known.value += value;
+      }
+    }
+    return [...samples, ...shared.values()];
+  }
+
+  #labelsOf(app: AppId): Sample["labels"] | undefined {
+    const known = this.#listed.get(app);
+    if (known !== undefined || this.#listed.size >= this.#appsMost) return known;
+    const labels = { project: projectIdOf(app), app };
+    this.#listed.set(app, labels);
+    return labels;
+  }
+}

@@ -1,0 +1,73 @@
+// The listener of `/metrics`, apart from the platform's own: nothing else is answered here, and one text is made at a time,
+// whatever number of clients ask.
+import { createHash, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Metrics } from "./registry.ts";
+
+export type MetricsServerOptions = {
+  readonly host: string;
+  readonly port: number;
+  /** What clients show as `Authorization: Bearer …`; null: everybody who reaches the address may read. */
+  readonly token: Secret | null;
+  readonly metrics: Pick<Metrics, "text" | "contentType">;
+  readonly log: Log;
+};
+
+/** More than all that scrape at a time. */
+const connectionsMax = 32;
+/** Of a request that comes slowly, and of a client that takes nothing. */
+const slowMs = 10_000;
+const silentMs = 30_000;
+
+/** Listens. Rejects when the address cannot be had. */
+export async function serveMetrics(options: MetricsServerOptions): Promise<{
+  readonly address: { readonly host: string; readonly port: number };
+  readonly close: () => Promise<void>;
+}> {
+  const answer = answerer(options);
+  const server = createServer({ headersTimeout: slowMs, requestTimeout: slowMs }, (request, response) => {
+    void answer(request, response);
+  });
+  server.maxConnections = connectionsMax;
+  server.setTimeout(silentMs);
+  server.listen(options.port, options.host);
+  await once(server, "listening");
+  const { address, port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    server.close();
+    server.closeAllConnections();
+    await once(server, "close");
+  };
+  return { address: { host: address, port }, close };
+}
+
+function answerer({ token, metrics, log }: MetricsServerOptions) {
+  const expected = token === null ? null : digest(`Bearer ${token.reveal()}`);
+  let making: Promise<string> | undefined;
+  return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const say = (status: number, text: string, fields: Readonly<Record<string, string>> = {}): void => {
+      response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...fields }).end(text);
+    };
+    if (request.url?.split("?")[0] !== "/metrics") return say(404, "Only /metrics is here.\n");
+    if (request.method !== "GET" && request.method !== "HEAD") return say(405, "Use GET.\n", { allow: "GET, HEAD" });
+    // Of equal length, whatever is shown, so that the time it takes tells nothing.
+    if (expected !== null && !timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) {
+      return say(401, "Show SLIPWAY_METRICS_TOKEN as a bearer token.\n", { "www-authenticate": "Bearer" });
+    }
+    try {
+      making ??= metrics.text().finally(() => (making = undefined));
+      say(200, await making, { "content-type": metrics.contentType });
+    } catch (error) {
+      log.error({ err: error }, "metrics could not be read");
+      say(500, "The metrics could not be read; the platform's log says why.\n");
+    }
+  };
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}

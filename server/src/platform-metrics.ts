@@ -1,0 +1,194 @@
+// Which metrics there are: connects the numbers that the parts keep with names that Prometheus reads, and serves them where
+// the settings say so. A part of `platform.ts`. What they mean to an operator is in docs/guides/monitoring.md.
+import type { BuildQueue } from "#deploy/queue.ts";
+import type { DiskWatch } from "#drivers/process/disk-watch.ts";
+import { FreshLook } from "#lib/fresh-look.ts";
+import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
+import { ListedApps } from "#metrics/listed-apps.ts";
+import { Metrics, type Sample } from "#metrics/registry.ts";
+import { serveMetrics } from "#metrics/server.ts";
+import { statusClasses } from "#proxy/meter.ts";
+import type { Proxy } from "#proxy/proxy.ts";
+import type { CallRecords } from "#runs/call-records.ts";
+import type { Runs } from "#runs/runs.ts";
+import type { Scheduler } from "#scheduler/scheduler.ts";
+import type { DatabaseCounts } from "#store/database-counts.ts";
+import { StartRefused } from "#store/start-refused.ts";
+import type { Webhooks } from "#webhooks/webhooks.ts";
+import type { Config } from "./config.ts";
+import type { Foundation } from "./platform-foundation.ts";
+import type { Health } from "./platform-health.ts";
+
+export type MeasuredParts = {
+  readonly proxy: Proxy;
+  readonly scheduler: Scheduler;
+  readonly queue: BuildQueue;
+  readonly runs: Runs;
+  readonly records: CallRecords;
+  readonly webhooks: Webhooks;
+  readonly disk: DiskWatch;
+  readonly counts: DatabaseCounts;
+  readonly health: Health;
+};
+
+type Parts = MeasuredParts &
+  Pick<Foundation, "db" | "lifecycle" | "log" | "clock"> & {
+    /** Webhooks must not call it. */
+    readonly addOwnPlace: (place: { readonly host: string; readonly port: number }) => void;
+  };
+
+const backlogFreshMs = 15_000;
+const backlogWaitMs = 3_000;
+
+/** Serves them if the settings say where. Throws `StartRefused` when that address cannot be had. */
+export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
+  if (config === null) return;
+  const { lifecycle, log, clock, addOwnPlace } = parts;
+  const metrics = new Metrics({ clock });
+  addMetrics(metrics, parts);
+  metrics.addProcess();
+  const { address, close } = await serveMetrics({ ...config, metrics, log }).catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StartRefused(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
+  });
+  lifecycle.onClose("metrics", close);
+  addOwnPlace(address);
+  log.info(address, "serving /metrics");
+}
+
+function addMetrics(metrics: Metrics, parts: Parts): void {
+  const { health } = parts;
+  metrics.gauge("slipway_ready", "1 while calls and runs are accepted, as /readyz says.", async () =>
+    (await health.notReady()) === null ? 1 : 0,
+  );
+  addCalls(metrics, parts);
+  addReplicas(metrics, parts);
+  addWork(metrics, parts);
+  addStores(metrics, parts);
+}
+
+function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
+  const apps = new ListedApps(() => proxy.meters());
+  metrics.counter("slipway_calls_total", "Calls that apps had, by the class of the status that the client got.", () =>
+    apps.samples(({ answers, clientGoneTotal, cutTotal }) => [
+      ...statusClasses.map((status, index) => [{ status }, answers[index] ?? 0] as const),
+      [{ status: "client_gone" }, clientGoneTotal],
+      [{ status: "cut" }, cutTotal],
+    ]),
+  );
+  metrics.counter("slipway_app_call_seconds_total", "Time that answered calls of an app took, all together.", () =>
+    apps.each(({ durationMs }) => durationMs / 1000),
+  );
+  metrics.gauge("slipway_calls_running", "Calls that replicas work on.", () => apps.each(({ running }) => running));
+  metrics.gauge("slipway_calls_waiting", "Calls in the line of an app, waiting for a replica with room.", () =>
+    apps.each(({ waiting }) => waiting),
+  );
+  metrics.histogram(
+    "slipway_call_duration_seconds",
+    "From the arrival of a call to the end of its answer, of all apps.",
+    proxy.times.duration,
+  );
+  metrics.histogram(
+    "slipway_call_wait_seconds",
+    "Time in the line, of calls that had to wait and got a replica.",
+    proxy.times.lineWait,
+  );
+  metrics.counter(
+    "slipway_calls_refused_total",
+    "Calls that were refused before they came to an app or a run, by the fault's code; without WebSockets.",
+    () => byKey("code", proxy.refusals),
+  );
+  metrics.counter(
+    "slipway_call_records_left_out_total",
+    "Calls that are not in the lists of runs, as too many ended at once or the database was away.",
+    () => records.leftOutTotal,
+  );
+}
+
+function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
+  const { counters } = scheduler;
+  metrics.gauge("slipway_replicas", "Replicas by state.", () =>
+    byKey("state", Object.entries(scheduler.replicaCounts())),
+  );
+  metrics.counter("slipway_replica_starts_total", "Starts of replicas that were begun.", () => counters.starts);
+  metrics.counter("slipway_replica_ends_total", "Replicas that have ended, for whatever reason.", () => counters.ends);
+  metrics.counter("slipway_replica_failures_total", "Replicas that did not start, crashed or became unhealthy.", () =>
+    byKey("kind", [
+      ["start", counters.startFailures],
+      ["crash", counters.crashes],
+      ["unhealthy", counters.unhealthy],
+    ]),
+  );
+  metrics.histogram(
+    "slipway_cold_start_seconds",
+    "From the decision to start a replica to its readiness, of those that became ready.",
+    counters.coldStarts,
+  );
+  metrics.gauge(
+    "slipway_replica_rows_unwritten",
+    "Changes of replicas that the database has not taken yet.",
+    () => scheduler.unwrittenRows,
+  );
+}
+
+function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts): void {
+  const backlog = new FreshLook({
+    ...{ freshMs: backlogFreshMs, waitMs: backlogWaitMs, clock },
+    look: () => readBacklog(db).catch(() => null),
+  });
+  const ofBacklog = async (read: (found: Backlog) => number | Iterable<Sample>): Promise<number | Iterable<Sample>> => {
+    const found = await backlog.get();
+    return found === null ? [] : read(found);
+  };
+  metrics.gauge("slipway_runs", "Async runs that have not ended, by state; at most 100,000 of each are counted.", () =>
+    ofBacklog((found) => byKey("state", Object.entries(found.runs))),
+  );
+  metrics.counter("slipway_runs_accepted_total", "Async runs accepted.", () => runs.counts.accepted);
+  metrics.counter("slipway_runs_ended_total", "Async runs ended, by state.", () => byKey("state", runs.counts.ended));
+  metrics.gauge("slipway_builds_waiting", "Builds that wait for their turn.", () => ofBacklog(({ builds }) => builds));
+  metrics.gauge("slipway_builds_running", "Builds that are worked on.", () => queue.runningCount);
+  metrics.counter("slipway_builds_total", "Builds ended, by result.", () => byKey("result", queue.ended));
+  metrics.histogram("slipway_build_duration_seconds", "From the start of a build to its end.", queue.durations);
+  metrics.gauge("slipway_webhook_deliveries_waiting", "Deliveries that wait; at most 100,000 are counted.", () =>
+    ofBacklog(({ deliveries }) => deliveries),
+  );
+  metrics.gauge("slipway_webhook_deliveries_running", "Deliveries under way.", () => webhooks.underWay);
+  metrics.counter("slipway_webhook_attempts_total", "Attempts of deliveries, by what they came to.", () => {
+    const { attempts } = webhooks;
+    const of = (state: "delivered" | "pending" | "failed"): number => attempts.get(state) ?? 0;
+    return byKey("result", [
+      ["delivered", of("delivered")],
+      ["retry", of("pending")],
+      ["failed", of("failed")],
+    ]);
+  });
+  metrics.counter(
+    "slipway_webhook_answers_lost_total",
+    "Answers of plain calls that never became deliveries, as too many waited or the database was away.",
+    () => webhooks.outbox.lostCount,
+  );
+}
+
+function addStores(metrics: Metrics, { counts, disk }: Parts): void {
+  metrics.gauge("slipway_database_connections", "Connections to the database, by state.", () => {
+    const { used, idle } = counts.sizes;
+    return byKey("state", Object.entries({ used, idle }));
+  });
+  metrics.gauge("slipway_database_waiting", "Who waits for a connection to the database.", () => counts.sizes.waiting);
+  metrics.histogram("slipway_database_wait_seconds", "From asking for a connection to having it.", counts.waits);
+  metrics.counter(
+    "slipway_database_errors_total",
+    "Failed statements by class of SQLSTATE, and lost connections.",
+    () => byKey("class", counts.errors),
+  );
+  metrics.gauge("slipway_disk_free_bytes", "Room on the disk of the data folder.", () => disk.room.bytes);
+  metrics.gauge(
+    "slipway_disk_reserve_bytes",
+    "Room below which apps are not started and nothing is built.",
+    () => disk.room.reserveBytes,
+  );
+}
+
+function byKey(label: string, counts: Iterable<readonly [string, number]>): Sample[] {
+  return Array.from(counts, ([key, value]) => ({ labels: { [label]: key }, value }));
+}
