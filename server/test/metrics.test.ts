@@ -5,6 +5,8 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { emptyDatabase } from "./support/database.ts";
+import { openDatabaseGate } from "./support/database-gate.ts";
 import { deploy, serveExamples } from "./support/examples.ts";
 import { freePorts } from "./support/guide.ts";
 import { startPlatform } from "./support/platform-process.ts";
@@ -118,4 +120,20 @@ test("with a token only who shows it may read, and nothing but metrics is there"
   assert.equal((await fetch(`http://${address}/other`, { headers })).status, 404);
   assert.equal((await fetch(`${platform.bootstrap.baseUrl}/metrics`, { headers })).status, 404, "not on the main port");
   assert.doesNotMatch(platform.output(), new RegExp(token));
+});
+
+test("while the database is away metrics say so, and what is read from it is absent", async (t) => {
+  const gate = await openDatabaseGate(t, await emptyDatabase(t));
+  const { scrape } = await openPlatform(t, { SLIPWAY_DATABASE_URL: gate.url });
+  const text = async (): Promise<string> => await (await scrape()).text();
+  assert.match(await text(), /^slipway_ready 1$/m);
+  gate.shut();
+  let away = "";
+  await until("it is not ready", async () => valueOf((away = await text()), "slipway_ready") === 0);
+  assert.ok((valueOf(away, 'slipway_database_errors_total{class="connection"}') ?? 0) > 0, away);
+  await until("what waits is not known", async () => valueOf(await text(), "slipway_builds_waiting") === null, {
+    deadlineMs: 60_000,
+  });
+  gate.open();
+  await until("it is ready again", async () => valueOf(await text(), "slipway_ready") === 1, { deadlineMs: 60_000 });
 });
