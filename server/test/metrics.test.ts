@@ -63,6 +63,8 @@ test("what happened is counted, and dashboard and guide name only what is served
     text = await response.text();
     return valueOf(text, 'slipway_webhook_attempts_total{result="delivered"}') === 1;
   });
+  // Families are read one after the other: those at the top of that text may be of a moment before.
+  text = await (await scrape()).text();
   const app = `project="${platform.bootstrap.projectId}",app="${appId}"`;
   const expected: Readonly<Record<string, number>> = {
     slipway_ready: 1,
