@@ -1,14 +1,18 @@
-// `npm test`: everything that is tested, once. Prepares the machine, starts one database for all files, runs the Python
-// runtime's tests and then node's, and fails when the run leaves processes, files or databases behind.
+// `npm test`: everything that is tested, once. Prepares the machine, starts one database for all files, runs node's tests and
+// beside them those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync } from "node:fs";
+// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, it fails where something is missing that tests need, instead of skipping
+// them, and the Python runtime is tested with every Python that is found.
 import { join } from "node:path";
+import { testDatabaseVariable } from "@slipway/server/test/support/test-server.ts";
 import { startRunServer, type RunServer } from "./testing/databases.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
 import { prepareMachine } from "./testing/machine.ts";
 import { runNodeTests, type Outcome } from "./testing/node-tests.ts";
+import { runPythonTests, type PythonOutcome } from "./testing/python-tests.ts";
 import { projectDir } from "./tidy/tree.ts";
+
+const isComplete = process.env["SLIPWAY_TEST_COMPLETE"] === "1";
 
 /** Where tests are; benchmarks are run on their own. */
 const testFiles = [
@@ -20,27 +24,12 @@ const testFiles = [
   "tools/!(bench)/**/*.test.ts",
   "tools/*.test.ts",
 ];
-const pythonTests = "runtimes/python/tests/run.py";
 
-/** The one child that runs at the moment; a signal to the runner is passed on to it. */
-let running: ChildProcess | undefined;
+/** Of a run of single files. */
+const nothing: PythonOutcome = { ok: true, output: "" };
 
-async function runPython(): Promise<boolean> {
-  if (!existsSync(join(projectDir, pythonTests))) return true;
-  print("Tests of the Python runtime:");
-  const child = spawn("python3", [pythonTests], {
-    cwd: projectDir,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-  running = child;
-  return new Promise((resolve) => {
-    child.on("error", (error) => {
-      print(`The tests of the Python runtime are skipped: python3 cannot be run (${error.message}).`);
-      resolve(true);
-    });
-    child.on("close", (status) => resolve(status === 0));
-  });
-}
+/** A signal to the runner ends what it has started. */
+const ending = new AbortController();
 
 /** One line about each thing that the tests left. Ends what still runs, by its id. */
 async function leftovers(folder: RunFolder, server: RunServer): Promise<string[]> {
@@ -58,40 +47,49 @@ async function leftovers(folder: RunFolder, server: RunServer): Promise<string[]
 async function main(parameters: readonly string[]): Promise<boolean> {
   const options = parameters.filter((one) => one.startsWith("-"));
   const files = parameters.filter((one) => !one.startsWith("-"));
-  prepareMachine(print);
+  const missing = prepareMachine(print);
+  if (isComplete && missing.length > 0) {
+    print(`✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`);
+    return false;
+  }
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
+  // Each test file and each platform is a process of its own: to compile the same code again takes more than half of a start.
+  process.env["NODE_COMPILE_CACHE"] ??= join(projectDir, "node_modules/.cache/compiled");
   let server: RunServer | undefined;
   try {
     server = await startRunServer();
-    const pythonOk = files.length > 0 || (await runPython());
-    const outcome = await runNodeTests({
-      files: files.length > 0 ? files : testFiles,
-      options,
-      cwd: projectDir,
-      environment: { ...process.env, SLIPWAY_TEST_DATABASE: server.url },
-      onStart: (child) => (running = child),
-    });
-    return report(outcome, pythonOk, await leftovers(folder, server));
+    process.env[testDatabaseVariable] = server.url;
+    const [outcome, python] = await Promise.all([
+      runNodeTests({ patterns: files.length > 0 ? files : testFiles, options, cwd: projectDir, signal: ending.signal }),
+      files.length > 0 ? nothing : runPython(),
+    ]);
+    return report(outcome, python, await leftovers(folder, server));
   } finally {
     await server?.stop();
     folder.remove();
   }
 }
 
+async function runPython(): Promise<PythonOutcome> {
+  const outcome = await runPythonTests({ isComplete, cwd: projectDir, signal: ending.signal });
+  process.stdout.write(outcome.output);
+  return outcome;
+}
+
 /** Prints what is wrong besides failed tests, then the closing lines, and says whether all is well. */
-function report(outcome: Outcome, pythonOk: boolean, left: readonly string[]): boolean {
-  for (const line of outcome.failures) print(line);
+function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]): boolean {
+  for (const line of outcome.skipped) print(`skipped: ${line}`);
   for (const line of left) print(`✖ ${line}`);
   if (left.length > 0) print("✖ Each test removes what it makes: register it with t.after().");
-  if (!pythonOk) print(`✖ The tests of the Python runtime failed; see above, or run: python3 ${pythonTests}`);
-  for (const line of outcome.closingLines) print(line);
-  return outcome.ok && pythonOk && left.length === 0;
+  if (!python.ok) print("✖ The tests of the Python runtime failed; see above.");
+  for (const line of outcome.counts) print(line);
+  return outcome.ok && python.ok && left.length === 0;
 }
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => running?.kill(signal));
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => ending.abort());
 process.exitCode = (await main(process.argv.slice(2))) ? 0 : 1;

@@ -45,21 +45,26 @@ const needs: readonly Need[] = [
 /** The longest that one command of the package manager may take. */
 const installWaitMs = 300_000;
 
-/** Installs what is missing where it may, and prints one line about each thing that it installed or could not. */
-export function prepareMachine(print: (line: string) => void): void {
+/**
+ * Installs what is missing where it may, and prints one line about each thing that it installed or could not. Returns the
+ * names of what is missing still.
+ */
+export function prepareMachine(print: (line: string) => void): string[] {
   const missing = needs.filter((need) => !isThere(need));
-  if (missing.length === 0) return;
+  if (missing.length === 0) return [];
   const names = missing.map(({ name }) => name).join(", ");
   const obstacle = installObstacle();
   if (obstacle === null) {
     print(`Installing ${names} with apt-get …`);
     install(missing.map(({ packages }) => packages));
   }
-  for (const need of missing.filter((one) => !isThere(one))) {
+  const left = missing.filter((one) => !isThere(one));
+  for (const need of left) {
     print(
       `${need.name} is missing${obstacle === null ? "" : ` and was not installed (${obstacle})`}: ${need.use} are skipped.`,
     );
   }
+  return left.map(({ name }) => name);
 }
 
 function isThere({ probe: [command = "", ...parameters] }: Need): boolean {

@@ -1,52 +1,69 @@
-// Runs test files with node's own runner and holds back its closing lines (the counts), so that they are the last thing
-// printed, after the details of failed tests and whatever is checked in between.
-import { spawn, type ChildProcess } from "node:child_process";
-import { createInterface } from "node:readline";
+// Runs test files with node's own runner, the slow ones first, and prints what they say as it comes. The counts and the
+// skipped tests are handed back, so that they are the last thing printed.
+import { globSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { relative } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { run } from "node:test";
+import { spec as SpecReporter, type TestEvent } from "node:test/reporters";
+import { slowFiles } from "./slow-files.ts";
 
-/** How many files run at a time: most of them wait for processes and the database more than they compute. */
-const filesAtOnce = 3;
+/** How many files run at a time: one more than processors, as each waits for processes and the database now and then. */
+const filesAtOnce = availableParallelism() + 1;
 /** A test that takes longer hangs. */
 const testWaitMs = 300_000;
 
 /** How a run ended. */
 export type Outcome = {
-  readonly ok: boolean;
-  /** What failed and how, as node prints it; empty when all is well. */
-  readonly failures: readonly string[];
+  ok: boolean;
+  /** Each test that was skipped, with its file and the reason. */
+  readonly skipped: string[];
   /** How many tests there were, passed, failed. */
-  readonly closingLines: readonly string[];
+  readonly counts: string[];
 };
 
-/** Runs the files; `options` are passed to node. Prints everything but the closing lines as it comes. */
-export function runNodeTests(run: {
-  readonly files: readonly string[];
+/** Runs the files, which may be patterns. `options` are handed to the node that runs a file. */
+export async function runNodeTests(given: {
+  readonly patterns: readonly string[];
   readonly options: readonly string[];
-  readonly environment: NodeJS.ProcessEnv;
   readonly cwd: string;
-  readonly onStart: (child: ChildProcess) => void;
+  readonly signal: AbortSignal;
 }): Promise<Outcome> {
-  const settings = [`--test-concurrency=${filesAtOnce}`, `--test-timeout=${testWaitMs}`, "--test-reporter=spec"];
-  const child = spawn(process.execPath, ["--test", ...settings, ...run.options, ...run.files], {
-    cwd: run.cwd,
-    env: { ...run.environment, ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}) },
-    stdio: ["ignore", "pipe", "inherit"],
+  const { patterns, options, cwd, signal } = given;
+  const files = slowFilesFirst(globSync(patterns, { cwd }).sort());
+  if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
+  const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv: options };
+  const events = run({ files, cwd, signal, ...settings });
+  const outcome: Outcome = { ok: false, skipped: [], counts: [] };
+  await pipeline(Readable.from(withoutCounts(events, outcome, cwd)), new SpecReporter(), process.stdout, {
+    end: false,
   });
-  run.onStart(child);
-  const held: string[] = [];
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    if (held.length > 0 || isCount(line)) held.push(line);
-    else process.stdout.write(`${line}\n`);
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (status) => {
-      const failures = held.filter((line) => !isCount(line));
-      resolve({ ok: status === 0, failures, closingLines: held.filter(isCount) });
-    });
-  });
+  return outcome;
 }
 
-/** `ℹ tests 12`, also in colour. Tests print nothing of this form at the start of a line before the run is over. */
-function isCount(line: string): boolean {
-  return /^(\u001b\[\d+m)*ℹ (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) \d/.test(line);
+function slowFilesFirst(files: readonly string[]): string[] {
+  const slow = slowFiles.filter((file) => files.includes(file));
+  return [...slow, ...files.filter((file) => !slow.includes(file))];
+}
+
+/** Passes on what is to be printed, and notes the rest in the outcome. */
+async function* withoutCounts(
+  events: AsyncIterable<TestEvent>,
+  outcome: Outcome,
+  cwd: string,
+): AsyncGenerator<TestEvent, void> {
+  for await (const event of events) {
+    // What belongs to no file is about the whole run.
+    if (event.type === "test:diagnostic" && event.data.file === undefined) {
+      outcome.counts.push(`ℹ ${event.data.message}`);
+      continue;
+    }
+    if (event.type === "test:summary" && event.data.file === undefined) outcome.ok = event.data.success;
+    if (event.type === "test:pass" && event.data.skip !== undefined) {
+      const { name, file = "", skip } = event.data;
+      outcome.skipped.push(`${relative(cwd, file)}: ${name}${typeof skip === "string" ? ` (${skip})` : ""}`);
+    }
+    yield event;
+  }
 }

@@ -1,6 +1,6 @@
 """Runs the runtime's tests under every Python from 3.8 on that is found on this machine.
 
-    python3 run.py [--python PATH]... [--pattern test_*.py]
+    python3 run.py [--ends | --python PATH...] [--pattern test_*.py]
 
 Prints the result of each, the output of those that fail, and at last a line `N passed, N failed, N skipped`.
 The exit code is 0 only if something passed and nothing failed.
@@ -37,7 +37,7 @@ def candidates():
 
 
 def probe(path):
-    """((major, minor), real path) of a Python that starts, or None."""
+    """((major, minor), real path) of a CPython that starts, or None."""
     try:
         done = subprocess.run(
             [path, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS
@@ -105,12 +105,16 @@ def main():
     """Runs everything, two Pythons at a time."""
     parser = argparse.ArgumentParser(description="Runs the tests of the Python runtime.")
     parser.add_argument("--python", action="append", help="only this Python; may be repeated")
+    parser.add_argument("--ends", action="store_true", help="only the oldest and the newest Python that are found")
     parser.add_argument("--pattern", default="test_*.py", help="which test files")
     parser.add_argument("--here", action="store_true", help="run in this interpreter (used by this script)")
     options = parser.parse_args()
     if options.here:
         return run_here(options.pattern)
     chosen = pythons()
+    if options.ends and len(chosen) > 2:
+        print("Of %d Pythons only the oldest and the newest; for all: python3 %s" % (len(chosen), sys.argv[0]))
+        chosen = [chosen[0], chosen[-1]]
     if options.python:
         chosen = [probe(path) for path in options.python]
         if None in chosen:

@@ -176,11 +176,12 @@ export class PlatformProcess {
   }
 }
 
-/** The environment without settings of a platform that may run beside. */
+/** The environment without settings of a platform that may run beside, and with the run's cache of compiled code. */
 function cleanEnvironment(): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
-    if (value !== undefined && !name.startsWith("SLIPWAY_") && !name.startsWith("NODE_")) kept[name] = value;
+    const isOthers = name.startsWith("SLIPWAY_") || (name.startsWith("NODE_") && name !== "NODE_COMPILE_CACHE");
+    if (value !== undefined && !isOthers) kept[name] = value;
   }
   return kept;
 }
