@@ -289,12 +289,14 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
   const { projectId } = stage;
   await webhooks.desk.setSchedule(projectId, "short", byPlatform);
   assert.equal(await webhooks.desk.readSchedule(projectId), "short");
-  receiver.answer = answerWith(404);
+  // The fifth attempt is the second since the replay: without a schedule begun anew there would be none.
+  receiver.answer = (response) => response.writeHead(receiver.received.length < 5 ? 404 : 200).end();
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);
   const place = { projectId, id: added.id };
   for (const count of [1, 2]) {
-    const waiting = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === count);
+    // On a slow machine the next attempt comes before it is seen that this one is over.
+    const waiting = await deliveryOnce(webhooks, place, ({ attempts }) => attempts >= count);
     assert.ok(Number(waiting.dueAt) - Date.now() <= 5000);
     await stage.makeDue();
   }
@@ -305,11 +307,10 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
 
   const replayed = await webhooks.desk.replay(projectId, added.id, byPlatform);
   assert.deepEqual([replayed.state, replayed.attempts], ["pending", 3]);
-  const again = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === 4);
-  assert.equal(again.state, "pending", "the schedule begins anew");
-  receiver.answer = answerWith(200);
+  await deliveryOnce(webhooks, place, ({ attempts }) => attempts >= 4);
   await stage.makeDue();
-  await deliveryOnce(webhooks, place, ({ state }) => state === "delivered");
+  const delivered = await deliveryOnce(webhooks, place, ({ state }) => state !== "pending");
+  assert.deepEqual([delivered.state, delivered.attempts], ["delivered", 5]);
   assert.equal(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1);
 });
 

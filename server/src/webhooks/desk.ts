@@ -176,15 +176,17 @@ export class WebhookDesk {
     if (!delivery.hasBody) {
       throw new Fault("conflict", `The delivery ${id} cannot be sent again: its body is not kept (any more).`);
     }
-    await this.#db.transaction().execute(async (tx) => {
+    const replayed = await this.#db.transaction().execute(async (tx) => {
       const endpointIds = await replayRows(tx, { projectId, id, limit: 1 });
       if (endpointIds.length === 0) throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
       const resource = { type: "webhook_delivery", id };
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
       await tellWaiting(tx, endpointIds);
+      // As this leaves it: the next attempt may begin as soon as it is committed.
+      return await this.#delivery(projectId, id, tx);
     });
     this.#onStep("replayed");
-    return deliveryItem(await this.#delivery(projectId, id));
+    return deliveryItem(replayed);
   }
 
   /** Sends ended ones again, oldest first, up to 10,000 at a time. */
@@ -259,8 +261,8 @@ export class WebhookDesk {
     });
   }
 
-  async #delivery(projectId: ProjectId, id: DeliveryId): Promise<DeliveryRow> {
-    const row = isUuid(id) ? await readDeliveryRow(this.#db, projectId, id) : undefined;
+  async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<DeliveryRow> {
+    const row = isUuid(id) ? await readDeliveryRow(db, projectId, id) : undefined;
     if (row === undefined) throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
     return row;
   }
