@@ -8,7 +8,8 @@ import { runSteps } from "#runs/run-steps.ts";
 import { webhookSteps } from "#webhooks/webhook-step.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
 
@@ -50,7 +51,7 @@ async function stage(t: TestContext): Promise<Stage> {
     return isFirst && tried.size % 5 === 0 ? 503 : 200;
   });
   const settings = { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8" };
-  const platform = await startPlatform(t, settings);
+  const platform = await startPlatformOnTestServer(t, settings);
   const deployed = await deploy(platform, { name: "steps", gitRepo: "acme/steps", pythonVersion: "3.11", ...replicas });
   assert.equal(deployed.status, "success", deployed.log);
   const { projectId } = platform.bootstrap;

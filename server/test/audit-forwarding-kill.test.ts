@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
 import type { EntryLine } from "#audit/export-format.ts";
 import type { Json } from "./support/management-api.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import { startReceiver, type Receiver } from "./webhooks-stage.ts";
 
@@ -35,7 +36,7 @@ function cameOf({ received }: Receiver, projectId: string): EntryLine[] {
 
 test("kills in the midst of sending lose nothing and keep the order, for a project's receiver and the operator's", async (t) => {
   const [owners, operators] = await Promise.all([startReceiver(t), startReceiver(t)]);
-  const platform = await startPlatform(t, {
+  const platform = await startPlatformOnTestServer(t, {
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     SLIPWAY_AUDIT_FORWARD_URL: `${operators.url}/all`,
     SLIPWAY_AUDIT_FORWARD_SECRET: operatorSecret,

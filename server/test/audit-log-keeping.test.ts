@@ -26,7 +26,7 @@ import { testSigner } from "./support/audit-chain.ts";
 import { cleanLast } from "./support/clean-last.ts";
 import { emptyDatabase, testDatabase } from "./support/database.ts";
 import { makeFolder, removeFolder } from "./support/folder.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const count = 150_000;
@@ -180,7 +180,7 @@ async function chainOfProject(db: Db, project: ProjectId | null): Promise<Linked
 }
 
 test("a platform keeps and shows entries as long as it is set to", async (t: TestContext) => {
-  const platform = await startPlatform(t, { SLIPWAY_AUDIT_RETENTION_DAYS: "7" });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_AUDIT_RETENTION_DAYS: "7" });
   const { projectId: own } = platform.bootstrap;
   const answer = await platform.api("GET", `/v2/projects/${own}/audit-log?from=1970-01-01T00:00:00Z&limit=200`);
   assert.equal(answer.status, 200);

@@ -7,7 +7,8 @@ import { test, type TestContext } from "node:test";
 import { deploy, replicaCount } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import type { Json } from "./support/management-api.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 const gitToken = "git-token-that-nobody-may-see";
@@ -184,7 +185,7 @@ test("deployments say what they wait for or why they failed, and disturb nobody"
     "release/main.py": releaseMain,
   });
   const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_BUILDS_AT_ONCE: "1", SLIPWAY_LOG_LEVEL: "debug" };
-  const platform = await startPlatform(t, settings);
+  const platform = await startPlatformOnTestServer(t, settings);
   await t.test("a private repository is built with the project's token, and each refusal says what is missing", () =>
     privateRepository(platform, server.host),
   );

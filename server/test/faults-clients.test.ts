@@ -13,7 +13,8 @@ import { test, type TestContext } from "node:test";
 import { WebSocketServer, WebSocket } from "ws";
 import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "#test/support/platform-process.ts";
+import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
+import type { PlatformProcess } from "#test/support/platform-process.ts";
 import { bedTokens, bothWays, helloPath, httpReplica, openProxyBed, type RawClient } from "#test/support/proxy-bed.ts";
 import { until } from "#test/support/until.ts";
 
@@ -248,7 +249,7 @@ type Stage = { readonly platform: PlatformProcess; readonly port: number; readon
 async function stage(t: TestContext): Promise<Stage> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": app });
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const common = { gitRepo: "acme/app", pythonVersion: "3.11", cooldownPeriodSeconds: 600, maxReplicaCount: 1 };
   for (const [name, settings] of [
     ["work", { replicaConcurrency: 4 }],

@@ -11,7 +11,8 @@ import { settingTable } from "#config-table.ts";
 import { serveExamples } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/guide.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 const projectDir = join(import.meta.dirname, "../..");
@@ -175,7 +176,7 @@ class Reader {
       value.replaceAll("'", ""),
     ]);
     const own = { SLIPWAY_GIT_URL: this.#gitUrl, SLIPWAY_PORT: String(this.#ports.at(-1)) };
-    this.#platform = await startPlatform(this.#t, {
+    this.#platform = await startPlatformOnTestServer(this.#t, {
       ...(Object.fromEntries(settings) as Record<string, string>),
       ...own,
     });

@@ -7,7 +7,8 @@ import { test } from "node:test";
 import { actionTable } from "@slipway/contract/words.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts, guideBlocks, runGuide } from "./support/guide.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 
 const projectDir = join(import.meta.dirname, "../..");
 const guide = join(projectDir, "docs/guides/audit-log.md");
@@ -16,7 +17,7 @@ const guidePort = "9001";
 test("every command of the guide answers what the guide shows", async (t) => {
   const [port = ""] = await freePorts(1);
   const text = (await readFile(guide, "utf8")).replaceAll(guidePort, port);
-  const platform = await startPlatform(t, { SLIPWAY_WEBHOOK_ALLOW: "127.0.0.1/32" });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_WEBHOOK_ALLOW: "127.0.0.1/32" });
   await knowAddresses(platform);
   const programs = [join(projectDir, "cli/bin"), join(projectDir, "node_modules/.bin"), process.env["PATH"]];
   const stdout = await runGuide(guideBlocks(text), {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
 import { guideBlocks, runGuide } from "./support/guide.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 
 const guide = join(import.meta.dirname, "../../docs/guides/billing-and-coupons.md");
 
@@ -28,6 +28,6 @@ test("every command of the guide answers what the guide shows", async (t) => {
   const text = await readFile(guide, "utf8");
   const blocks = guideBlocks(text);
   assert.equal(blocks.filter(({ shown }) => shown !== null).length, text.match(/```json/g)?.length);
-  const platform = await startPlatform(t, await settingsOf(t, text));
+  const platform = await startPlatformOnTestServer(t, await settingsOf(t, text));
   await runGuide(blocks, platform);
 });

@@ -12,7 +12,8 @@ import { settingTable } from "#config-table.ts";
 import { roleAllows } from "#accounts/permissions.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { shownForm } from "./support/guide.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import type { Json } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
 
@@ -112,7 +113,7 @@ test(
   { skip: hasTerminal ? false : "python3 with the module pty is needed for a terminal" },
   async (t) => {
     const blocks = blocksOf(await readFile(guide, "utf8"));
-    const platform = await startPlatform(t);
+    const platform = await startPlatformOnTestServer(t);
     const shell = new Shell(t, temporaryFolder(t, "home"));
     for (const { mark, commands, shown } of blocks) {
       const typed = commands.replaceAll(".slipway/", `${platform.dataDir}/`);

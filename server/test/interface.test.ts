@@ -6,7 +6,8 @@ import { test, type TestContext } from "node:test";
 import { deploy, serveExamples } from "./support/examples.ts";
 import { choices, ranges, refusedValues } from "./support/interface-fields.ts";
 import type { Json } from "./support/management-api.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import { startReceiver } from "./support/webhook-receiver.ts";
 
@@ -63,7 +64,7 @@ async function assertNeedsToken(
 }
 
 test("the interface, from outside", async (t) => {
-  const platform = await startPlatform(t, {
+  const platform = await startPlatformOnTestServer(t, {
     SLIPWAY_GIT_URL: await serveExamples(t),
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     SLIPWAY_DEPLOYS_PER_MINUTE: "10000",

@@ -8,7 +8,8 @@ import { gatedApp, startCallGate } from "./support/call-gate.ts";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
@@ -30,7 +31,7 @@ const create = (platform: PlatformProcess, name: string) =>
 test("plans are kept, and a file that does not fit keeps the platform from starting and says why", async (t) => {
   const file = join(temporaryFolder(t, "plans"), "plans.toml");
   await writeFile(file, plans);
-  const platform = await startPlatform(t, { SLIPWAY_PLANS_FILE: file });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_PLANS_FILE: file });
   const { baseUrl, projectId, operatorToken } = platform.bootstrap;
   assert.equal((await create(platform, "first")).status, 201);
   const refused = await create(platform, "second");
@@ -79,7 +80,7 @@ test("two apps of a project that may have one replica take turns on real replica
   const toml = '[cerebrium.deployment]\npython_version = "3.11"\n';
   for (const name of ["first", "second"])
     await git.createRepo("acme", name, { "main.py": gatedApp, "slipway.toml": toml });
-  const platform = await startPlatform(t, {
+  const platform = await startPlatformOnTestServer(t, {
     SLIPWAY_PLANS_FILE: file,
     SLIPWAY_GIT_URL: git.urlTemplate,
     ...gate.settings,

@@ -7,7 +7,7 @@ import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import "./support/leftovers.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
-import { startPlatform } from "./support/platform-process.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
 
 async function addApp(api: ApiUnderTest, name: string): Promise<string> {
@@ -62,7 +62,7 @@ test("an app has its new secrets after a restart, its own over the project's, an
   const git = await startGitServer(t);
   const toml = '[cerebrium.deployment]\nname = "teller"\n[cerebrium.scaling]\ncooldown = 600\n';
   await git.createRepo("acme", "teller", { "main.py": source, "slipway.toml": toml });
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const project = `/v2/projects/${platform.bootstrap.projectId}`;
   await platform.api("PATCH", `${project}/secrets`, { WORD: "first", OTHER: "project" });
   const app = await deploy(platform, { name: "teller", gitRepo: "acme/teller", pythonVersion: "3.11" });

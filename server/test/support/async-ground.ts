@@ -5,7 +5,8 @@ import type { TestContext } from "node:test";
 import { deploy } from "./examples.ts";
 import { startGitServer } from "./git-server.ts";
 import type { Json } from "./management-api.ts";
-import { startPlatform, type PlatformProcess } from "./platform-process.ts";
+import { startPlatformOnTestServer } from "./platform-on-test-server.ts";
+import type { PlatformProcess } from "./platform-process.ts";
 import { until } from "./until.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 
@@ -111,7 +112,7 @@ export async function stage(t: TestContext): Promise<Ground> {
   await git.createRepo("acme", "cortex", { "main.py": cortexApp });
   await git.createRepo("acme", "custom", { "server.py": customApp });
   const receiver = await startReceiver(t);
-  const platform = await startPlatform(t, {
+  const platform = await startPlatformOnTestServer(t, {
     SLIPWAY_GIT_URL: git.urlTemplate,
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     SLIPWAY_ASYNC_BODY_LIMIT_MB: "1",
