@@ -3,13 +3,14 @@
 // prints the seed, which SLIPWAY_TEST_SEED repeats.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { unseenSeed } from "./support/drawn-seed.ts";
 import { startTraffic, type RunTraffic } from "./support/run-traffic.ts";
 import { Seeded } from "./support/seeded.ts";
 import { until } from "./support/until.ts";
 
 const kills = Number(process.env["SLIPWAY_TEST_KILLS"] ?? "5");
 const runs = Number(process.env["SLIPWAY_TEST_RUNS"] ?? "300");
-const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? String(Date.now() % 1_000_000));
+const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 /** Kills and starts again until all kills are done, each after a random number of things that happened. */
 async function killAgainAndAgain(traffic: RunTraffic, random: () => number): Promise<void> {

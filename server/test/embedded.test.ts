@@ -7,7 +7,6 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "pg";
 import { silentLog } from "#lib/log.ts";
-import { systemClock } from "#lib/clock.ts";
 import { startEmbedded, type Embedded } from "#store/embedded.ts";
 import { lockFolder, type FolderLock } from "#store/folder-lock.ts";
 import { isServerOf } from "#store/postgres-orphan.ts";
@@ -245,17 +244,4 @@ test("a database of another PostgreSQL version is refused by name, and so is a f
   const empty = place(t);
   mkdirSync(join(empty.folder, "postgres/data"), { recursive: true });
   await assert.rejects(empty.start(), { name: "StartRefused", message: /holds no PostgreSQL database/ });
-});
-
-test("starting takes a moment", async (t) => {
-  const { start } = place(t);
-  const atMs = systemClock.monotonicMs();
-  const first = await start();
-  const madeMs = systemClock.monotonicMs() - atMs;
-  await first.stop();
-  const againMs = systemClock.monotonicMs();
-  await start();
-  const startedMs = systemClock.monotonicMs() - againMs;
-  t.diagnostic(`made and started in ${Math.round(madeMs)} ms, started again in ${Math.round(startedMs)} ms`);
-  assert.ok(startedMs < 5_000, `${startedMs} ms`);
 });

@@ -180,10 +180,10 @@ test("of an endless body the beginning is kept, and the connection is closed", a
     response.on("drain", more);
     more();
   });
-  const answer = await outwardClient(t).post(`http://127.0.0.1:${to.port}/`, smallPost({ answerBytesMax: 1_500 }));
+  // Its clock stands still: it ends because of what came.
+  const client = outwardClient(t, { clock: new VirtualClock() });
+  const answer = await client.post(`http://127.0.0.1:${to.port}/`, smallPost({ answerBytesMax: 1_500 }));
   assert.equal(seen(answer), `200 ${"x".repeat(1_500)}`);
-  // Because of what came, not because of the time.
-  assert.ok(answer.durationMs < 4_000);
   await until("the connection is closed", () => to.sockets.size === 0);
 });
 
@@ -303,7 +303,6 @@ test("closing ends calls under way and refuses new ones", async (t) => {
   answers.push(client.post(url, smallPost()));
   for (const answer of await Promise.all(answers)) {
     assert.equal(seen(answer), "the platform is stopping");
-    assert.ok(answer.durationMs < 10_000);
   }
   await until("the connection is closed", () => to.sockets.size === 0);
 });

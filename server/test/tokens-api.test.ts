@@ -67,7 +67,7 @@ test("a readable API key is rotated: the new one is shown, and a revoked one is 
   for (const token of [made.body.token, rotated.body.token]) assert.ok(await api.tokens.check(token));
   assert.equal((await api.call("DELETE", `${keysPath(api)}/${made.body.id}`)).status, 200);
   for (const token of [made.body.token, rotated.body.token]) {
-    await until("it is refused", async () => (await api.tokens.check(token)) === null, { deadlineMs: 1_000 });
+    await until("it is refused", async () => (await api.tokens.check(token)) === null);
   }
   const [ended] = (await api.call("GET", keysPath(api))).body;
   assert.deepEqual([ended.apiKey, ended.source, ended.state], [null, "slipway", "revoked"]);
@@ -87,9 +87,7 @@ test("operators make, rotate and revoke tokens of their own, but never the last 
   const rotated = await api.call("POST", `${path}/${made.body.id}/rotate`, { token: first });
   const second = rotated.body.token;
   assert.equal((await api.call("DELETE", `${path}/${only.id}`, { token: second })).status, 200);
-  await until("it is refused", async () => (await api.call("GET", path, { token: first })).status === 401, {
-    deadlineMs: 1_000,
-  });
+  await until("it is refused", async () => (await api.call("GET", path, { token: first })).status === 401);
   assert.equal((await api.call("GET", path, { token: second })).status, 200);
   const [revoked] = await entriesOf(api, "token.revoke");
   assert.deepEqual([revoked.outcome, revoked.project_id], ["failure", null]);

@@ -74,7 +74,7 @@ test("a client that goes on with a revoked token is counted by it, not by the ad
   const [ended, fresh] = [await projectToken(accounts), await projectToken(accounts)];
   await door.check(ended, "192.0.2.1");
   await revokeToken(accounts, ended);
-  await until("it is refused", async () => (await accounts.check.check(ended)) === null, { deadlineMs: 1_000 });
+  await until("it is refused", async () => (await accounts.check.check(ended)) === null);
   const codes = [];
   for (let index = 0; index < 5; index++) codes.push(codeOf(await door.check(ended, "192.0.2.1")));
   assert.deepEqual(codes, ["not valid", "not valid", "not valid", "rate_limited", "rate_limited"]);

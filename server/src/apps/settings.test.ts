@@ -178,9 +178,10 @@ describe("a TOML file", () => {
 
   test("a file with very many unknown keys holds nothing up: fifty are named, the others counted", () => {
     const keys = Array.from({ length: 50_000 }, (_, index) => `key${index} = 1`);
-    const began = performance.now();
+    // Time at the processor: who else works here does not count.
+    const began = process.cpuUsage();
     const { warnings } = readTomlFile("slipway.toml", ["[cerebrium.deployment]", ...keys].join("\n"));
-    assert.ok(performance.now() - began < 3000, "it took longer than parsing explains");
+    assert.ok(process.cpuUsage(began).user < 3_000_000, "it took longer than parsing explains");
     assert.equal(warnings.length, 51);
     assert.equal(warnings.at(-1), "slipway.toml has 49950 more keys without effect.");
   });
