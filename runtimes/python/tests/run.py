@@ -3,7 +3,7 @@
     python3 run.py [--ends | --python PATH...] [--pattern test_*.py]
 
 Prints the result of each, the output of those that fail, and at last a line `N passed, N failed, N skipped`.
-The exit code is 0 only if something passed and nothing failed.
+The exit code is 0 only if something passed, nothing failed, and every Python that is found starts (with --ends: the two).
 """
 
 import argparse
@@ -37,7 +37,7 @@ def candidates():
 
 
 def probe(path):
-    """((major, minor), real path) of a CPython that starts, or None."""
+    """((major, minor), real path) of a Python that starts, or None; of another one than CPython the version is (0, 0)."""
     try:
         done = subprocess.run(
             [path, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS
@@ -45,17 +45,19 @@ def probe(path):
         major, minor, name, executable = done.stdout.decode().strip().split(" ", 3)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return ((int(major), int(minor)), executable) if name == "cpython" else None
+    return (int(major), int(minor)) if name == "cpython" else (0, 0), executable
 
 
 def pythons():
-    """The Pythons to test, one per version, oldest first: [((major, minor), path)]."""
-    found = {}
+    """The Pythons to test, one per version, oldest first: [((major, minor), path)]; and paths of those that do not start."""
+    found, broken = {}, []
     for path in sorted({os.path.realpath(path) for path in candidates()}):
         answer = probe(path)
-        if answer is not None and answer[0] >= OLDEST:
+        if answer is None:
+            broken.append(path)
+        elif answer[0] >= OLDEST:
             found.setdefault(*answer)
-    return sorted(found.items())
+    return sorted(found.items()), broken
 
 
 class Result(unittest.TextTestResult):
@@ -111,12 +113,12 @@ def main():
     options = parser.parse_args()
     if options.here:
         return run_here(options.pattern)
-    chosen = pythons()
+    chosen, broken = pythons()
     if options.ends and len(chosen) > 2:
         print("Of %d Pythons only the oldest and the newest; for all: python3 %s" % (len(chosen), sys.argv[0]))
         chosen = [chosen[0], chosen[-1]]
     if options.python:
-        chosen = [probe(path) for path in options.python]
+        chosen, broken = [probe(path) for path in options.python], []
         if None in chosen:
             parser.error("--python %s does not start" % options.python[chosen.index(None)])
     passed = failed = skipped = 0
@@ -136,8 +138,10 @@ def main():
             passed += counts["passed"]
             failed += counts["failed"]
             skipped += len(counts["skipped"])
+    for path in broken:
+        print("not tested: %s does not start" % path)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
-    return 0 if passed and not failed else 1
+    return 0 if passed and not failed and (options.ends or not broken) else 1
 
 
 if __name__ == "__main__":
