@@ -30,7 +30,8 @@ export async function receiver(t: WithAfter, server: Server): Promise<Receiver> 
 
 /** An HTTP receiver. */
 export function httpReceiver(t: WithAfter, listener: RequestListener): Promise<Receiver> {
-  return receiver(t, createHttpServer(listener));
+  // It closes no idle connection by itself, however slow the test is.
+  return receiver(t, createHttpServer({ keepAliveTimeout: 0 }, listener));
 }
 
 /** Is told of each request's first bytes, and writes what it likes. */
