@@ -1,8 +1,8 @@
 // `npm test`: everything that is tested, once. Prepares the machine, starts one database for all files, runs node's tests and
 // beside them those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, it fails where something is missing that tests need, instead of skipping
-// them, and the Python runtime is tested with every Python that is found.
+// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, it fails without Chromium or Python instead of skipping what needs them, and
+// the Python runtime is tested with every Python that is found.
 import { join } from "node:path";
 import { testDatabaseVariable } from "@slipway/server/test/support/test-server.ts";
 import { startRunServer, type RunServer } from "./testing/databases.ts";

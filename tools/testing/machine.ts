@@ -7,6 +7,8 @@ type Need = {
   readonly probe: readonly string[];
   readonly packages: readonly string[];
   readonly use: string;
+  /** A complete run fails without it. */
+  readonly isDemanded?: true;
 };
 
 const needs: readonly Need[] = [
@@ -21,6 +23,7 @@ const needs: readonly Need[] = [
     probe: ["python3", "-c", "import venv, ensurepip"],
     packages: ["python3", "python3-venv"],
     use: "suites that run apps",
+    isDemanded: true,
   },
   {
     name: "ip and nft",
@@ -33,6 +36,7 @@ const needs: readonly Need[] = [
     probe: ["sh", "-c", "chromium-headless-shell --version || chromium --version || google-chrome --version"],
     packages: ["chromium-headless-shell"],
     use: "suites that look at pages in a browser",
+    isDemanded: true,
   },
   {
     name: "libfaketime",
@@ -47,7 +51,7 @@ const installWaitMs = 300_000;
 
 /**
  * Installs what is missing where it may, and prints one line about each thing that it installed or could not. Returns the
- * names of what is missing still.
+ * names of what is missing still and a complete run demands.
  */
 export function prepareMachine(print: (line: string) => void): string[] {
   const missing = needs.filter((need) => !isThere(need));
@@ -64,7 +68,7 @@ export function prepareMachine(print: (line: string) => void): string[] {
       `${need.name} is missing${obstacle === null ? "" : ` and was not installed (${obstacle})`}: ${need.use} are skipped.`,
     );
   }
-  return left.map(({ name }) => name);
+  return left.filter(({ isDemanded }) => isDemanded).map(({ name }) => name);
 }
 
 function isThere({ probe: [command = "", ...parameters] }: Need): boolean {
