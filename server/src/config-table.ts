@@ -52,7 +52,8 @@ export const settingTable = {
   SLIPWAY_DATABASE_URL: {
     kind: "secret",
     default: null,
-    about: "URL of a PostgreSQL database (15 or newer); default: an embedded one in the data folder.",
+    about:
+      "URL of a PostgreSQL database (15 or newer) that no other platform works on; default: an embedded one in the data folder.",
   },
   SLIPWAY_DATABASE_CONNECTIONS: {
     kind: "integer",

@@ -39,6 +39,7 @@ import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
 import { openDatabase } from "#store/database.ts";
 import { DatabaseCounts } from "#store/database-counts.ts";
+import { DatabaseLock } from "#store/database-lock.ts";
 import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
@@ -65,6 +66,8 @@ import { openSealer } from "./secret-key.ts";
 export type Platform = {
   /** Where it is reached, without a slash at the end. */
   readonly baseUrl: string;
+  /** Resolves, with a message for the operator, when it must be stopped: another platform has taken its database. */
+  readonly lost: Promise<string>;
   /** Stops accepting, lets running calls end, closes everything. Replicas go on running; the next start takes them over. */
   stop(): Promise<void>;
 };
@@ -80,8 +83,7 @@ const runsCloseMs = 10_000;
 export async function startPlatform(config: Config, log: Log, onStep: OnStep = () => undefined): Promise<Platform> {
   const lifecycle = new Lifecycle({ log, clock });
   try {
-    const baseUrl = await assemble(config, log, { lifecycle, onStep });
-    return { baseUrl, stop: () => lifecycle.close() };
+    return { ...(await assemble(config, log, { lifecycle, onStep })), stop: () => lifecycle.close() };
   } catch (error) {
     await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
     if (!isNoRoom(error)) throw error;
@@ -91,8 +93,8 @@ export async function startPlatform(config: Config, log: Log, onStep: OnStep = (
 
 type Frame = { readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 
-async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<string> {
-  const store = await openStore(config, log, lifecycle);
+async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame): Promise<Omit<Platform, "stop">> {
+  const { lost, ...store } = await openStore(config, log, lifecycle);
   const { db, notifications, sealer } = store;
   await resealAll(store, log);
   const reached: Reached = { urls: null };
@@ -158,7 +160,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   health.serve(lifecycle);
   const addOwnPlace: OutwardGuard["addOwnPlace"] = (place) => guard.addOwnPlace(place);
   await openMetrics(config, { ...store, ...calls, queue, disk, health, addOwnPlace, lifecycle, log, clock });
-  return baseUrl;
+  return { baseUrl, lost };
 }
 
 /** What was encrypted with an older secret key is encrypted with the current one. */
@@ -288,7 +290,7 @@ async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts
 
 type Store = Pick<Foundation, "db" | "notifications" | "sealer" | "instanceId"> & { readonly counts: DatabaseCounts };
 
-async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store> {
+async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promise<Store & Pick<Platform, "lost">> {
   const paths = dataPaths(config.dataDir);
   await releaseReserve(config.dataDir);
   const lock = lockFolder(paths.lockFile);
@@ -305,13 +307,18 @@ async function openStore(config: Config, log: Log, lifecycle: Lifecycle): Promis
   const counts = new DatabaseCounts();
   const db = await openDatabase({ url, connections: config.databaseConnections, counts, log, clock });
   lifecycle.onClose("database", () => db.destroy());
+  const { instanceId } = lock;
+  const databaseLock = new DatabaseLock({ ...{ url, instanceId, log, clock }, dataDir: config.dataDir });
+  await databaseLock.start();
+  lifecycle.onClose("lock on the database", () => databaseLock.stop());
   await migrate({ url, log });
+  await databaseLock.announce();
   await watchClock(clock, { db, lifecycle, log });
   const sealer = await openSealer(db, { secretKeys: config.secretKeys, secretKeyFile: paths.secretKeyFile });
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
-  return { db, counts, notifications, sealer, instanceId: lock.instanceId };
+  return { db, counts, notifications, sealer, instanceId, lost: databaseLock.lost };
 }
 
 type LogParts = Pick<Store, "db" | "notifications"> & {

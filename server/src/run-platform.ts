@@ -42,8 +42,15 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     return 1;
   }
   process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
-  log.info({ signal: await signalled }, "stopping");
-  return stop(platform, log);
+  const lost = platform.lost.then((message) => ({ message }));
+  const why = await Promise.race([signalled, lost]);
+  if (typeof why === "string") {
+    log.info({ signal: why }, "stopping");
+    return stop(platform, log);
+  }
+  process.stderr.write(`${why.message}\n`);
+  await stop(platform, log);
+  return 1;
 }
 
 /** With the database, which inherits it; root alone may. Apps and builds set theirs high. */

@@ -1,44 +1,76 @@
-// Two whole platforms on one database: what one of them ends, the other refuses, at the management API and
-// for calls of apps, though it has the token in memory.
+// A platform and a second process on its database that runs no apps: what one of them ends, the other refuses,
+// at the management API and for calls of apps, though it has the token in memory.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { copyFile, mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { createApi } from "#api/server.ts";
+import { Routes } from "#apps/routes.ts";
 import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { Proxy } from "#proxy/proxy.ts";
+import { createListener } from "#proxy/server.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import type { Json } from "#test/support/management-api.ts";
-import { PlatformProcess, startPlatform } from "#test/support/platform-process.ts";
+import { openManagement } from "#test/support/management-parts.ts";
+import { startPlatform } from "#test/support/platform-process.ts";
 import { until } from "#test/support/until.ts";
 
-async function startTwo(
-  t: TestContext,
-  more: Record<string, string> = {},
-): Promise<{ first: PlatformProcess; second: PlatformProcess }> {
-  const settings = {
-    SLIPWAY_DATABASE_URL: (await emptyDatabase(t)).reveal(),
-    SLIPWAY_SECRET_KEY: randomBytes(32).toString("hex"),
-    SLIPWAY_DATABASE_CONNECTIONS: "4",
-    ...more,
-  };
-  const first = await startPlatform(t, settings);
-  const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
-  // Only the platform that made the first project wrote it.
-  await copyFile(join(first.dataDir, "bootstrap.json"), join(dataDir, "bootstrap.json"));
-  const second = new PlatformProcess(dataDir, settings);
-  t.after(() => second.remove());
-  await second.restart();
-  return { first, second };
+const trustedProxies = new TrustedProxies([]);
+
+/** Where something answers as a platform does. */
+type Answering = { readonly baseUrl: string };
+
+/** The management API and the proxy in this process, without a scheduler: it needs no lock on the database. */
+async function openSecond(t: TestContext, ground: { url: Secret; secretKey: string }): Promise<Answering> {
+  let baseUrl = "";
+  const management = await openManagement(t, { ground }, () => baseUrl);
+  const { db, notifications } = management.ground;
+  const routes = new Routes({ db, notifications, log: silentLog });
+  await routes.start();
+  t.after(() => routes.stop());
+  const proxy = new Proxy({
+    ...{ routes, tokens: management.door.door, view: new ReplicaView(), log: silentLog, clock: systemClock },
+    ...{ nudge: () => undefined, onFinished: () => undefined },
+    limits: { lineLengthMax: 10, bodyBytesMax: 1_000_000 },
+    trustedProxies,
+  });
+  notifications.listen("tokens", () => proxy.tokensChanged());
+  const api = createApi({
+    ...management.apiParts,
+    urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
+    ...{ deploysPerMinute: 1000, trustedProxies },
+    health: { notServing: () => null, notReady: () => Promise.resolve(null) },
+    waitReason: () => undefined,
+  });
+  await api.ready();
+  const listener = createListener({
+    handle: (request, response) => proxy.handle(request, response),
+    handlePlain: (client, request) => proxy.handlePlain(client, request),
+    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+    fallback: (request, response) => api.routing(request, response),
+    clock: systemClock,
+    trustedProxies,
+  });
+  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+  t.after(async () => {
+    proxy.close();
+    await api.close();
+    await listener.close({ drainMs: 0 });
+  });
+  baseUrl = `http://127.0.0.1:${port}`;
+  return { baseUrl };
 }
 
 async function ask(
-  platform: PlatformProcess,
+  { baseUrl }: Answering,
   path: string,
   given: { method?: string; token: string; body?: object },
 ): Promise<{ status: number; body: Json }> {
-  const response = await fetch(`${platform.bootstrap.baseUrl}${path}`, {
+  const response = await fetch(`${baseUrl}${path}`, {
     method: given.method ?? "GET",
     headers: { authorization: `Bearer ${given.token}`, "content-type": "application/json" },
     ...(given.body === undefined ? {} : { body: JSON.stringify(given.body) }),
@@ -47,8 +79,13 @@ async function ask(
 }
 
 test("what one platform ends the other refuses", async (t) => {
-  const { first, second } = await startTwo(t);
-  const { projectId, serviceAccountToken: owner, operatorToken: operator } = first.bootstrap;
+  const url = await emptyDatabase(t);
+  const secretKey = randomBytes(32).toString("hex");
+  const settings = { SLIPWAY_DATABASE_URL: url.reveal(), SLIPWAY_SECRET_KEY: secretKey };
+  const platform = await startPlatform(t, { ...settings, SLIPWAY_DATABASE_CONNECTIONS: "4" });
+  const first = platform.bootstrap;
+  const second = await openSecond(t, { url, secretKey });
+  const { projectId, serviceAccountToken: owner, operatorToken: operator } = first;
   const project = `/v2/projects/${projectId}`;
   const make = async (path: string, body: object, token = owner): Promise<Json> => {
     const made = await ask(first, path, { method: "POST", token, body });
@@ -103,24 +140,33 @@ test("what one platform ends the other refuses", async (t) => {
 });
 
 test("a platform that stops writes when tokens were used last; one with too many bad tokens answers 429 to calls of apps too", async (t) => {
-  const { first, second } = await startTwo(t, { SLIPWAY_FAILED_TOKENS_PER_MINUTE: "3" });
-  const { projectId, serviceAccountToken: owner, inferenceToken: known } = first.bootstrap;
+  const platform = await startPlatform(t, { SLIPWAY_FAILED_TOKENS_PER_MINUTE: "3" });
+  const { projectId, serviceAccountToken: owner, inferenceToken: known } = platform.bootstrap;
   const path = `/v2/projects/${projectId}/service-accounts`;
-  const made = await ask(first, path, { method: "POST", token: owner, body: { name: "ci", role: "admin" } });
-  assert.equal((await ask(second, path, made.body)).status, 200);
+  const made = await ask(platform.bootstrap, path, {
+    method: "POST",
+    token: owner,
+    body: { name: "ci", role: "admin" },
+  });
+  // A new process knows no token.
+  await platform.end("SIGTERM");
+  await platform.restart();
+  assert.equal((await ask(platform.bootstrap, path, made.body)).status, 200);
 
   const call = async (token: string): Promise<{ status: number; body: Json }> =>
-    await ask(second, `/v4/${projectId}/none/run`, { method: "POST", token });
+    await ask(platform.bootstrap, `/v4/${projectId}/none/run`, { method: "POST", token });
   assert.equal((await call(known)).status, 404, "there is no such app, which only a known caller hears");
   const statuses = [];
   for (let index = 0; index < 5; index++) statuses.push((await call(`bad.token.${index}`)).status);
   assert.deepEqual(statuses, [401, 401, 401, 429, 429]);
   assert.equal((await call(known)).status, 404);
-  const unknown = await ask(second, path, { token: owner });
+  const unknown = await ask(platform.bootstrap, path, { token: owner });
   assert.equal(unknown.status, 429, "the API counts with it");
   assert.match(unknown.body.message, /try again in \d+ s/);
 
-  await second.end("SIGTERM");
-  const [account] = (await ask(first, path, { token: owner })).body.filter((one: Json) => one.id === made.body.id);
+  await platform.end("SIGTERM");
+  await platform.restart();
+  const accounts = await ask(platform.bootstrap, path, { token: owner });
+  const [account] = accounts.body.filter((one: Json) => one.id === made.body.id);
   assert.equal(account.last_used_address, "127.0.0.1");
 });

@@ -1,6 +1,6 @@
 // Metering: turns the time that replicas and builds ran into slices of usage, sums and entries of the ledger. Everything
 // is made of durable rows, a project at a time in one transaction with the note of how far it is, under the lock of the
-// project's billing account: a crash at any moment loses and doubles nothing, and several platforms may meter at once.
+// project's billing account: a crash at any moment loses and doubles nothing.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";

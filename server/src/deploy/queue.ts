@@ -1,6 +1,6 @@
 // Works on builds: claims what is waiting, as many at once as allowed (those that only start their app do not count), one
 // per app and not all of one project, ends what is cancelled, takes back what a killed platform left. The rows are the
-// queue; several platforms may work on one database.
+// queue, and leases keep two processes from one build; its trial and its artifacts are of the process that works on it.
 import { randomUUID } from "node:crypto";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";

@@ -1,6 +1,6 @@
 // What `clock_timestamp()` means in the platform's statements: a parameter instead of the database's own clock, which steps
 // as any clock does. It is the platform's time where the database's agrees with it, else the database's without its steps,
-// so that platforms on several machines count by one clock.
+// so that whoever works on the database next, on whatever machine, goes on by the same clock.
 import { PostgresDialect, PostgresQueryCompiler, type CompiledQuery, type PostgresDialectConfig } from "kysely";
 import type { Log } from "#lib/log.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";

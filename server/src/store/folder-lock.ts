@@ -6,6 +6,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, sta
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { isNoRoom } from "#lib/no-room.ts";
+import { writeFileSafely } from "#lib/write-file.ts";
 import { StartRefused } from "./start-refused.ts";
 
 /** A held lock; `release` may be called twice. */
@@ -74,14 +75,14 @@ function writePid(pidFile: string): void {
   }
 }
 
-/** Made once; another one after the file was lost does no harm, leases then run out by themselves. */
+/** Made once. Without the file it is another instance: leases of the one before run out, its replicas are left alone. */
 function readInstanceId(file: string): string {
   if (existsSync(file)) {
     const kept = readFileSync(file, "utf8").trim();
     if (kept !== "") return kept;
   }
   const made = randomUUID();
-  writeFileSync(file, `${made}\n`, { mode: 0o600 });
+  writeFileSafely(file, `${made}\n`);
   return made;
 }
 

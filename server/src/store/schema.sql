@@ -17,6 +17,22 @@ CREATE INDEX app_logs_by_replica ON public.app_logs USING btree (replica_id, at,
 CREATE INDEX app_logs_by_run ON public.app_logs USING btree (run_id, id) WHERE (run_id IS NOT NULL);
 CREATE INDEX app_logs_by_time ON public.app_logs USING brin (at);
 
+create table app_scaling (
+  app_id text not null,
+  counts integer[] not null,
+  held_until timestamp with time zone[] not null,
+  release_id uuid,
+  failures integer,
+  failed_at timestamp with time zone,
+  retry_at timestamp with time zone,
+  reason text,
+  is_shown boolean,
+  constraint app_scaling_pkey PRIMARY KEY (app_id),
+  constraint app_scaling_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint app_scaling_counts CHECK ((cardinality(counts) = cardinality(held_until))),
+  constraint app_scaling_failures CHECK ((num_nulls(release_id, failures, failed_at, retry_at, reason, is_shown) = ANY (ARRAY[0, 6])))
+);
+
 create table apps (
   id text not null,
   project_id text not null,
@@ -365,6 +381,16 @@ create table git_credentials (
   constraint git_credentials_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
 
+create table instances (
+  id text not null,
+  host text not null,
+  pid integer not null,
+  data_dir text not null,
+  connection_pid integer not null,
+  locked_at timestamp with time zone not null,
+  constraint instances_pkey PRIMARY KEY (id)
+);
+
 create table invitations (
   id uuid not null,
   project_id text not null,
@@ -596,11 +622,14 @@ create table replicas (
   metered_until timestamp with time zone,
   is_metered boolean not null default false,
   restarts integer not null default 0,
+  instance_id text,
+  is_trial boolean not null default false,
   constraint replicas_pkey PRIMARY KEY (id),
   constraint replicas_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint replicas_build_id_fkey FOREIGN KEY (build_id) REFERENCES builds(id),
   constraint replicas_check CHECK (((stopped_at IS NULL) = (state <> 'stopped'::text))),
   constraint replicas_compute_tier_check CHECK ((compute_tier = ANY (ARRAY['interruptible'::text, 'protected'::text]))),
+  constraint replicas_instance_id_fkey FOREIGN KEY (instance_id) REFERENCES instances(id) ON DELETE SET NULL,
   constraint replicas_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
   constraint replicas_release_id_fkey FOREIGN KEY (release_id) REFERENCES releases(id),
   constraint replicas_state_check CHECK ((state = ANY (ARRAY['starting'::text, 'ready'::text, 'draining'::text, 'stopped'::text])))

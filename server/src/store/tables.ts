@@ -19,6 +19,18 @@ export type AppLogsTable = {
   line: string;
 };
 
+export type AppScalingTable = {
+  app_id: AppId;
+  counts: number[];
+  held_until: Date[];
+  release_id: ReleaseId | null;
+  failures: number | null;
+  failed_at: Date | null;
+  retry_at: Date | null;
+  reason: string | null;
+  is_shown: boolean | null;
+};
+
 export type AppsTable = {
   id: AppId;
   project_id: ProjectId;
@@ -257,6 +269,15 @@ export type GitCredentialsTable = {
   updated_at: Generated<Date>;
 };
 
+export type InstancesTable = {
+  id: string;
+  host: string;
+  pid: number;
+  data_dir: string;
+  connection_pid: number;
+  locked_at: Date;
+};
+
 export type InvitationsTable = {
   id: string;
   project_id: ProjectId;
@@ -418,6 +439,8 @@ export type ReplicasTable = {
   metered_until: Date | null;
   is_metered: Generated<boolean>;
   restarts: Generated<number>;
+  instance_id: string | null;
+  is_trial: Generated<boolean>;
 };
 
 export type RunKeysTable = {
@@ -662,6 +685,7 @@ export type WebhookSecretsTable = {
 /** Every table. */
 export type Tables = {
   app_logs: AppLogsTable;
+  app_scaling: AppScalingTable;
   apps: AppsTable;
   audit_chains: AuditChainsTable;
   audit_checkpoints: AuditCheckpointsTable;
@@ -681,6 +705,7 @@ export type Tables = {
   coupons: CouponsTable;
   device_logins: DeviceLoginsTable;
   git_credentials: GitCredentialsTable;
+  instances: InstancesTable;
   invitations: InvitationsTable;
   ledger_entries: LedgerEntriesTable;
   ledger_transactions: LedgerTransactionsTable;

@@ -11,6 +11,8 @@ export type DatabaseGate = {
   /** Cuts all connections; new ones are refused until it is opened. */
   shut(): void;
   open(): void;
+  /** Cuts the clients' side only: the server keeps their sessions, as when a machine or a network is gone. */
+  loseClients(): void;
 };
 
 /** Opens a gate before the database; gone after the test. A connection is cut instead of sending on what `cutAt` says. */
@@ -24,10 +26,14 @@ export async function openDatabaseGate(
   const port = target.searchParams.get("port") ?? (target.port === "" ? "5432" : target.port);
   const path = join(folder, `.s.PGSQL.${port}`);
   const sockets = new Set<Socket>();
+  const clients = new Set<Socket>();
+  const lost = new Set<Socket>();
   let isShut = false;
   const server = createServer((client) => {
     if (isShut) return void client.destroy();
     const behind = connect({ path });
+    clients.add(client);
+    client.on("close", () => clients.delete(client));
     for (const [from, to] of [
       [client, behind],
       [behind, client],
@@ -36,7 +42,7 @@ export async function openDatabaseGate(
       from.on("error", () => to.destroy());
       from.on("close", () => {
         sockets.delete(from);
-        to.destroy();
+        if (!lost.delete(from)) to.destroy();
       });
     }
     client.on("data", (sent: Buffer) => {
@@ -64,5 +70,12 @@ export async function openDatabaseGate(
       cut();
     },
     open: () => void (isShut = false),
+    loseClients() {
+      for (const client of clients) {
+        lost.add(client);
+        client.unpipe();
+        client.destroy();
+      }
+    },
   };
 }

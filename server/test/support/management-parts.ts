@@ -22,6 +22,7 @@ import { rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { InvitationDesk } from "#people/invitations.ts";
@@ -31,14 +32,18 @@ import { plainSettings } from "#people/people-settings.ts";
 import { openPeopleArea, type PeopleOptions } from "#people/people.ts";
 import { admittingDesk } from "#platform-plans.ts";
 import { RunDesk, type RunDeskOptions } from "#runs/run-desk.ts";
+import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
 import { SecretDesk } from "#webhooks/secret-desk.ts";
 import { byPlatform } from "./accounts.ts";
-import { testDatabase } from "./database.ts";
+import { cleanLast } from "./clean-last.ts";
+import { testDatabase, type TestDatabase } from "./database.ts";
 
 /** What may be different. */
 export type ManagementOptions = {
+  /** A database that a platform works on already, and its secret key; else a fresh one. */
+  readonly ground?: { readonly url: Secret; readonly secretKey: string };
   readonly clock?: Clock;
   /** What is to be different for runs. */
   readonly runs?: Partial<RunDeskOptions>;
@@ -55,22 +60,28 @@ type Door = Awaited<ReturnType<typeof openDoor>>;
 
 /** Opens it all; closed after the test. `baseUrl` is asked late. */
 export async function openManagement(t: TestContext, options: ManagementOptions, baseUrl: () => string) {
-  const ground = await openGround(t, options.clock ?? systemClock);
+  const ground = await openGround(t, options);
   const door = await openDoor(t, ground, { ...options, baseUrl });
   return { ground, door, ...desksOf(ground, door, options) };
 }
 
-async function openGround(t: TestContext, clock: Clock) {
-  const { db, url } = await testDatabase(t);
-  const secretKey = randomBytes(32).toString("hex");
+async function openGround(t: TestContext, { clock = systemClock, ground }: ManagementOptions) {
+  const { db, url } = ground === undefined ? await testDatabase(t) : await openOther(t, ground.url);
+  const secretKey = ground?.secretKey ?? randomBytes(32).toString("hex");
   const sealer = new Sealer([secretKey]);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const keys = new SigningKeys({ sealer, clock });
-  await keys.rotate(db, byPlatform);
+  if (ground === undefined) await keys.rotate(db, byPlatform);
   await keys.load(db);
   return { db, secretKey, sealer, notifications, keys, clock, log: silentLog };
+}
+
+async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
+  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  cleanLast(t, () => db.destroy());
+  return { db, url };
 }
 
 /** Who is calling. */

@@ -1,0 +1,147 @@
+// Lets only one platform work on a database. The lock is one of a session (`pg_advisory_lock`), on a connection of its own:
+// it ends with its holder, however that ends. When the connection breaks while the platform lives, the lock is taken again;
+// if another platform has it by then, this one must end. The row in `instances` says who holds it.
+import { hostname } from "node:os";
+import type { Client } from "pg";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import { KeptConnection } from "./kept-connection.ts";
+import { StartRefused } from "./start-refused.ts";
+
+export type DatabaseLockOptions = {
+  readonly url: Secret;
+  readonly instanceId: string;
+  readonly dataDir: string;
+  readonly log: Log;
+  readonly clock?: Clock;
+};
+
+/** Any fixed number: who holds this advisory lock runs the apps of the database. */
+const platformLock = 7_070_003;
+/** A holder that was killed a moment ago, or is just stopping, is waited for. */
+const lockWaitMs = 3_000;
+/** The server gives up on a connection whose machine is gone after about 25 s, instead of two hours. */
+const keepAlive = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
+const lockNotAvailable = "55P03";
+
+/** The database's side of a connection; process ids are used again, with the time they are not. */
+type Session = { readonly pid: number; readonly since: string };
+type Holder = { readonly connectionPid: number; readonly name: string };
+
+/** `start()`, then `announce()` once the tables are there; `stop()` lets go. */
+export class DatabaseLock {
+  /** Resolves, with a message for the operator, when another platform has the lock: this one must end. */
+  readonly lost: Promise<string>;
+  readonly #lost = Promise.withResolvers<string>();
+  readonly #options: DatabaseLockOptions;
+  readonly #connection: KeptConnection;
+  #session: Session | undefined;
+  #isAnnounced = false;
+
+  constructor(options: DatabaseLockOptions) {
+    this.#options = options;
+    this.lost = this.#lost.promise;
+    const { url, log, clock } = options;
+    this.#connection = new KeptConnection({
+      ...{ url, log, purpose: "the lock on the database", prepare: (client) => this.#take(client) },
+      ...(clock === undefined ? {} : { clock }),
+    });
+  }
+
+  /** Throws `StartRefused`, with who has it, when the lock is another platform's. */
+  async start(): Promise<void> {
+    await this.#connection.start();
+  }
+
+  /** Writes who holds the lock. */
+  async announce(): Promise<void> {
+    this.#isAnnounced = true;
+    const { client } = this.#connection;
+    // One that is gone by now is replaced, and the next one is announced by itself.
+    if (client !== undefined) await this.#announce(client);
+  }
+
+  async stop(): Promise<void> {
+    await this.#connection.stop();
+  }
+
+  async #take(client: Client): Promise<void> {
+    await client.query(`${keepAlive}; set lock_timeout = ${lockWaitMs}`);
+    const before = this.#session;
+    // The server may not have noticed that the connection before is gone.
+    if (before !== undefined) await client.query(endSession, [before.pid, before.since]);
+    try {
+      await client.query("select pg_advisory_lock($1)", [platformLock]);
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === lockNotAvailable)) throw error;
+      throw await this.#refusal(client, error);
+    }
+    const { rows } = await client.query<Session>(ownSession);
+    [this.#session] = rows;
+    if (this.#isAnnounced) await this.#announce(client);
+  }
+
+  async #refusal(client: Client, cause: Error): Promise<Error> {
+    const holder = await findHolder(client);
+    if (this.#session === undefined) return new StartRefused(refusalText(holder), { cause });
+    if (holder === undefined || holder.connectionPid === this.#session.pid) return cause;
+    this.#lost.resolve(lostText(holder));
+    return cause;
+  }
+
+  async #announce(client: Client): Promise<void> {
+    const { instanceId, dataDir } = this.#options;
+    await client.query(
+      `insert into instances (id, host, pid, data_dir, connection_pid, locked_at)
+       values ($1, $2, $3, $4, pg_backend_pid(), clock_timestamp())
+       on conflict (id) do update set host = excluded.host, pid = excluded.pid, data_dir = excluded.data_dir,
+         connection_pid = excluded.connection_pid, locked_at = excluded.locked_at`,
+      [instanceId, hostname(), process.pid, dataDir],
+    );
+  }
+}
+
+const ownSession = "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
+const endSession =
+  "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start = $2::timestamptz";
+
+/** Who holds the lock now; undefined when nobody does any more. */
+async function findHolder(client: Client): Promise<Holder | undefined> {
+  const { rows } = await client.query<{ pid: number; has_table: boolean }>(
+    `select pid, to_regclass('instances') is not null as has_table from pg_locks
+      where locktype = 'advisory' and classid = 0 and objid = $1 and objsubid = 1 and granted
+        and database = (select oid from pg_database where datname = current_database())`,
+    [platformLock],
+  );
+  const [lock] = rows;
+  if (lock === undefined) return undefined;
+  const found = lock.has_table
+    ? await client.query<{ host: string; pid: number; data_dir: string }>(
+        "select host, pid, data_dir from instances where connection_pid = $1 order by locked_at desc limit 1",
+        [lock.pid],
+      )
+    : undefined;
+  const row = found?.rows[0];
+  const name =
+    row === undefined
+      ? "one that is just starting"
+      : `process ${row.pid} on host ${row.host}, data folder ${row.data_dir}`;
+  return { connectionPid: lock.pid, name };
+}
+
+function refusalText(holder: Holder | undefined): string {
+  const who = holder === undefined ? "" : ` (${holder.name})`;
+  return (
+    `Another platform${who} works on this database, and two would each run replicas of every app. ` +
+    `Stop that one, or give this one a database of its own with SLIPWAY_DATABASE_URL. ` +
+    `If it was killed, or its machine is gone, the database notices within half a minute: start again then.`
+  );
+}
+
+function lostText(holder: Holder): string {
+  return (
+    `The connection that held the lock on the database broke, and another platform (${holder.name}) has the lock now. ` +
+    `This platform ends, since two would each run replicas of every app; its replicas go on without calls until it is started again.`
+  );
+}
