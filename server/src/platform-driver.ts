@@ -54,7 +54,7 @@ export async function openDriver(
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;
   const driver = new ProcessDriver({
-    ...{ dataDir, replicasDir, storageDir, runtimeDir, sandbox, cgroups, disk, compute, clock, log },
+    ...{ instanceId, dataDir, replicasDir, storageDir, runtimeDir, sandbox, cgroups, disk, compute, clock, log },
   });
   const builder = new ProcessBuilder({
     ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, cgroups, disk, clock },

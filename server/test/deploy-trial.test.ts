@@ -18,6 +18,7 @@ import { buildInState, createApp, requestBuild, startQueue } from "#test/support
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { addInstance } from "#test/support/instances.ts";
 import { until } from "#test/support/until.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
@@ -38,11 +39,12 @@ async function open(t: TestContext) {
   const sandbox = await detectSandbox(replicasDir);
   const newDriver = (): ProcessDriver =>
     new ProcessDriver({
-      ...{ dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
+      ...{ instanceId: "trials", dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
       storageDir: join(dataDir, "storage"),
       compute: ["CPU"],
     });
   const driver = newDriver();
+  await addInstance(db, driver);
   const rows = new ReplicaStore(db);
   const view = new ReplicaView();
   const scheduler = new Scheduler({

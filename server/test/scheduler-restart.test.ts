@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { must } from "#lib/assert.ts";
-import { newReplicaId } from "#lib/ids.ts";
+import { newReplicaId, type ReplicaId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
+import { addInstance } from "#test/support/instances.ts";
 import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
 
 /** A stage on which one replica is ready and the platform is away. */
@@ -15,6 +16,10 @@ async function leaveOneReplica(t: TestContext): Promise<Stage> {
   await stage.reach("it is ready", async () => (await stage.states())["ready"] === 1 && proxy.outcomes.served === 1);
   await stage.closeProcess(scheduler);
   return stage;
+}
+
+function rowOf(stage: Stage, replicaId: ReplicaId) {
+  return stage.db.selectFrom("replicas").selectAll().where("id", "=", replicaId).executeTakeFirst();
 }
 
 test("a ready replica is taken over, not started again, and kept for one cooldown", async (t) => {
@@ -67,6 +72,77 @@ test("a replica that vanished counts until it was last known to live", async (t)
   assert.equal(row?.reason, "It ended while the platform was away.");
   assert.ok(row.seen_at !== null && row.ready_at !== null && row.seen_at >= row.ready_at);
   assert.equal(row.stopped_at?.getTime(), row.seen_at.getTime());
+});
+
+test("a cooldown goes on where it was, and time away counts", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 100 }));
+  proxy.call(stage.appId, 10);
+  await stage.reach("it has served", () => proxy.outcomes.served === 1 && view.ready(stage.appId).length === 1);
+  await stage.clock.advance(60_000);
+  await stage.closeProcess(scheduler);
+  await stage.clock.advance(10_000);
+  const next = await stage.openProcess(t);
+  await stage.clock.advance(20_000);
+  assert.equal(next.view.ready(stage.appId).length, 1);
+  await stage.clock.advance(15_000);
+  assert.equal(next.view.ready(stage.appId).length, 0);
+});
+
+test("a start that failed again and again is not tried sooner by a new process, and calls hear why", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, refusal: { kind: "refused", reason: "There is no room for it." } }];
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  for (let count = 1; count <= 4; count++) {
+    proxy.call(stage.appId, 10);
+    await stage.reach(`${count} have failed`, async () => (await stage.states())["stopped"] === count);
+    if (count < 4) await stage.clock.advance(900 * 2 ** (count - 1));
+  }
+  await stage.closeProcess(scheduler);
+  const latest = must((await stage.rows()).at(-1)?.stopped_at, "it has failed").getTime();
+  const next = await stage.openProcess(t);
+  next.proxy.call(stage.appId, 10);
+  await stage.clock.advance(1000);
+  assert.equal(next.view.failure(stage.appId)?.kind, "start_failed");
+  assert.match(next.view.failure(stage.appId)?.reason ?? "", /There is no room for it/);
+  await stage.clock.advance(5000);
+  next.proxy.call(stage.appId, 10);
+  await stage.reach("the next one is tried", async () => (await stage.rows()).length === 5);
+  const tried = must((await stage.rows()).at(-1), "there are five").created_at.getTime();
+  assert.ok(tried - latest >= 7_200, `the fourth failure asks for 8 s, it waited for ${tried - latest} ms`);
+});
+
+test("what the scheduler knows of an app leaves the database when there is nothing more to know", async (t) => {
+  const stage = await openStage(t);
+  const { proxy } = await stage.openProcess(t);
+  const known = (): Promise<unknown[]> => stage.db.selectFrom("app_scaling").selectAll().execute();
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 5 }));
+  proxy.call(stage.appId, 10);
+  await stage.reach("it is known", async () => (await known()).length === 1);
+  await stage.reach("the app sleeps", async () => (await known()).length === 0);
+  assert.deepEqual(await stage.states(), { stopped: 1 });
+});
+
+test("replicas of another instance are neither written off nor ended, and those of nobody are taken over", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const { spec } = must(stage.driver.running()[0], "one replica runs");
+  await addInstance(stage.db, { instanceId: "another", name: "fake" });
+  await stage.db.updateTable("replicas").set({ instance_id: "another" }).execute();
+  stage.driver.others.set(newReplicaId("theirs"), true);
+  const first = await stage.openProcess(t);
+  const isRunning = (): boolean => stage.driver.running().some((one) => one.spec.replicaId === spec.replicaId);
+  await stage.reach("what carries our label and has no row of ours is ended", () => !isRunning());
+  await stage.clock.advance(31_000);
+  const row = async () => must(await rowOf(stage, spec.replicaId), "it has a row");
+  assert.equal((await row()).state, "ready");
+  assert.deepEqual([...stage.driver.others.values()], [true]);
+  await stage.closeProcess(first.scheduler);
+  await stage.db.deleteFrom("instances").where("id", "=", "another").execute();
+  await stage.openProcess(t);
+  await stage.reach("it gets its end", async () => (await row()).state === "stopped");
+  assert.equal((await row()).instance_id, stage.driver.instanceId);
 });
 
 test("a replica that no row tells of is stopped, also when it turns up later", async (t) => {

@@ -16,6 +16,7 @@ import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { testDatabase } from "#test/support/database.ts";
+import { addInstance } from "#test/support/instances.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
 import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -228,6 +229,7 @@ export class Stage {
 export async function openStage(t: TestContext, compute: readonly string[] = ["CPU"]): Promise<Stage> {
   const { db } = await testDatabase(t);
   const stage = new Stage(db, compute);
+  await addInstance(db, stage.driver);
   await db.insertInto("projects").values({ id: projectId, name: "Project" }).execute();
   await db
     .insertInto("apps")

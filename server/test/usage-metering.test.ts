@@ -8,6 +8,7 @@ import { builtInPrices, type Prices } from "#billing/prices.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
 import { assertSums } from "./usage-exact.ts";
+import { addInstance } from "#test/support/instances.ts";
 import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 
 const noon = Date.UTC(2026, 0, 10, 12);
@@ -84,8 +85,10 @@ describe("a replica", () => {
     await meter.turn();
     await assertSums(stage, projectId, plain(30_000));
     const never = newReplicaId("app");
+    const backend = await addInstance(stage.db, { instanceId: "usage", name: "process" });
     await stage.rows.insert({
-      ...{ replicaId: never, projectId, ...place, driver: "process", compute: "CPU", computeTier: "interruptible" },
+      ...{ replicaId: never, projectId, ...place, backend, isTrial: false },
+      ...{ compute: "CPU", computeTier: "interruptible" },
       ...{ gpuCount: 0, cpuCores: 1, memoryGb: 2, provider: null, region: null, createdAt: noon, restarts: 0 },
     });
     await stage.seen(never, noon + 2 * hour);

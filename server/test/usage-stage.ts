@@ -28,6 +28,7 @@ import type { NewReplicaRow } from "#scheduler/replica-rows.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { byPlatform } from "./support/accounts.ts";
+import { addInstance } from "#test/support/instances.ts";
 import { testDatabase } from "./support/database.ts";
 
 /** What replicas of a test cost by the built-in prices: one core, 2 GB, no GPU. In micro-units per second: 6.55 + 2 × 2.22. */
@@ -118,8 +119,9 @@ export class UsageStage {
       memoryGb: 2,
       restarts: 0,
     } as const;
+    const backend = await addInstance(this.db, { instanceId: "usage", name: "process" });
     await this.rows.insert({
-      ...{ replicaId, projectId, appId, releaseId, buildId, driver: "process", ...plain },
+      ...{ replicaId, projectId, appId, releaseId, buildId, backend, isTrial: false, ...plain },
       ...{ provider: null, region: null, createdAt: startMs, ...wish },
     });
     await this.rows.change(replicaId, { kind: "started", at: startMs, address: { host: "127.0.0.1", port: 1 } });

@@ -4,6 +4,7 @@ import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { FakeDriver, FakeReplica } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import type { MemoryRows } from "./memory-rows.ts";
+import { harmDone } from "./others.ts";
 import type { SimPlatform } from "./sim-platform.ts";
 
 /** What is looked at. */
@@ -35,6 +36,8 @@ const beyondMostMs = 2_000;
 /** After each event. */
 export function checkNow(world: Observed): void {
   checkCounts(world);
+  const harm = harmDone(world);
+  expect(world, harm === undefined, harm ?? "");
   if (!world.platform.isAlive) return;
   checkLimit(world);
   const { proxy, view } = world.platform;
@@ -76,7 +79,10 @@ export function checkStop(world: Observed, replica: FakeReplica, how: "asked" | 
 
 /** Without calls and faults for long: each app has its minimum, and rows and replicas agree. */
 export function checkAtRest(world: Observed): void {
-  const alive = [...world.rows.rows.values()].filter((row) => row.state !== "stopped");
+  const { instanceId } = world.driver;
+  const alive = [...world.rows.rows.values()].filter(
+    (row) => row.state !== "stopped" && row.backend.instanceId === instanceId,
+  );
   const running = world.driver.running().map((replica) => replica.spec.replicaId);
   expect(
     world,

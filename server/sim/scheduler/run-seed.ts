@@ -1,7 +1,8 @@
-// Runs one seed of the simulation: `node server/sim/scheduler/run-seed.ts <seed> [steps] [limited]`;
-// `limited`: at the limit of a project.
+// Runs one seed of the simulation: `node server/sim/scheduler/run-seed.ts <seed> [steps] [limited|failing]`;
+// `limited`: at the limit of a project; `failing`: most starts fail.
 import { runWorld } from "./world.ts";
 
-const [seed = "1", steps = "80", limited = ""] = process.argv.slice(2);
-const report = await runWorld({ seed: Number(seed), steps: Number(steps), isLimited: limited === "limited" });
+const [seed = "1", steps = "80", kind = ""] = process.argv.slice(2);
+const kinds = { isLimited: kind === "limited", isFailing: kind === "failing" };
+const report = await runWorld({ seed: Number(seed), steps: Number(steps), ...kinds });
 process.stdout.write(`${JSON.stringify(report)}\n`);

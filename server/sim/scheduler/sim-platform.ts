@@ -1,15 +1,16 @@
 // One process of the platform in the simulation: a scheduler with a model of the proxy. It can be killed at any moment:
 // nothing of it goes on after that, and what was under way outside of it comes to whatever end it comes to.
-import type { Driver, ReplicaSink } from "#drivers/driver.ts";
+import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { everythingAllowed, type Allowance } from "#scheduler/allowance.ts";
 import type { RouteSource } from "#scheduler/app-state.ts";
 import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
 import type { Probe } from "#scheduler/probe.ts";
-import type { ReplicaRows } from "#scheduler/replica-rows.ts";
+import type { ReplicaRows, StoredScaling } from "#scheduler/replica-rows.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
+import type { MemoryRows } from "./memory-rows.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
 
 /** A guard that is broken on purpose, to see that the simulation notices. */
@@ -20,12 +21,16 @@ export type Mutation =
   | "ends are not recorded"
   | "restarts are not seen"
   | "limits are not seen"
-  | "one replica above the maximum";
+  | "one replica above the maximum"
+  | "failed starts are forgotten"
+  | "cooldowns are forgotten"
+  | "rows of others are taken for its own"
+  | "labels of others are not seen";
 
 export type PlatformParts = {
   readonly clock: Clock;
   readonly driver: Driver;
-  readonly rows: ReplicaRows;
+  readonly rows: MemoryRows;
   readonly routes: RouteSource;
   readonly allowance: Allowance;
   readonly probe: Probe;
@@ -44,7 +49,7 @@ export class SimPlatform {
     this.proxy = new ModelProxy(clock);
     const { routes, allowance, probe, mutation } = parts;
     this.scheduler = new Scheduler({
-      driver: this.#mortalDriver(parts.driver),
+      driver: this.#mortalDriver(parts.driver, mutation),
       rows: this.#mortalRows(parts.rows, mutation),
       routes,
       allowance: mutation === "limits are not seen" ? everythingAllowed : allowance,
@@ -97,18 +102,24 @@ export class SimPlatform {
     };
   }
 
-  #mortalDriver(driver: Driver): Driver {
+  #mortalDriver(driver: Driver, mutation: Mutation | null): Driver {
+    const { instanceId } = driver;
+    const list = async (): Promise<readonly OwnedReplica[]> => {
+      const all = await driver.list();
+      return mutation === "labels of others are not seen" ? all.map((one) => ({ ...one, instanceId })) : all;
+    };
     const mortalSink = (sink: ReplicaSink): ReplicaSink => ({
       event: (event) => this.isAlive && sink.event(event),
       lines: (lines) => (this.isAlive ? sink.lines(lines) : Promise.resolve()),
     });
     return {
       name: driver.name,
+      instanceId,
       capabilities: driver.capabilities,
       open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
-      list: () => this.#ifAlive(() => driver.list()),
+      list: () => this.#ifAlive(list),
       capacity: (resources) => driver.capacity(resources),
       usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),
@@ -116,7 +127,8 @@ export class SimPlatform {
     };
   }
 
-  #mortalRows(rows: ReplicaRows, mutation: Mutation | null): ReplicaRows {
+  #mortalRows(rows: MemoryRows, mutation: Mutation | null): ReplicaRows {
+    const isJudged = mutation === "rows of others are taken for its own";
     const isDropped = (kind: string): boolean => kind === "stopped" && mutation === "ends are not recorded";
     return {
       insert: (row) =>
@@ -124,10 +136,18 @@ export class SimPlatform {
       change: (replicaId, change) =>
         this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
       seen: (sightings) => this.#ifAlive(() => rows.seen(sightings)),
-      alive: () => this.#ifAlive(() => rows.alive()),
+      alive: (backend) => this.#ifAlive(() => (isJudged ? rows.aliveOfAll() : rows.alive(backend))),
+      countOthers: (backend) => this.#ifAlive(() => rows.countOthers(backend)),
+      scaling: () => this.#ifAlive(async () => forgotten(await rows.scaling(), mutation)),
+      saveScaling: (changed, removed) => this.#ifAlive(() => rows.saveScaling(changed, removed)),
       release: (releaseId) => this.#ifAlive(() => rows.release(releaseId)),
     };
   }
+}
+
+function forgotten(rows: readonly StoredScaling[], mutation: Mutation | null): readonly StoredScaling[] {
+  if (mutation === "failed starts are forgotten") return rows.map((row) => ({ ...row, starts: null }));
+  return mutation === "cooldowns are forgotten" ? rows.filter(({ starts }) => starts !== null) : rows;
 }
 
 function demandFor(proxy: ModelProxy, mutation: Mutation | null): DemandSource {

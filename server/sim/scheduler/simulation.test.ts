@@ -11,10 +11,14 @@ const seeds = 60;
 const steps = 80;
 const newSeeds = 20;
 
-async function firstViolation(options: { mutation: Mutation; isLimited?: boolean }): Promise<Violation | undefined> {
+async function firstViolation(options: {
+  mutation: Mutation;
+  isLimited?: boolean;
+  isFailing?: boolean;
+}): Promise<Violation | undefined> {
   for (let seed = 1; seed <= 20; seed++) {
     try {
-      await runWorld({ seed, steps, ...options });
+      await runWorld({ seed, steps: 2 * steps, ...options });
     } catch (error) {
       if (error instanceof Violation) return error;
       throw error;
@@ -22,6 +26,18 @@ async function firstViolation(options: { mutation: Mutation; isLimited?: boolean
   }
   return undefined;
 }
+
+test("no seed breaks a promise where most starts fail", async () => {
+  let restarts = 0;
+  for (let seed = 1; seed <= newSeeds; seed++) {
+    try {
+      restarts += (await runWorld({ seed, steps, isFailing: true })).restarts;
+    } catch (error) {
+      throw new Error(`seed ${seed} with ${steps} steps, failing`, { cause: error });
+    }
+  }
+  assert.ok(restarts >= newSeeds, `only ${restarts} restarts`);
+});
 
 for (const isLimited of [false, true]) {
   test(isLimited ? "no seed breaks a promise at the limit of a project" : "no seed breaks a promise", async () => {
@@ -57,18 +73,22 @@ async function runSeeds(isLimited: boolean): Promise<void> {
 }
 
 describe("a broken guard is noticed", () => {
-  const mutations: readonly { mutation: Mutation; message: RegExp; isLimited?: true }[] = [
+  const mutations: readonly { mutation: Mutation; message: RegExp; isLimited?: true; isFailing?: true }[] = [
     { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
     { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
-    { mutation: "waiting calls are not seen", message: /no replica came|waits at rest/ },
+    { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
     { mutation: "starts are not recorded", message: /has no row|without a row/ },
     { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
     { mutation: "restarts are not seen", message: /has outlived a restart/ },
     { mutation: "one replica above the maximum", message: /at most \d allowed/ },
+    { mutation: "failed starts are forgotten", message: /failed in a row/, isFailing: true },
+    { mutation: "cooldowns are forgotten", message: /outlives the cooldown/ },
+    { mutation: "rows of others are taken for its own", message: /row of another platform/ },
+    { mutation: "labels of others are not seen", message: /replica of another platform/ },
   ];
-  for (const { mutation, message, isLimited = false } of mutations) {
+  for (const { mutation, message, ...kind } of mutations) {
     test(`the simulation fails when ${mutation}`, async () => {
-      const violation = await firstViolation({ mutation, isLimited });
+      const violation = await firstViolation({ mutation, ...kind });
       assert.match(violation?.message ?? "no seed failed", message);
     });
   }

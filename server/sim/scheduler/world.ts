@@ -6,6 +6,8 @@ import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
+import { addOthers } from "./others.ts";
+import { RestartWatch } from "./restart-watch.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
@@ -22,6 +24,8 @@ export type WorldOptions = {
   readonly mutation?: Mutation;
   /** The apps are of a project that may have a bounded number of replicas, which changes from time to time. */
   readonly isLimited?: boolean;
+  /** Most starts fail. */
+  readonly isFailing?: boolean;
 };
 
 /** What happened, for a look at whether the simulation is worth something. */
@@ -59,6 +63,7 @@ export class World {
     replacements: 0,
   };
   platform: SimPlatform;
+  readonly #watch = new RestartWatch(this);
   readonly #seeded: Seeded;
   readonly #mutation: Mutation | null;
   readonly #routes = new Map<AppId, SchedulerRoute>();
@@ -67,6 +72,8 @@ export class World {
   readonly #unservedSinceMs = new Map<AppId, number>();
   /** Draws of their own, so that worlds without limits are what they were. */
   readonly #limits: Seeded;
+  /** How many of the starts fail. */
+  readonly #exitsEarly: number;
   #replicasMax: number | null = null;
   #changeLimit: (projectId: ProjectId | null) => void = () => undefined;
   #beyondSinceMs: number | null = null;
@@ -78,17 +85,19 @@ export class World {
     this.clock = new VirtualClock(this.#seeded.next);
     this.#mutation = options.mutation ?? null;
     this.#limits = new Seeded(options.seed);
+    this.#exitsEarly = options.isFailing === true ? 0.8 : 0.08;
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
     this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script() });
     const apps = this.#seeded.integer(1, 3);
     for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
+    addOthers(this);
     this.platform = this.#newPlatform();
     this.driver.busy = (replicaId) => this.platform.proxy.running(replicaId);
     this.driver.onExit = (replica, how) => {
-      if (how !== "crash") this.#note(() => checkStop(this, replica, how));
+      if (how !== "crash") this.note(() => checkStop(this, replica, how));
       this.platform.proxy.lose(replica.spec.replicaId);
     };
-    this.driver.onAsked = (replica) => this.#note(() => checkStop(this, replica, "asked"));
+    this.driver.onAsked = (replica) => this.note(() => checkStop(this, replica, "asked"));
   }
 
   /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
@@ -136,13 +145,14 @@ export class World {
 
   async #advance(ms: number): Promise<void> {
     await this.clock.advance(ms, () => {
-      this.#note(() => checkNow(this));
+      this.note(() => checkNow(this));
+      this.note(() => this.#watch.check());
       if (this.#violation !== undefined) throw this.#violation;
     });
   }
 
   /** Checks run in the middle of things; the first violation is kept and thrown between two timers. */
-  #note(check: () => void): void {
+  note(check: () => void): void {
     try {
       check();
     } catch (error) {
@@ -217,6 +227,7 @@ export class World {
   async #restart(): Promise<void> {
     this.#countOutcomes();
     this.report.restarts++;
+    this.#watch.ends();
     if (this.#seeded.chance(0.5)) {
       const stopping = this.platform.stop();
       await this.#advance(6000);
@@ -228,6 +239,7 @@ export class World {
     this.#unservedSinceMs.clear();
     this.#beyondSinceMs = null;
     this.platform = this.#newPlatform();
+    this.#watch.begins();
     void this.platform.start();
   }
 
@@ -308,6 +320,7 @@ export class World {
     const { appId, projectId, releaseId, buildId, settings } = release;
     const restarts = this.#routes.get(appId)?.restarts ?? 0;
     this.#routes.set(appId, { appId, projectId, restarts, live: { releaseId, buildId, settings } });
+    this.#watch.promoted(appId);
     for (const listener of this.#listeners) listener(appId);
   }
 
@@ -317,7 +330,7 @@ export class World {
     const createMs = seeded.integer(1, 200);
     const refusal = isFaulty(0.05) ? ({ kind: "no_capacity", reason: "There is no room for it." } as const) : null;
     const readyMs = isFaulty(0.03) ? null : seeded.integer(1, seeded.chance(0.1) ? 40_000 : 2000);
-    const exit = isFaulty(0.08) ? { afterMs: (createMs + (readyMs ?? createMs)) / 2, exitCode: 1 } : null;
+    const exit = isFaulty(this.#exitsEarly) ? { afterMs: (createMs + (readyMs ?? createMs)) / 2, exitCode: 1 } : null;
     const isStubborn = isFaulty(0.05);
     const pendingMs = isFaulty(0.1) ? seeded.integer(1, 20_000) : 0;
     return { ...goodScript, createMs, refusal, readyMs, exit, isStubborn, pendingMs };

@@ -94,9 +94,11 @@ export interface ReplicaSink {
   lines(lines: readonly ReplicaLine[]): Promise<void>;
 }
 
-/** A replica that the driver owns, found by `list`; it may have been started by an earlier process of the platform. */
+/** A replica on the driver's ground, found by `list`; it may have been started by an earlier process of the platform. */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
+  /** The instance that started it: those of others on the same ground are not to be touched. */
+  readonly instanceId: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   /** `pending`: it was accepted and waits for a machine or its image, so `started` is still to come. */
@@ -143,6 +145,8 @@ export type ReplicaUsage = {
 /** Runs replicas on one kind of ground. All methods may be called again with the same id without harm. */
 export interface Driver {
   readonly name: "process" | "docker" | "kubernetes" | "fake";
+  /** The platform on its data folder that the driver works for. What it starts carries this label, for good. */
+  readonly instanceId: string;
   readonly capabilities: Capabilities;
   /**
    * Begins to watch, also what an earlier process started: `list` is true after it, and lines of adopted replicas flow.
@@ -160,7 +164,7 @@ export interface Driver {
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
   /** Asks it to end, ends it by force after `graceMs`; resolves when it is gone. An unknown id resolves at once. */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
-  /** Those of this installation only, whatever else runs on the same machine, engine or cluster. */
+  /** All that there is on the backend, also of other instances where they share it: each says whose it is. */
   list(): Promise<readonly OwnedReplica[]>;
   /** Of replicas that run; one that cannot be measured is left out. */
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;

@@ -1,6 +1,6 @@
 // Compares the replicas that the platform knows with what the driver really has: after a start of the platform, and from
 // time to time for what an event did not tell. What runs is taken over as it is, what ended gets its end written down,
-// what nobody knows is stopped.
+// what carries the label of this instance and is not known is stopped. Rows and replicas of others are left alone.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -25,7 +25,7 @@ const awayStepLeastMs = 60_000;
 /** Opens the driver and takes over its replicas. Rejects when the database or the driver does not answer. */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
-  const rows = await parts.rows.alive();
+  const rows = await parts.rows.alive(driver);
   // Known before the driver is opened, so that no event and no line of theirs is lost.
   for (const row of rows) {
     const { appId, replicaId, unreadable } = row;
@@ -33,19 +33,26 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
     fleet.add(replicaOf(row, clock));
   }
   await driver.open(sink);
-  const owned = new Map((await driver.list()).map((one) => [one.replicaId, one]));
+  const owned = new Map((await listOwn(driver)).map((one) => [one.replicaId, one]));
   for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
   const known = new Set(rows.map((row) => row.replicaId));
   const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
   for (const one of unknown) void clearUnknown(parts, one);
   log.info({ adopted: fleet.all().length, rows: rows.length, unknown: unknown.length }, "replicas taken over");
+  const others = await parts.rows.countOthers(driver);
+  if (others > 0) {
+    log.warn(
+      { replicas: others },
+      "replicas of other platforms, or of another driver, are left alone: their rows end when those start again (see the table instances)",
+    );
+  }
 }
 
 /** Finds what no event told: replicas that are gone, and replicas that nobody knows. Rejects when the driver does not answer. */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, runner } = parts;
   const before = fleet.all().filter((replica) => !replica.isCreating);
-  const owned = await driver.list();
+  const owned = await listOwn(driver);
   const listed = new Set(owned.map((one) => one.replicaId));
   for (const replica of before) {
     if (listed.has(replica.replicaId)) continue;
@@ -54,6 +61,11 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   // Those that exited are being written down, or were, and are forgotten after that.
   const unknown = owned.filter((one) => one.state === "running" && fleet.get(one.replicaId) === undefined);
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
+}
+
+/** On ground that instances share, each judges its own replicas only. */
+async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
+  return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
 }
 
 /** The replica as its row has it; `beganAtMs` keeps its deadline where it was. */
@@ -67,6 +79,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
     restarts: row.restarts,
+    isTrial: row.isTrial,
     state: row.state,
   });
 }
@@ -112,7 +125,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   if (replica.state === "ready" && address !== null && replica.ready === null) {
     replica.isPending = false;
-    replica.adoptReady(address, nowMs);
+    replica.adoptReady(address, readyAtMs(replica, row, nowMs));
     runner.watchHealth(replica, address);
     return;
   }
@@ -122,6 +135,11 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     const ranMs = replica.timeAt(nowMs) - (row.startedAt ?? replica.timeAt(nowMs));
     runner.watchStarting(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));
   }
+}
+
+/** A cooldown of its readiness goes on where it was. */
+function readyAtMs(replica: Replica, row: AliveRow, nowMs: number): number {
+  return Math.min(nowMs, replica.beganAtMs + (row.readyAt ?? row.createdAt) - row.createdAt);
 }
 
 /** The clock may have stepped while the platform was away; how long a process has run is counted by the machine regardless. */

@@ -52,20 +52,16 @@ type Live = NonNullable<SchedulerRoute["live"]>;
 
 /** Looks at apps, and remembers of each what the next look needs. */
 export class AppLook {
+  /** What is remembered of apps. */
+  readonly states = new Map<AppId, AppState>();
   readonly #parts: LookParts;
   readonly #options: LookOptions;
-  readonly #states = new Map<AppId, AppState>();
   readonly #room: ProjectRoom;
 
   constructor(parts: LookParts, options: LookOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#room = new ProjectRoom(parts);
-  }
-
-  /** Apps of which something is remembered. */
-  apps(): Iterable<AppId> {
-    return this.#states.keys();
   }
 
   /** Looks once. Everything that it begins goes on by itself. */
@@ -88,15 +84,16 @@ export class AppLook {
 
   /** Learns from the end of a replica that was not on trial. */
   onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
-    const { clock, counters } = this.#parts;
+    const { clock, counters, routes } = this.#parts;
     const nowMs = clock.monotonicMs();
     const kind = failureKind(replica, stateBefore, nowMs);
     if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
     if (kind === undefined) return;
     if (kind !== "crashed") counters.startFailures++;
-    const state = this.#states.get(replica.appId);
-    if (state === undefined) return;
+    const state = this.states.get(replica.appId);
     const { releaseId } = replica.release;
+    // One that was on trial, or whose release has been replaced, says nothing about the live release.
+    if (state === undefined || routes.byAppId(replica.appId)?.live?.releaseId !== releaseId) return;
     const reason = replica.endOrder?.reason ?? end.reason;
     const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
     state.starts = recordFailure(state.starts, failure, clock.random());
@@ -112,8 +109,8 @@ export class AppLook {
     const starting = replicas.filter((replica) => replica.state === "starting");
     return waitReason({
       failureReason: view.failure(appId)?.reason,
-      starts: this.#states.get(appId)?.starts,
-      heldBack: this.#states.get(appId)?.heldBack,
+      starts: this.states.get(appId)?.starts,
+      heldBack: this.states.get(appId)?.heldBack,
       starting: starting.length,
       pending: starting.filter((replica) => replica.isPending && !replica.isCreating).length,
       ready: view.ready(appId).length,
@@ -133,13 +130,16 @@ export class AppLook {
       choice.ok || choice.isFull ? undefined : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
     const load = demand.demandOf(appId);
     const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
-    if (isAsleep && !this.#states.has(appId)) {
+    if (isAsleep && !this.states.has(appId)) {
       this.#show(appId, live, noCapacity);
       return;
     }
     const ofLive = replicas.filter((replica) => isOfLive(replica, live));
     // What waited for its promotion waits no more: the next release must not find it held.
-    for (const replica of ofLive) replica.heldUntilMs = Number.NEGATIVE_INFINITY;
+    for (const replica of ofLive) {
+      replica.heldUntilMs = Number.NEGATIVE_INFINITY;
+      replica.isTrial = false;
+    }
     const state = this.#stateOf(appId, live, ofLive, nowMs);
     const measured = this.#parts.utilization.of(ofLive, live.settings);
     const decision = decide({ settings: live.settings, demand: load, measured, history: state.history, nowMs });
@@ -159,7 +159,7 @@ export class AppLook {
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut(exchange ?? within, { ...route, ...live }, choice.ok ? choice.compute : "");
     this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
-    if (isAsleep && decision.desired === 0 && state.starts === undefined) this.#states.delete(appId);
+    if (isAsleep && decision.desired === 0 && state.starts === undefined) this.states.delete(appId);
   }
 
   /** The compute type of new replicas, or why there can be none: it is not to be had, or one is more than the project may have. */
@@ -173,12 +173,12 @@ export class AppLook {
 
   /** What is remembered of the app, without failures that say nothing any more. */
   #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
-    const state = this.#states.get(appId) ?? {
+    const state = this.states.get(appId) ?? {
       history: newHistory(ofLive.length, nowMs),
       starts: undefined,
       heldBack: undefined,
     };
-    this.#states.set(appId, state);
+    this.states.set(appId, state);
     if (state.starts === undefined) return state;
     const readyAtMs = ofLive.flatMap((replica) => replica.readyAtMs ?? []);
     if (isOver(state.starts, { liveReleaseId: live.releaseId, readyAtMs, nowMs })) state.starts = undefined;
@@ -209,6 +209,7 @@ export class AppLook {
         isLive: isOfLive(replica, live),
         isOutdated: replica.restarts < (route.restarts ?? 0),
         isHeld: nowMs < replica.heldUntilMs,
+        isTrial: replica.isTrial,
         isRouted: replica.isRouted,
         running: this.#parts.occupancy.running(replicaId),
         readyAtMs: replica.readyAtMs,
@@ -236,7 +237,7 @@ export class AppLook {
       const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
       if (!isWanted) runner.end(replica, { reason, kind: "wanted" });
     }
-    this.#states.delete(appId);
+    this.states.delete(appId);
     view.put(appId, { ready: [], failure: stop });
   }
 }

@@ -15,6 +15,7 @@ function replica(name: string, changes: Partial<PlannedReplica> = {}): PlannedRe
     isLive: true,
     isOutdated: false,
     isHeld: false,
+    isTrial: false,
     isRouted: true,
     running: 0,
     readyAtMs: 0,

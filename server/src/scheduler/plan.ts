@@ -14,6 +14,8 @@ export type PlannedReplica = {
   readonly isOutdated: boolean;
   /** It belongs to a trial, or waits for its promotion: not to be touched. */
   readonly isHeld: boolean;
+  /** It was started to prove its release. */
+  readonly isTrial: boolean;
   /** Calls are sent to it; false while its ready check fails. */
   readonly isRouted: boolean;
   /** Calls that it works on. */
@@ -51,7 +53,14 @@ export function plan(given: {
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMost)),
     drains: [
-      ...drainsOf(old, "A newer release took its place."),
+      ...drainsOf(
+        old.filter(({ isTrial }) => isTrial),
+        "Its release was on trial and did not get to take calls.",
+      ),
+      ...drainsOf(
+        old.filter(({ isTrial }) => !isTrial),
+        "A newer release took its place.",
+      ),
       ...drainsOf(replacedNow, restarted),
       ...drainsOf(victims(current, given), "It was not needed any more."),
     ],

@@ -71,7 +71,7 @@ export class ReplicaRunner {
   }
 
   /** Starts a replica; how it goes is told by events. It counts as starting when this returns. */
-  start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; heldUntilMs?: number }): Replica {
+  start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; isTrial?: boolean }): Replica {
     const { compute } = options;
     const { clock, counters, fleet } = this.#parts;
     const nowMs = clock.now();
@@ -83,8 +83,9 @@ export class ReplicaRunner {
       createdAtMs: nowMs,
       seenAtMs: nowMs,
       restarts: this.#parts.restartsOf(release.appId),
+      isTrial: options.isTrial === true,
     });
-    if (options.heldUntilMs !== undefined) replica.heldUntilMs = options.heldUntilMs;
+    if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
     replica.isCreating = true;
     fleet.add(replica);
     counters.starts++;
@@ -257,11 +258,12 @@ export class ReplicaRunner {
 
   async #create(replica: Replica, compute: string): Promise<void> {
     const { driver, environmentOf, writer } = this.#parts;
-    const { release, replicaId, restarts } = replica;
+    const { release, replicaId, restarts, isTrial } = replica;
     const row = replicaRow(release, {
       replicaId,
       compute,
-      driver: driver.name,
+      backend: driver,
+      isTrial,
       restarts,
       createdAt: replica.timeAt(replica.beganAtMs),
     });

@@ -3,7 +3,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
+import type { Backend, NewReplicaRow, StoredRelease } from "./replica-rows.ts";
 
 export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
@@ -67,7 +67,14 @@ export function replicaSpec(
 /** What usage is computed from. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: { replicaId: ReplicaId; compute: string; driver: string; restarts: number; createdAt: number },
+  given: {
+    replicaId: ReplicaId;
+    compute: string;
+    backend: Backend;
+    isTrial: boolean;
+    restarts: number;
+    createdAt: number;
+  },
 ): NewReplicaRow {
   const { settings } = release;
   return {
@@ -76,7 +83,8 @@ export function replicaRow(
     appId: release.appId,
     releaseId: release.releaseId,
     buildId: release.buildId,
-    driver: given.driver,
+    backend: given.backend,
+    isTrial: given.isTrial,
     computeTier: settings.computeTier,
     ...resourcesOf(settings, given.compute),
     provider: settings.provider,

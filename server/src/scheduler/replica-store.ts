@@ -8,7 +8,16 @@ import { never } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import type { AliveRow, NewReplicaRow, ReplicaChange, ReplicaRows, StoredRelease } from "./replica-rows.ts";
+import type {
+  AliveRow,
+  Backend,
+  NewReplicaRow,
+  ReplicaChange,
+  ReplicaRows,
+  StoredRelease,
+  StoredScaling,
+} from "./replica-rows.ts";
+import { readScaling, writeScaling } from "./scaling-store.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
 
 /** Rows of replicas in PostgreSQL. */
@@ -29,7 +38,9 @@ export class ReplicaStore implements ReplicaRows {
         app_id: row.appId,
         release_id: row.releaseId,
         build_id: row.buildId,
-        driver: row.driver,
+        instance_id: row.backend.instanceId,
+        driver: row.backend.name,
+        is_trial: row.isTrial,
         state: "starting",
         compute: row.compute,
         compute_tier: row.computeTier,
@@ -67,12 +78,21 @@ export class ReplicaStore implements ReplicaRows {
         from running where replicas.id = running.id`.execute(this.#db);
   }
 
-  /** All rows that are not stopped, oldest first, each with the settings of its release. No locks. */
-  async alive(): Promise<readonly AliveRow[]> {
+  /** Takes rows of nobody, then reads this backend's: oldest first, each with the settings of its release. */
+  async alive({ instanceId, name }: Backend): Promise<readonly AliveRow[]> {
+    await this.#db
+      .updateTable("replicas")
+      .set({ instance_id: instanceId })
+      .where("instance_id", "is", null)
+      .where("driver", "=", name)
+      .where("stopped_at", "is", null)
+      .execute();
     const rows = await this.#db
       .selectFrom("replicas")
       .innerJoin("releases", "releases.id", "replicas.release_id")
       .where("replicas.stopped_at", "is", null)
+      .where("replicas.instance_id", "=", instanceId)
+      .where("replicas.driver", "=", name)
       .orderBy("replicas.created_at")
       .orderBy("replicas.id")
       .selectAll("replicas")
@@ -94,11 +114,32 @@ export class ReplicaStore implements ReplicaRows {
       ...adopted(row.app_id, row.settings),
       gpuCount: row.gpu_count,
       restarts: row.restarts,
+      isTrial: row.is_trial,
       createdAt: row.created_at.getTime(),
       startedAt: row.started_at?.getTime() ?? null,
+      readyAt: row.ready_at?.getTime() ?? null,
       drainingAt: row.draining_at?.getTime() ?? null,
       lastKnownAt: row.last_known_at.getTime(),
     }));
+  }
+
+  /** No locks. */
+  async countOthers({ instanceId, name }: Backend): Promise<number> {
+    const { count } = await this.#db
+      .selectFrom("replicas")
+      .select((row) => row.fn.countAll<number>().as("count"))
+      .where("stopped_at", "is", null)
+      .where((row) => row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)]))
+      .executeTakeFirstOrThrow();
+    return count;
+  }
+
+  scaling(): Promise<readonly StoredScaling[]> {
+    return readScaling(this.#db);
+  }
+
+  saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void> {
+    return writeScaling(this.#db, changed, removed);
   }
 
   /** One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be read. */

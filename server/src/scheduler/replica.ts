@@ -33,6 +33,8 @@ export class Replica {
   beganAtMs: number;
   /** How often the app had been restarted when it began: with fewer than now it is to be replaced. */
   readonly restarts: number;
+  /** It is to prove its release, which takes no calls yet. */
+  isTrial: boolean;
   /** Ends its start, its probes and its deadline. */
   readonly abort = new AbortController();
   /** Calls are sent to it once it is ready; false while its ready check fails. */
@@ -72,6 +74,7 @@ export class Replica {
     createdAtMs: number;
     seenAtMs: number;
     restarts: number;
+    isTrial: boolean;
     state?: ReplicaState;
   }) {
     this.replicaId = given.replicaId;
@@ -82,6 +85,7 @@ export class Replica {
     this.beganAtMs = given.beganAtMs;
     this.#createdAtMs = given.createdAtMs;
     this.restarts = given.restarts;
+    this.isTrial = given.isTrial;
     this.#state = given.state ?? "starting";
   }
 
@@ -112,15 +116,15 @@ export class Replica {
     this.#setReady(address, nowMs);
   }
 
-  /** Takes over one that an earlier process of the platform had made ready. */
-  adoptReady(address: Address, nowMs: number): void {
+  /** Takes over one that an earlier process of the platform had made ready at `readyAtMs`. */
+  adoptReady(address: Address, readyAtMs: number): void {
     assert(this.#state === "ready", `replica ${this.replicaId} is not ready`);
-    this.#setReady(address, nowMs);
+    this.#setReady(address, readyAtMs);
   }
 
-  #setReady(address: Address, nowMs: number): void {
+  #setReady(address: Address, readyAtMs: number): void {
     const { appId, releaseId, settings } = this.release;
-    this.readyAtMs = nowMs;
+    this.readyAtMs = readyAtMs;
     this.ready = Object.freeze({
       replicaId: this.replicaId,
       appId,

@@ -21,12 +21,9 @@ function writer() {
     written.push(what);
     return Promise.resolve();
   };
-  const rows: ReplicaRows = {
+  const rows: Pick<ReplicaRows, "insert" | "change"> = {
     insert: () => write("insert"),
     change: (_, change) => write(change.kind),
-    seen: () => Promise.resolve(),
-    alive: () => Promise.resolve([]),
-    release: () => Promise.resolve(undefined),
   };
   return { clock, written, state, writer: new RowWriter({ rows, clock, log: silentLog }) };
 }

@@ -9,15 +9,17 @@ import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.t
 /** About a day. What is not written by then is found by the next start of the platform, which compares rows and replicas. */
 const writing: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 15_000, jitter: 0.2, triesMax: 6000 };
 
+type WrittenRows = Pick<ReplicaRows, "insert" | "change">;
+
 /** Ordered writes of rows; at most four for each replica wait at a time, one of each kind. */
 export class RowWriter {
-  readonly #rows: ReplicaRows;
+  readonly #rows: WrittenRows;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #chains = new Map<ReplicaId, Promise<void>>();
   readonly #abort = new AbortController();
 
-  constructor(parts: { rows: ReplicaRows; clock: Clock; log: Log }) {
+  constructor(parts: { rows: WrittenRows; clock: Clock; log: Log }) {
     this.#rows = parts.rows;
     this.#clock = parts.clock;
     this.#log = parts.log;

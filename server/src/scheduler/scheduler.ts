@@ -20,6 +20,7 @@ import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
+import { ScalingKeeper } from "./scaling-state.ts";
 import { noteSightings, sightingIntervalMs } from "./sightings.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
@@ -50,6 +51,8 @@ export type SchedulerParts = {
 const lookIntervalMs = 1000;
 /** Events tell what happens; this finds what they did not, such as a start that came about while the platform died. */
 const compareIntervalMs = 30_000;
+/** What was found out since is lost when the process is killed. */
+const saveIntervalMs = 2000;
 /** How long starts and writes that are under way are waited for when the platform stops. */
 const stopWaitMs = 5000;
 
@@ -70,6 +73,8 @@ export class Scheduler implements TrialStarter {
   readonly #comparing: Loop;
   readonly #measuring: Loop;
   readonly #sightings: Loop;
+  readonly #scaling: ScalingKeeper;
+  readonly #saving: Loop;
   readonly #dirty = new Set<AppId>();
   readonly #unlisten: (() => void)[] = [];
   #isRunning = false;
@@ -133,6 +138,14 @@ export class Scheduler implements TrialStarter {
       log,
       clock,
     });
+    this.#scaling = new ScalingKeeper({ rows, clock, states: this.#look.states });
+    this.#saving = new Loop({
+      name: "state of scaling",
+      turn: () => this.#scaling.save(),
+      intervalMs: saveIntervalMs,
+      log,
+      clock,
+    });
     this.#sightings = new Loop({
       name: "replica sightings",
       turn: () => noteSightings({ fleet, driver, rows, clock }),
@@ -144,6 +157,7 @@ export class Scheduler implements TrialStarter {
 
   /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
   async start(): Promise<void> {
+    await this.#scaling.load();
     await adoptReplicas(this.#adoptParts(), {
       event: (event) => this.#runner.event(event),
       lines: (lines) => this.#lines(lines),
@@ -158,21 +172,30 @@ export class Scheduler implements TrialStarter {
     this.#comparing.start();
     this.#measuring.start();
     this.#sightings.start();
+    this.#saving.start();
   }
 
   /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
-    await Promise.all([this.#loop, this.#comparing, this.#measuring, this.#sightings].map((loop) => loop.stop()));
-    await noteSightings({ ...this.#parts, fleet: this.#fleet, clock: this.#clock }).catch((error: unknown) => {
-      this.#parts.log.warn({ err: error }, "it could not be noted that replicas still run");
-    });
+    const loops = [this.#loop, this.#comparing, this.#measuring, this.#sightings, this.#saving];
+    await Promise.all(loops.map((loop) => loop.stop()));
+    await this.#noteLast();
     this.#trials.stop();
     await this.#runner.settleStarts(stopWaitMs);
     this.#runner.stopWatching();
     await this.#writer.stop(stopWaitMs);
     await this.#parts.driver.close();
+  }
+
+  /** Before starts are broken off, which is not their fault. */
+  async #noteLast(): Promise<void> {
+    const sightings = noteSightings({ ...this.#parts, fleet: this.#fleet, clock: this.#clock });
+    for (const noted of await Promise.allSettled([sightings, this.#scaling.save()])) {
+      if (noted.status === "fulfilled") continue;
+      this.#parts.log.warn({ err: noted.reason }, "what the next start should know could not be written");
+    }
   }
 
   /** Looks at the app as soon as the caller has ended what it is doing. Cheap; many nudges lead to one look. */
@@ -225,7 +248,7 @@ export class Scheduler implements TrialStarter {
   }
 
   #turn(): Promise<void> {
-    const appIds = new Set([...this.#fleet.apps(), ...this.#look.apps()]);
+    const appIds = new Set([...this.#fleet.apps(), ...this.#look.states.keys()]);
     for (const route of this.#parts.routes.all()) appIds.add(route.appId);
     for (const appId of appIds) this.#lookAt(appId);
     return Promise.resolve();

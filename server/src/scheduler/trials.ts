@@ -52,7 +52,7 @@ export class Trials {
     const replica = this.#runner.start(release, {
       compute: choice.compute,
       deadlineMs: options.deadlineMs,
-      heldUntilMs: Number.POSITIVE_INFINITY,
+      isTrial: true,
     });
     this.#byReplica.set(replica.replicaId, { onLine: options.onLine, settle: outcome.resolve });
     const onAbort = (): void => {

@@ -79,6 +79,7 @@ function startPromises(promise: Promised): void {
     const [owned] = untimed(await stage.driver.list());
     assert.deepEqual(owned, {
       replicaId: spec.replicaId,
+      instanceId: stage.driver.instanceId,
       appId: spec.appId,
       releaseId: spec.releaseId,
       state: "running",

@@ -8,6 +8,7 @@ import { silentLog } from "#lib/log.ts";
 
 /** What the holder is told. */
 export type HolderOptions = {
+  readonly instanceId: string;
   readonly dataDir: string;
   readonly replicasDir: string;
   readonly storageDir: string;

@@ -16,7 +16,7 @@ import {
   type Resources,
 } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
+import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
 
 /** How a start goes; all times count from the call of `start`, and `pendingMs` is added to those that follow it. */
@@ -100,6 +100,7 @@ export type FakeDriverOptions = {
 /** Several processes of the platform, one after the other, may open and close it. */
 export class FakeDriver implements Driver {
   readonly name = "fake" as const;
+  readonly instanceId = "fake";
   readonly capabilities: Capabilities;
   /** Every id that was ever accepted. */
   readonly started = new Set<ReplicaId>();
@@ -111,6 +112,8 @@ export class FakeDriver implements Driver {
   onAsked: (replica: FakeReplica) => void = () => undefined;
   /** Calls on a replica that a well-behaved one finishes before it ends. */
   busy: (replicaId: ReplicaId) => number = () => 0;
+  /** Replicas of another instance on the same backend; false: it was ended. */
+  readonly others = new Map<ReplicaId, boolean>();
   readonly #replicas = new Map<ReplicaId, FakeReplica>();
   readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly abort: AbortController }>();
   readonly #clock: Clock;
@@ -152,6 +155,7 @@ export class FakeDriver implements Driver {
   }
 
   async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
+    if (this.others.has(replicaId)) this.others.set(replicaId, false);
     const starting = this.#starting.get(replicaId);
     starting?.abort.abort();
     await starting?.done.catch(() => undefined);
@@ -169,16 +173,16 @@ export class FakeDriver implements Driver {
   }
 
   list(): Promise<readonly OwnedReplica[]> {
-    return Promise.resolve(
-      [...this.#replicas.values()].map(({ spec, address, state, isEndTold, end }) => ({
-        replicaId: spec.replicaId,
-        appId: spec.appId,
-        releaseId: spec.releaseId,
-        state: isEndTold ? "exited" : state === "pending" ? "pending" : "running",
-        address: state === "pending" ? null : address,
-        reason: isEndTold ? (end?.reason ?? null) : null,
-      })),
-    );
+    const own = [...this.#replicas.values()].map(({ spec, address, state, isEndTold, end }): OwnedReplica => ({
+      replicaId: spec.replicaId,
+      instanceId: this.instanceId,
+      appId: spec.appId,
+      releaseId: spec.releaseId,
+      state: isEndTold ? "exited" : state === "pending" ? "pending" : "running",
+      address: state === "pending" ? null : address,
+      reason: isEndTold ? (end?.reason ?? null) : null,
+    }));
+    return Promise.resolve([...own, ...[...this.others].map(([id, isRunning]) => otherReplica(id, isRunning))]);
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
@@ -302,4 +306,12 @@ export class FakeDriver implements Driver {
   #tell(event: ReplicaEvent): void {
     this.#sink?.event(event);
   }
+}
+
+function otherReplica(replicaId: ReplicaId, isRunning: boolean): OwnedReplica {
+  return {
+    ...{ replicaId, instanceId: "another", address: null, reason: null },
+    ...{ appId: "p-0000000f-other" as AppId, releaseId: "release-of-another" as ReleaseId },
+    state: isRunning ? "running" : "exited",
+  };
 }

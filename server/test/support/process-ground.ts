@@ -58,6 +58,7 @@ export class ProcessGround implements ConformanceGround {
   /** The part of a driver's options that can be written down. */
   places() {
     return {
+      instanceId: "process-ground",
       dataDir: this.dataDir,
       replicasDir: this.replicasDir,
       storageDir: join(this.dataDir, "storage"),

@@ -31,6 +31,7 @@ import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
 /** What of the machine a launch uses. All paths are absolute. */
 export type LaunchGround = {
+  readonly instanceId: string;
   /** Hidden from every app. */
   readonly dataDir: string;
   readonly replicasDir: string;
@@ -70,6 +71,7 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
     const record: ReplicaRecord = {
       version: 1,
       replicaId: spec.replicaId,
+      instanceId: ground.instanceId,
       appId: spec.appId,
       releaseId: spec.releaseId,
       projectId: spec.projectId,

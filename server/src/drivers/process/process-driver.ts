@@ -41,6 +41,7 @@ import { ownNetwork, type Sandbox } from "./sandbox.ts";
 import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = {
+  readonly instanceId: string;
   /** Hidden from every app. All folders are absolute. */
   readonly dataDir: string;
   readonly replicasDir: string;
@@ -68,6 +69,7 @@ const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 /** See `driver.ts` for what each method promises. */
 export class ProcessDriver implements Driver {
   readonly name = "process";
+  readonly instanceId: string;
   readonly capabilities: Capabilities;
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;
@@ -82,6 +84,7 @@ export class ProcessDriver implements Driver {
 
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
+    this.instanceId = options.instanceId;
     this.#cgroups = options.cgroups ?? noCgroups;
     this.#network = ownNetwork(options.sandbox);
     this.capabilities = {
@@ -158,7 +161,7 @@ export class ProcessDriver implements Driver {
 
   list(): Promise<readonly OwnedReplica[]> {
     const established = [...this.#replicas].filter(([replicaId]) => !this.#starting.has(replicaId));
-    return Promise.resolve(established.map(([, replica]) => replica.owned()));
+    return Promise.resolve(established.map(([, replica]) => replica.owned(this.instanceId)));
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {

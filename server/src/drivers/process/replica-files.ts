@@ -66,6 +66,8 @@ export function writtenFolders({ home, temporary, code, overlayWork }: ReplicaPa
 export type ReplicaRecord = {
   readonly version: 1;
   readonly replicaId: ReplicaId;
+  /** Who started it. Absent in records of older versions. */
+  readonly instanceId?: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly projectId: ProjectId;

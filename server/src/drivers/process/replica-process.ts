@@ -106,15 +106,16 @@ export class ReplicaProcess {
   }
 
   /** What of it is known without a look. */
-  owned(): OwnedReplica {
-    const { replicaId, appId, releaseId } = this.#options.record;
+  /** `holder`: whose the folder of replicas is, where the record does not say it. */
+  owned(holder: string): OwnedReplica {
+    const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
     const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
     const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity);
     const time = ran === undefined ? {} : { ranMs: ran };
     const what = { address: this.#address, reason };
-    return { replicaId, appId, releaseId, state, ...unseen, ...time, ...what };
+    return { replicaId, instanceId, appId, releaseId, state, ...unseen, ...time, ...what };
   }
 
   /** Begins to look. For an adopted one what is so already is taken in without telling it. */

@@ -1,0 +1,114 @@
+// What the scheduler has found out about an app and knows again after its process has ended: pure, but for the class that
+// keeps rows in step. A cooldown goes on where it was, and a start that fails is not tried again sooner.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { AppState } from "./app-state.ts";
+import type { ReplicaRows, StoredScaling } from "./replica-rows.ts";
+
+/** One moment by both of a clock's times. */
+type Moment = { readonly now: number; readonly monotonicMs: number };
+
+/** Apps in one statement. */
+const savedAtOnceMax = 500;
+
+/** The row of an app's state. */
+export function toStored(appId: AppId, { history, starts }: AppState, moment: Moment): StoredScaling {
+  const at = (monotonicMs: number): number => moment.now + monotonicMs - moment.monotonicMs;
+  return {
+    appId,
+    recommendations: history.recommendations.map(({ untilMs, count }) => ({ until: at(untilMs), count })),
+    starts: starts === undefined ? null : storedStarts(starts, at),
+  };
+}
+
+function storedStarts(
+  { releaseId, failures, failedAtMs, retryAtMs, reason, isShown }: NonNullable<AppState["starts"]>,
+  at: (monotonicMs: number) => number,
+): NonNullable<StoredScaling["starts"]> {
+  return { releaseId, failures, failedAt: at(failedAtMs), retryAt: at(retryAtMs), reason, isShown };
+}
+
+/** The state of a row. Nothing lies ahead but the next try, and that no further than it ever did: the clock may have stepped. */
+export function fromStored({ recommendations, starts }: StoredScaling, moment: Moment): AppState {
+  const nowMs = moment.monotonicMs;
+  const at = (time: number): number => Math.min(nowMs, nowMs + time - moment.now);
+  const held = recommendations.map(({ until, count }, index) => ({
+    // Nobody knows how the load went on since: what was recommended at the end counts until now.
+    untilMs: index === recommendations.length - 1 ? nowMs : at(until),
+    count,
+  }));
+  return {
+    history: { recommendations: held, received: [], lookedAtMs: nowMs },
+    starts: starts === null ? undefined : startsOf(starts, at),
+    heldBack: undefined,
+  };
+}
+
+function startsOf(
+  { releaseId, failures, failedAt, retryAt, reason, isShown }: NonNullable<StoredScaling["starts"]>,
+  at: (time: number) => number,
+): NonNullable<AppState["starts"]> {
+  const failedAtMs = at(failedAt);
+  return { releaseId, failures, failedAtMs, retryAtMs: failedAtMs + retryAt - failedAt, reason, isShown };
+}
+
+/** Another text means that the row must be written. How long the last recommendation has held is not in it: it always changes. */
+function contentOf({ history, starts }: AppState): string {
+  const { recommendations } = history;
+  const held = recommendations.slice(0, -1);
+  return JSON.stringify([held, recommendations.at(-1)?.count, starts]);
+}
+
+/** Reads the rows once, and then writes what has changed. */
+export class ScalingKeeper {
+  readonly #rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
+  readonly #clock: Clock;
+  readonly #states: Map<AppId, AppState>;
+  readonly #saved = new Map<AppId, string>();
+
+  constructor(parts: {
+    readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
+    readonly clock: Clock;
+    /** What is known of apps now; filled by `load`. */
+    readonly states: Map<AppId, AppState>;
+  }) {
+    this.#rows = parts.rows;
+    this.#clock = parts.clock;
+    this.#states = parts.states;
+  }
+
+  /** Rejects when the database does not answer. */
+  async load(): Promise<void> {
+    const rows = await this.#rows.scaling();
+    const moment = this.#moment();
+    for (const row of rows) {
+      const state = fromStored(row, moment);
+      this.#states.set(row.appId, state);
+      this.#saved.set(row.appId, contentOf(state));
+    }
+  }
+
+  /** One statement, unless very many apps have changed. Rejects when the database does not answer; the next call tries again. */
+  async save(): Promise<void> {
+    const moment = this.#moment();
+    const changed = [...this.#states].flatMap(([appId, state]) => {
+      const content = contentOf(state);
+      return this.#saved.get(appId) === content ? [] : { content, row: toStored(appId, state, moment) };
+    });
+    const removed = [...this.#saved.keys()].filter((appId) => !this.#states.has(appId));
+    for (let done = 0; done < Math.max(changed.length, removed.length); done += savedAtOnceMax) {
+      const some = changed.slice(done, done + savedAtOnceMax);
+      const gone = removed.slice(done, done + savedAtOnceMax);
+      await this.#rows.saveScaling(
+        some.map(({ row }) => row),
+        gone,
+      );
+      for (const { content, row } of some) this.#saved.set(row.appId, content);
+      for (const appId of gone) this.#saved.delete(appId);
+    }
+  }
+
+  #moment(): Moment {
+    return { now: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() };
+  }
+}
