@@ -69,12 +69,8 @@ export class Scheduler implements TrialStarter {
   readonly #runner: ReplicaRunner;
   readonly #trials: Trials;
   readonly #look: AppLook;
-  readonly #loop: Loop;
-  readonly #comparing: Loop;
-  readonly #measuring: Loop;
-  readonly #sightings: Loop;
   readonly #scaling: ScalingKeeper;
-  readonly #saving: Loop;
+  readonly #loops: readonly Loop[];
   readonly #dirty = new Set<AppId>();
   readonly #unlisten: (() => void)[] = [];
   #isRunning = false;
@@ -123,36 +119,16 @@ export class Scheduler implements TrialStarter {
       driver,
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
     });
-    this.#loop = new Loop({ name: "scheduler", turn: () => this.#turn(), intervalMs: lookIntervalMs, log, clock });
-    this.#comparing = new Loop({
-      name: "replica comparison",
-      turn: () => compareReplicas(this.#adoptParts()),
-      intervalMs: compareIntervalMs,
-      log,
-      clock,
-    });
-    this.#measuring = new Loop({
-      name: "use of replicas",
-      turn: () => utilization.measure(),
-      intervalMs: measureEveryMs,
-      log,
-      clock,
-    });
     this.#scaling = new ScalingKeeper({ rows, clock, states: this.#look.states });
-    this.#saving = new Loop({
-      name: "state of scaling",
-      turn: () => this.#scaling.save(),
-      intervalMs: saveIntervalMs,
-      log,
-      clock,
-    });
-    this.#sightings = new Loop({
-      name: "replica sightings",
-      turn: () => noteSightings({ fleet, driver, rows, clock }),
-      intervalMs: sightingIntervalMs,
-      log,
-      clock,
-    });
+    const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
+      new Loop({ name, intervalMs, turn, log, clock });
+    this.#loops = [
+      loop("scheduler", lookIntervalMs, () => this.#turn()),
+      loop("replica comparison", compareIntervalMs, () => compareReplicas(this.#adoptParts())),
+      loop("use of replicas", measureEveryMs, () => utilization.measure()),
+      loop("state of scaling", saveIntervalMs, () => this.#scaling.save()),
+      loop("replica sightings", sightingIntervalMs, () => noteSightings({ fleet, driver, rows, clock })),
+    ];
   }
 
   /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
@@ -168,19 +144,14 @@ export class Scheduler implements TrialStarter {
       routes.onChange((appId) => this.nudge(appId)),
       allowance?.onChange((projectId) => this.#nudgeProject(projectId)) ?? (() => undefined),
     );
-    this.#loop.start();
-    this.#comparing.start();
-    this.#measuring.start();
-    this.#sightings.start();
-    this.#saving.start();
+    for (const loop of this.#loops) loop.start();
   }
 
   /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
-    const loops = [this.#loop, this.#comparing, this.#measuring, this.#sightings, this.#saving];
-    await Promise.all(loops.map((loop) => loop.stop()));
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#noteLast();
     this.#trials.stop();
     await this.#runner.settleStarts(stopWaitMs);
