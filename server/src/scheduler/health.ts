@@ -54,7 +54,7 @@ async function waitUntilReady({ checks, told, probe, clock, signal }: Watch): Pr
       told.onReady();
       return true;
     }
-    const slowMs = Math.min(slowMostMs, (clock.monotonicMs() - beganMs) * slowShare);
+    const slowMs = Math.min(slowMostMs, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }
   return false;
