@@ -3,6 +3,7 @@
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { ReplicaState } from "#scheduler/replica-state.ts";
+import type { FakeDriver } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { Violation } from "./invariants.ts";
 import type { MemoryRow, MemoryRows } from "./memory-rows.ts";
@@ -13,6 +14,7 @@ export type Watched = {
   readonly rows: MemoryRows;
   readonly platform: SimPlatform;
   readonly routes: readonly SchedulerRoute[];
+  readonly driver: Pick<FakeDriver, "running">;
   /** Keeps a violation that is found in the middle of things. */
   note(check: () => void): void;
 };
@@ -135,7 +137,12 @@ export class RestartWatch {
     const activeAt = this.#activeAt.get(row.appId);
     if (activeAt === undefined || !this.#isLive(row)) return;
     const all = [...this.#world.rows.rows.values()];
-    const others = all.filter(({ releaseId, state }) => releaseId === row.releaseId && state === "ready").length;
+    // Rows follow what happens: one that is ready may not be written down as such yet.
+    const up = new Set(this.#world.driver.running().flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])));
+    const others = all.filter(
+      ({ replicaId, releaseId, state }) =>
+        releaseId === row.releaseId && (state === "ready" || (state === "starting" && up.has(replicaId))),
+    ).length;
     const cooldownMs = 1000 * (this.#route(row.appId)?.live?.settings.cooldownPeriodSeconds ?? 0);
     this.#drained.set(row.replicaId, { idleMs: this.#world.clock.now() - activeAt, cooldownMs, others });
   }
