@@ -16,9 +16,11 @@ export async function runPythonTests(given: {
   readonly signal: AbortSignal;
 }): Promise<PythonOutcome> {
   const { isComplete, cwd, signal } = given;
+  // What tests of node are told is no setting of an app's.
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")));
   const parameters = [script, ...(isComplete ? [] : ["--ends"])];
   try {
-    const child = spawn("python3", parameters, { cwd, signal, stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn("python3", parameters, { cwd, signal, env, stdio: ["ignore", "pipe", "inherit"] });
     const [output, [status]] = await Promise.all([
       text(child.stdout),
       once(child, "close") as Promise<[number | null]>,

@@ -89,7 +89,8 @@ export class MemoryRows implements ReplicaRows {
   #alive(rows: readonly MemoryRow[]): readonly AliveRow[] {
     return rows.flatMap((row) => {
       const settings = this.releases.get(row.releaseId)?.settings;
-      return row.state === "stopped" || settings === undefined ? [] : [{ ...row, state: row.state, settings }];
+      if (row.state === "stopped" || settings === undefined) return [];
+      return [{ ...row, gpus: row.gpuCount, state: row.state, settings }];
     });
   }
 

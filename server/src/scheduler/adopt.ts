@@ -74,7 +74,7 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
   return new Replica({
     replicaId: row.replicaId,
     release: { projectId, appId, releaseId, buildId, settings },
-    gpuCount: row.gpuCount,
+    gpus: row.gpus,
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,

@@ -86,7 +86,7 @@ export class ProjectRoom {
       const isCounted = (state === "starting" || state === "ready") && nowMs >= heldUntilMs && !drained.has(replicaId);
       if (!isCounted) return [];
       const running = occupancy.running(replicaId);
-      return [{ replicaId, isStarting: state === "starting", gpus: replica.gpuCount, running, beganAtMs, replica }];
+      return [{ replicaId, isStarting: state === "starting", gpus: replica.gpus, running, beganAtMs, replica }];
     });
   }
 
@@ -95,7 +95,7 @@ export class ProjectRoom {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
       ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
     );
-    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpuCount, 0) };
+    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpus, 0) };
   }
 
   /** Of this app; the looks at the others see to theirs. */

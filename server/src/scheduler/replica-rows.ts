@@ -60,7 +60,7 @@ export type AliveRow = {
   readonly settings: AppSettings;
   /** Why the settings are only the defaults: those that are stored cannot be read. */
   readonly unreadable?: string;
-  readonly gpuCount: number;
+  readonly gpus: number;
   readonly restarts: number;
   readonly isTrial: boolean;
   readonly createdAt: number;

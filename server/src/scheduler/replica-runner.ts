@@ -78,7 +78,7 @@ export class ReplicaRunner {
     const replica = new Replica({
       replicaId: newReplicaId(release.settings.name),
       release,
-      gpuCount: gpuCountOf(release.settings, compute),
+      gpus: gpuCountOf(release.settings, compute),
       beganAtMs: clock.monotonicMs(),
       createdAtMs: nowMs,
       seenAtMs: nowMs,

@@ -112,7 +112,7 @@ export class ReplicaStore implements ReplicaRows {
       state: aliveState(row.state),
       address: row.address === null ? null : parseAddress(row.address),
       ...adopted(row.app_id, row.settings),
-      gpuCount: row.gpu_count,
+      gpus: row.gpu_count,
       restarts: row.restarts,
       isTrial: row.is_trial,
       createdAt: row.created_at.getTime(),

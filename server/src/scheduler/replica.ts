@@ -47,7 +47,7 @@ export class Replica {
   isPending = true;
   /** How long it may take from when it runs until it is ready. */
   deadlineMs: number;
-  readonly gpuCount: number;
+  readonly gpus: number;
   readyAtMs: number | null = null;
   /** What the proxy gets to see; null before it is ready. */
   ready: ReadyReplica | null = null;
@@ -68,7 +68,7 @@ export class Replica {
   constructor(given: {
     replicaId: ReplicaId;
     release: ReplicaRelease;
-    gpuCount: number;
+    gpus: number;
     beganAtMs: number;
     /** `beganAtMs`, since the epoch. */
     createdAtMs: number;
@@ -80,7 +80,7 @@ export class Replica {
     this.replicaId = given.replicaId;
     this.seenAtMs = given.seenAtMs;
     this.release = given.release;
-    this.gpuCount = given.gpuCount;
+    this.gpus = given.gpus;
     this.deadlineMs = given.release.settings.deploymentInitializationTimeout * 1000;
     this.beganAtMs = given.beganAtMs;
     this.#createdAtMs = given.createdAtMs;

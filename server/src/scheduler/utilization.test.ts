@@ -23,7 +23,7 @@ function stage(changes: Partial<AppSettings>) {
         ...{ projectId: "p-0" as ProjectId, appId: "p-0-app" as AppId, settings },
         ...{ releaseId: "r" as ReleaseId, buildId: "b" as BuildId },
       },
-      ...{ gpuCount: 0, beganAtMs: 0, createdAtMs: 0, seenAtMs: 0, restarts: 0, isTrial: false },
+      ...{ gpus: 0, beganAtMs: 0, createdAtMs: 0, seenAtMs: 0, restarts: 0, isTrial: false },
     });
     replica.becomeReady({ host: "127.0.0.1", port: 1 }, 0);
     fleet.add(replica);

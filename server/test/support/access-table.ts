@@ -149,6 +149,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   deleteCredential: leaders,
 
   health: "public",
+  ready: "public",
   keySet: "public",
   openApi: "public",
 };
