@@ -9,6 +9,7 @@ import { formatAddress } from "#drivers/address.ts";
 import type { Address, Driver } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
+import { newReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { ProcessGround } from "#test/support/process-ground.ts";
 import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
@@ -106,6 +107,23 @@ function ownNetworks(sandbox: Sandbox): void {
       addresses.add(formatAddress(address));
     }
     assert.equal(addresses.size, 4, "each has an address of its own");
+  });
+
+  it("refuses what is sent to a replica that has ended, which would leave by another road of the machine", async (t) => {
+    const { ground, driver, sink } = await stage(t, { sandbox });
+    const spec = replicaSpec({
+      artifact: ground.artifact({ "server.py": customServer }),
+      ...{ runtime: "custom" as const, entrypoint: ["python", "server.py"], port: 0 },
+    });
+    await driver.start(spec, live);
+    const { address } = await sink.told("started", spec.replicaId);
+    await until("it listens", () => ground.isReady(address));
+    // The machine has other rules only while some replica runs.
+    const other = { ...spec, replicaId: newReplicaId("other") };
+    await driver.start(other, live);
+    await driver.stop(spec.replicaId, { graceMs: 0 });
+    await assert.rejects(askAddress(address), { code: "ECONNREFUSED" });
+    await assert.rejects(askAddress({ host: "10.213.255.255", port: 80 }), { code: "ECONNREFUSED" });
   });
 
   it("gives a web server whose settings name no port one by PORT", async (t) => {

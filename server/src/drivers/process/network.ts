@@ -173,6 +173,12 @@ export function networkRules(network: OwnNetwork): string {
     `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
     `  iifname ${ours} meta nfproto ipv6 drop`,
     " }",
+    // A replica that has ended takes its cable with it: what the platform still sends it must not leave by another road.
+    " chain from_the_machine {",
+    "  type filter hook output priority filter;",
+    `  ip daddr ${range}.0.0/16 oifname != ${all} meta l4proto tcp reject with tcp reset`,
+    `  ip daddr ${range}.0.0/16 oifname != ${all} drop`,
+    " }",
     " chain to_the_internet {",
     "  type nat hook postrouting priority srcnat;",
     `  ip saddr ${range}.0.0/16 oifname != ${all} masquerade`,
