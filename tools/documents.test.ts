@@ -42,13 +42,17 @@ test("versions of packages are exact", () => {
   }
 });
 
-test("every decision is in the list of decisions, in order and under its title", () => {
+test("every decision is in the list of decisions, in order and under its title, and has at most 300 words", () => {
   const listed = [...read("docs/decisions/README.md").matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$/gm)];
   const there = Object.entries(readTree("docs/decisions/0*.md"));
   assert.deepEqual(
     listed.map(([, number, file, title]) => [`docs/decisions/${file}`, `# ${number}. ${title}`]),
     there.map(([path, text]) => [path, text.split("\n")[0]]),
   );
+  for (const [path, text] of there) {
+    const words = text.split(/\s+/).filter((word) => word !== "").length;
+    assert.ok(words <= 300, `${path} has ${words} words, at most 300`);
+  }
 });
 
 test("links between documents lead somewhere", () => {
