@@ -363,6 +363,7 @@ function openQueue(config: Config, parts: QueueParts): BuildQueue {
     logs: buildLogs,
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
+    registryAuthOf: (appId) => cases.credentials.forRegistry(appId),
     providers: config.providers,
     buildTimeoutMs: config.buildTimeoutSeconds * 1000,
     buildsAtOnce: config.buildsAtOnce,

@@ -11,6 +11,8 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 
+const registryAuth = (): Promise<null> => Promise.resolve(null);
+
 const environment = { PATH: process.env["PATH"] ?? "/usr/bin:/bin", PYENV_ROOT: process.env["PYENV_ROOT"] ?? "" };
 const pythons = new PythonFinder({ environment });
 
@@ -34,7 +36,7 @@ test("a program that a command leaves in a session of its own has ended when the
   const command = `setsid sh -c 'echo $$ >${file}; exec sleep 1000' & while ! test -s ${file}; do sleep 0.01; done; false`;
   const plan = await planOf(command);
   const signal = new AbortController().signal;
-  await assert.rejects(builder.build(plan, { sourceDir, log: () => undefined, signal }), BuildFailed);
+  await assert.rejects(builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth }), BuildFailed);
   assert.match(stateOf(readFileSync(file, "utf8").trim()), /^(gone|[ZX] )/);
 });
 

@@ -20,6 +20,8 @@ import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 
+const registryAuth = (): Promise<null> => Promise.resolve(null);
+
 const run = promisify(execFile);
 const environment: Record<string, string> = {};
 for (const [name, value] of Object.entries(process.env)) {
@@ -79,7 +81,7 @@ function openBuilder(t: TestContext, given: BuilderGiven = {}) {
       await writeFile(join(sourceDir, path), content);
     }
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
-    return processArtifact(await builder.build(planOf(plan), { sourceDir, log, signal }));
+    return processArtifact(await builder.build(planOf(plan), { sourceDir, log, signal, registryAuth }));
   };
   return { folder, builder, build, lines };
 }
@@ -240,7 +242,12 @@ test("links in the app's files stay links", async (t) => {
   await symlink("main.py", join(folder, "source/alias.py"));
   const log = (): void => undefined;
   const artifact = processArtifact(
-    await builder.build(planOf(), { sourceDir: join(folder, "source"), log, signal: new AbortController().signal }),
+    await builder.build(planOf(), {
+      sourceDir: join(folder, "source"),
+      log,
+      signal: new AbortController().signal,
+      registryAuth,
+    }),
   );
   assert.equal(await readlink(join(artifact.appDir, "alias.py")), "main.py");
 });

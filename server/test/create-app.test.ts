@@ -1,6 +1,7 @@
 // Creating an app over the wire: the answer, what is kept, every refusal.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { Credentials } from "#apps/credentials.ts";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import * as answers from "@slipway/contract/answers.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";
@@ -103,6 +104,7 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
   assert.equal(row.config_toml, sentToml);
   const sealed = row.docker_auth_sealed ?? "";
   assert.equal(api.sealer.open(sealed, `docker-auth:${answer.appId}`).reveal(), dockerAuth);
+  assert.equal((await new Credentials(api).forRegistry(answer.appId))?.reveal(), dockerAuth);
   const tables = await Promise.all([
     api.db.selectFrom("apps").selectAll().execute(),
     api.db.selectFrom("builds").selectAll().execute(),

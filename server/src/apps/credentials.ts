@@ -2,10 +2,11 @@
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
+import { dockerAuthContext } from "./app.ts";
 import { dropCredential, putCredential, readCredentials, type CredentialRow } from "./credential-store.ts";
 
 /** What a repository is fetched with. */
@@ -88,6 +89,17 @@ export class Credentials {
       if (!(await dropCredential(tx, projectId, host))) throw noSuchCredential(host);
       await record(tx, { projectId, action: "git_credentials.delete", by, resource: resourceOf(host) });
     });
+  }
+
+  /** What an app's base image is pulled with, in Docker's own form; null: nothing was given. */
+  async forRegistry(appId: AppId): Promise<Secret | null> {
+    const row = await this.#db
+      .selectFrom("apps")
+      .select("docker_auth_sealed")
+      .where("id", "=", appId)
+      .executeTakeFirst();
+    const sealed = row?.docker_auth_sealed ?? null;
+    return sealed === null ? null : this.#sealer.open(sealed, dockerAuthContext(appId));
   }
 
   /** What to fetch with from a host; null: the project has nothing for it. For builds, and so not recorded. */

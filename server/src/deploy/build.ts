@@ -10,6 +10,7 @@ import type { Artifact, Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newReleaseId, type AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import { readAppToml, textReader } from "./app-files.ts";
@@ -28,6 +29,8 @@ export type BuildParts = {
   readonly logs: BuildLogSink;
   readonly source: Source;
   readonly builder: Builder;
+  /** For the registry of the base image of an app. */
+  readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
   readonly driver: Pick<Driver, "name" | "capabilities">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
@@ -134,7 +137,7 @@ class BuildWork {
   }
 
   async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
-    const { source, builder, providers, driver } = this.#parts;
+    const { source, builder, registryAuthOf, providers, driver } = this.#parts;
     const { buildId, projectId, appId, commit, request, configToml } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
     const wanted = settled ?? requestedSource(request);
@@ -156,7 +159,13 @@ class BuildWork {
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
     const artifact = await this.#buildMetered((onEnvironment) =>
-      builder.build(plan, { sourceDir: fetched.appDir, log, signal, onEnvironment }),
+      builder.build(plan, {
+        sourceDir: fetched.appDir,
+        log,
+        signal,
+        registryAuth: () => registryAuthOf(appId),
+        onEnvironment,
+      }),
     );
     signal.throwIfAborted();
     return { settings: decided.settings, artifact };

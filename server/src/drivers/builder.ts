@@ -1,5 +1,6 @@
 // The contract for turning an app folder into an artifact that the same kind of driver can start.
 import type { AppId, BuildId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
 import type { Artifact } from "./driver.ts";
 
 /** What to build, decided by `deploy/build-plan.ts` from the app's settings and the files of the repository. */
@@ -31,7 +32,7 @@ export type BuildStage = "source" | "plan" | "prepare" | "dependencies" | "code"
 /** Takes a line of the build's log. `stream` is `platform` for what the platform itself says. Never waits. */
 export type BuildLog = (stage: BuildStage, stream: "platform" | "stdout" | "stderr", text: string) => void;
 
-/** Builds artifacts. `sourceDir` holds the app's folder only, without `.git`; the builder copies what it keeps. */
+/** Builds artifacts. Where images are pushed to is a setting of the driver. `sourceDir` holds the app's folder only, without `.git`; the builder copies what it keeps. */
 export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(
@@ -40,6 +41,8 @@ export interface Builder {
       readonly sourceDir: string;
       readonly log: BuildLog;
       readonly signal: AbortSignal;
+      /** What the app's owner gave for the registry of its base image, in Docker's own form; null: nothing. */
+      readonly registryAuth: () => Promise<Secret | null>;
       /** Called when an environment begins to be made; never where one that is there serves. */
       readonly onEnvironment?: () => void;
     },

@@ -89,6 +89,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
       hidden: [folder],
       clock: systemClock,
     }),
+    registryAuthOf: () => Promise.resolve(null),
     driver: given.driver ?? { name: "process", capabilities: processCapabilities },
     trial: given.trial,
     refreshRoute: (appId) => {
