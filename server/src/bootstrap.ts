@@ -16,7 +16,7 @@ import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
 export type BootstrapFile = {
@@ -135,7 +135,7 @@ function readFile(path: string): BootstrapFile | null {
     const content: unknown = JSON.parse(readFileSync(path, "utf8"));
     if (typeof content === "object" && content !== null && "projectId" in content) return content as BootstrapFile;
   } catch (error) {
-    throw new StartRefused(`${path} cannot be read as JSON; move it away to start without it.`, { cause: error });
+    throw new CannotStart(`${path} cannot be read as JSON; move it away to start without it.`, { cause: error });
   }
-  throw new StartRefused(`${path} is not what the platform writes; move it away to start without it.`);
+  throw new CannotStart(`${path} is not what the platform writes; move it away to start without it.`);
 }

@@ -29,7 +29,7 @@ export type BillingTold = {
 /** Of how many turns of metering the ledger takes in one go. */
 const turnsOfPosting = 10;
 
-/** Opens it, and begins to meter; its loops end with the platform. Throws `StartRefused` for prices that cannot be used. */
+/** Opens it, and begins to meter; its loops end with the platform. Throws `CannotStart` for prices that cannot be used. */
 export function openBilling(
   config: Config,
   foundation: Foundation & { readonly plans: PlanDesk },

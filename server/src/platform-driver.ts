@@ -4,17 +4,17 @@ import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectCgroups, releaseCgroups } from "#drivers/process/cgroup-detect.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { DiskReserve } from "#drivers/process/disk-reserve.ts";
 import { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { applyNetworkRules } from "#drivers/process/network-machine.ts";
-import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { ProcessDriver } from "#drivers/process/driver.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import { ownNetwork, type Sandbox } from "#drivers/process/sandbox.ts";
 import type { Log } from "#lib/log.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { dataPaths, type Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 
@@ -30,13 +30,13 @@ export type OpenedDriver = {
   readonly onListening: (port: number) => Promise<void>;
 };
 
-/** Throws `StartRefused` where the settings ask for what this machine cannot do. */
+/** Throws `CannotStart` where the settings ask for what this machine cannot do. */
 export async function openDriver(
   config: Config,
   { instanceId, log, lifecycle, clock }: Pick<Foundation, "instanceId" | "log" | "lifecycle" | "clock">,
 ): Promise<OpenedDriver> {
   if (config.driver !== null && config.driver !== "process") {
-    throw new StartRefused(
+    throw new CannotStart(
       `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
     );
   }
@@ -73,7 +73,7 @@ function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
   if (appNetwork.mode !== "own") return;
   const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
   if (shared === null) return;
-  throw new StartRefused(
+  throw new CannotStart(
     `SLIPWAY_APP_NETWORK is own, but replicas cannot have networks of their own here: ${shared.reason}. Put that right, or set it to auto.`,
   );
 }

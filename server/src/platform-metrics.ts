@@ -13,7 +13,7 @@ import type { CallRecords } from "#runs/call-records.ts";
 import type { Runs } from "#runs/runs.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { DatabaseCounts } from "#store/database-counts.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
@@ -40,7 +40,7 @@ type Parts = MeasuredParts &
 const backlogFreshMs = 15_000;
 const backlogWaitMs = 3_000;
 
-/** Serves them if the settings say where. Throws `StartRefused` when that address cannot be had. */
+/** Serves them if the settings say where. Throws `CannotStart` when that address cannot be had. */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
   if (config === null) return;
   const { lifecycle, log, clock, addOwnPlace } = parts;
@@ -49,7 +49,7 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
   metrics.addProcess();
   const { address, close } = await serveMetrics({ ...config, metrics, log }).catch((cause: unknown) => {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartRefused(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
+    throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
   });
   lifecycle.onClose("metrics", close);
   addOwnPlace(address);

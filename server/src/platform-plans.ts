@@ -20,7 +20,7 @@ import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
 import type { Db } from "#store/database.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 import { readOperatorFile } from "./platform-operator-file.ts";
@@ -44,7 +44,7 @@ const creditsEveryMs = 10_000;
 /** Word of budgets is rare. */
 const wordsAtOnceMax = 16;
 
-/** Opens plans; they are known when this resolves. Throws `StartRefused` for a file that cannot be used. */
+/** Opens plans; they are known when this resolves. Throws `CannotStart` for a file that cannot be used. */
 export async function openPlans(config: Config, foundation: Foundation): Promise<OpenedPlans> {
   const { db, notifications, lifecycle, log, clock } = foundation;
   const plans = plansOf(config);
@@ -122,7 +122,7 @@ async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   for (const [name, projects] of await plansInUse(db)) {
     if (byName.has(name)) continue;
     const whose = projects === 1 ? "1 project has" : `${projects} projects have`;
-    throw new StartRefused(
+    throw new CannotStart(
       `${whose} the plan "${name}", which SLIPWAY_PLANS_FILE does not hold. Put it back, start, and give these projects another plan (PATCH /v2/operator/projects/{project_id}) before it is taken out.`,
     );
   }

@@ -17,7 +17,7 @@ import type { RunStep } from "#runs/run-steps.ts";
 import { Runs } from "#runs/runs.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { webhookRetention } from "#webhooks/retention.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";
@@ -66,7 +66,7 @@ function openGuard({ webhookAllow, databaseUrl }: Config): OutwardGuard {
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new StartRefused(`SLIPWAY_WEBHOOK_ALLOW cannot be used: ${why}`, { cause: error });
+    throw new CannotStart(`SLIPWAY_WEBHOOK_ALLOW cannot be used: ${why}`, { cause: error });
   }
 }
 

@@ -44,7 +44,7 @@ import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
 import { Notifications } from "#store/notify.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { resealWebhooks } from "#webhooks/reseal.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import { bootstrap } from "./bootstrap.ts";
@@ -77,7 +77,7 @@ const clock = steadyClock;
 const runsCloseMs = 10_000;
 
 /**
- * Starts everything. Throws `StartRefused` with what to do; whatever was opened by then is closed again. `onStep` is for
+ * Starts everything. Throws `CannotStart` with what to do; whatever was opened by then is closed again. `onStep` is for
  * tests, which end the process after a step.
  */
 export async function startPlatform(config: Config, log: Log, onStep: OnStep = () => undefined): Promise<Platform> {
@@ -87,7 +87,7 @@ export async function startPlatform(config: Config, log: Log, onStep: OnStep = (
   } catch (error) {
     await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
     if (!isNoRoom(error)) throw error;
-    throw new StartRefused(await fullDiskText(config.dataDir, error), { cause: error });
+    throw new CannotStart(await fullDiskText(config.dataDir, error), { cause: error });
   }
 }
 
@@ -284,7 +284,7 @@ async function listen(config: Config, lifecycle: Lifecycle, parts: ListenerParts
     if (!(error instanceof Error && "code" in error)) throw error;
     const why = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
     const message = `The platform cannot listen on ${host}, port ${port}: ${why}. Set SLIPWAY_HOST or SLIPWAY_PORT.`;
-    throw new StartRefused(message, { cause: error });
+    throw new CannotStart(message, { cause: error });
   }
 }
 

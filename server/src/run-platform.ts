@@ -6,7 +6,7 @@ import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
 import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
 export async function runPlatform(args: readonly string[]): Promise<number> {
@@ -37,7 +37,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   try {
     platform = await startPlatform(config, log);
   } catch (error) {
-    if (error instanceof StartRefused) process.stderr.write(`${error.message}\n`);
+    if (error instanceof CannotStart) process.stderr.write(`${error.message}\n`);
     else log.fatal({ err: error }, "the platform could not start");
     return 1;
   }

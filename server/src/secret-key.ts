@@ -7,9 +7,9 @@ import type { Secret } from "#lib/secret.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 import type { Db } from "#store/database.ts";
 import { sealingKeyIds } from "#store/sealed-store.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
-/** The sealer for this database. Throws `StartRefused` when the database needs a key that is not there. */
+/** The sealer for this database. Throws `CannotStart` when the database needs a key that is not there. */
 export async function openSealer(
   db: Db,
   options: { secretKeys: readonly Secret[] | null; secretKeyFile: string },
@@ -17,7 +17,7 @@ export async function openSealer(
   const needed = await sealingKeyIds(db);
   const given = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
   if (given === null && needed.length > 0) {
-    throw new StartRefused(
+    throw new CannotStart(
       `The database holds secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
     );
   }
@@ -25,7 +25,7 @@ export async function openSealer(
   const missing = needed.filter((id) => !sealer.keyIds().includes(id));
   if (missing.length === 0) return sealer;
   const source = options.secretKeys === null ? options.secretKeyFile : "SLIPWAY_SECRET_KEY";
-  throw new StartRefused(
+  throw new CannotStart(
     `The database holds secrets of another secret key (id ${missing.join(", ")}) than ${source} has (id ${sealer.keyIds().join(", ")}). Give that key too: in SLIPWAY_SECRET_KEY, after the new one and a comma.`,
   );
 }
@@ -36,11 +36,11 @@ function readKeyFile(path: string): string[] | null {
     text = readFileSync(path, "utf8").trim();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
-    throw new StartRefused(`The secret key cannot be read from ${path}.`, { cause: error });
+    throw new CannotStart(`The secret key cannot be read from ${path}.`, { cause: error });
   }
   const keys = text.split(",").map((key) => key.trim());
   if (keys.every((key) => /^[0-9a-f]{64}$/i.test(key))) return keys;
-  throw new StartRefused(`${path} does not hold a secret key of 64 hexadecimal digits (its content is not shown).`);
+  throw new CannotStart(`${path} does not hold a secret key of 64 hexadecimal digits (its content is not shown).`);
 }
 
 function makeKeyFile(path: string): string {

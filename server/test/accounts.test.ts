@@ -298,7 +298,7 @@ test("keys are sealed anew with a new secret key; with another one alone the sta
   const token = await serviceToken(accounts);
   const [oldKey, newKey] = ["11".repeat(32), "22".repeat(32)];
   const wrong = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
-  await assert.rejects(wrong.load(db), { name: "StartRefused", message: /SLIPWAY_SECRET_KEY/ });
+  await assert.rejects(wrong.load(db), { name: "CannotStart", message: /SLIPWAY_SECRET_KEY/ });
   await new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock }).load(db);
   const rotated = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await rotated.load(db);

@@ -159,12 +159,12 @@ test("a database that holds secrets is refused without their key, with another k
     openSealer(db, { secretKeys: keys.length === 0 ? null : keys.map((key) => new Secret(key)), secretKeyFile });
   await assert.rejects(open(otherKey), (error: Error) => {
     assert.match(error.message, /holds secrets of another secret key \(id [0-9a-f]{8}\) than SLIPWAY_SECRET_KEY has/);
-    return error.name === "StartRefused" && !error.message.includes(otherKey);
+    return error.name === "CannotStart" && !error.message.includes(otherKey);
   });
   assert.equal((await open(otherKey, madeKey)).keyIds().length, 2);
   rmSync(secretKeyFile);
-  await assert.rejects(open(), { name: "StartRefused", message: /secret\.key is missing/ });
+  await assert.rejects(open(), { name: "CannotStart", message: /secret\.key is missing/ });
   assert.equal(existsSync(secretKeyFile), false, "no new key hides the loss");
   writeFileSync(secretKeyFile, "not a key");
-  await assert.rejects(open(), { name: "StartRefused", message: /does not hold a secret key/ });
+  await assert.rejects(open(), { name: "CannotStart", message: /does not hold a secret key/ });
 });

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";

@@ -8,7 +8,7 @@ import { after, before, test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";

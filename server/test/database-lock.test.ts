@@ -7,7 +7,7 @@ import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { DatabaseLock } from "#store/database-lock.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { emptyDatabase, testDatabase } from "#test/support/database.ts";
 import { openDatabaseGate } from "#test/support/database-gate.ts";
@@ -43,7 +43,7 @@ test("a second platform is refused with the first one's host, process and data f
   const { url } = await testDatabase(t);
   const first = await held(t, url, "one");
   await assert.rejects(lockOf(t, url, "two").start(), (error) => {
-    assert.ok(error instanceof StartRefused);
+    assert.ok(error instanceof CannotStart);
     assert.ok(error.message.includes(`(process ${process.pid} on host ${hostname()}, data folder /data/one)`));
     assert.match(error.message, /SLIPWAY_DATABASE_URL/);
     return true;

@@ -60,12 +60,12 @@ test("a database with a changed, an unknown or a missing migration is refused by
   writeFileSync(file, "create table later (n integer);");
   await migrate({ url, log, folder });
   await assert.rejects(migrate({ url, log }), {
-    name: "StartRefused",
+    name: "CannotStart",
     message: /9000-later, which this version does not know/,
   });
   writeFileSync(file, "create table later (n integer); ");
   await assert.rejects(migrate({ url, log, folder }), {
-    name: "StartRefused",
+    name: "CannotStart",
     message: /9000-later was changed after/,
   });
 });
@@ -129,7 +129,7 @@ test("a database that cannot be used is refused with the place and the reason, n
       (e: unknown) => e,
     );
     assert.ok(error instanceof Error);
-    assert.equal(error.name, "StartRefused");
+    assert.equal(error.name, "CannotStart");
     return error.message;
   };
   const wrong = await refusal(changed((other) => (other.password = "pass-4711")));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Routes } from "#apps/routes.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { ProcessDriver } from "#drivers/process/driver.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { noDemand } from "#scheduler/demand.ts";

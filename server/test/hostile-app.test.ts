@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { connectionsMax } from "#drivers/process/network.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";

@@ -12,7 +12,7 @@ import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { StartRefused } from "#store/start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import {
   insertSigningKey,
   listSigningKeys,
@@ -50,7 +50,7 @@ export class SigningKeys {
     this.#clock = options.clock;
   }
 
-  /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `StartRefused` when they cannot be opened. */
+  /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `CannotStart` when they cannot be opened. */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
     const [rows, withdrawn] = [await listSigningKeys(db), await listWithdrawnKeys(db)];
@@ -148,7 +148,7 @@ export class SigningKeys {
     try {
       return this.#sealer.open(sealed, context).reveal();
     } catch (error) {
-      throw new StartRefused(
+      throw new CannotStart(
         "The database was used with another secret key: set SLIPWAY_SECRET_KEY to the key that it was used with (old keys may follow the new one, separated by commas), or put its secret.key back into the data folder.",
         { cause: error },
       );

@@ -7,7 +7,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { KeptConnection } from "./kept-connection.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 export type DatabaseLockOptions = {
   readonly url: Secret;
@@ -49,7 +49,7 @@ export class DatabaseLock {
     });
   }
 
-  /** Throws `StartRefused`, with who has it, when the lock is another platform's. */
+  /** Throws `CannotStart`, with who has it, when the lock is another platform's. */
   async start(): Promise<void> {
     await this.#connection.start();
   }
@@ -84,7 +84,7 @@ export class DatabaseLock {
 
   async #refusal(client: Client, cause: Error): Promise<Error> {
     const holder = await findHolder(client);
-    if (this.#session === undefined) return new StartRefused(refusalText(holder), { cause });
+    if (this.#session === undefined) return new CannotStart(refusalText(holder), { cause });
     if (holder === undefined || holder.connectionPid === this.#session.pid) return cause;
     this.#lost.resolve(lostText(holder));
     return cause;

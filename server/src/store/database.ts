@@ -12,7 +12,7 @@ import { cutWithoutAnswer } from "./answer-deadline.ts";
 import { DatabaseCounts } from "./database-counts.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Tables } from "./tables.ts";
 
 /** The database, for single statements and for starting transactions. */
@@ -45,7 +45,7 @@ const idleInTransactionMs = 60_000;
 const idleConnectionMs = 60_000;
 const retryPauseMs = 250;
 
-/** Connects and checks the server. Close with `destroy()`. Throws `StartRefused` when it cannot be reached or is too old. */
+/** Connects and checks the server. Close with `destroy()`. Throws `CannotStart` when it cannot be reached or is too old. */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
   const { clock = systemClock, statementMs = statementMsUsually, counts = new DatabaseCounts() } = options;
@@ -89,7 +89,7 @@ async function prepareConnection(client: ClientBase): Promise<void> {
   await client.query(takeRuntimeRole);
 }
 
-/** Settings that every connection of the platform has in common. Throws `StartRefused` when the URL cannot be read. */
+/** Settings that every connection of the platform has in common. Throws `CannotStart` when the URL cannot be read. */
 export function clientConfig(url: Secret): ClientConfig {
   const config: ClientConfig = {
     connectionString: url.reveal(),
@@ -103,7 +103,7 @@ export function clientConfig(url: Secret): ClientConfig {
     void new Client(config);
   } catch {
     // The parser's error holds the whole URL, and so the password: it is not kept as the cause.
-    throw new StartRefused("SLIPWAY_DATABASE_URL cannot be read as a URL (its value is not shown).");
+    throw new CannotStart("SLIPWAY_DATABASE_URL cannot be read as a URL (its value is not shown).");
   }
   return config;
 }
@@ -131,12 +131,12 @@ async function checkServer(config: ClientConfig, options: DatabaseOptions, time:
     const found = await askVersion(config, time);
     if (typeof found === "number") {
       if (Math.floor(found / 10_000) >= majorLeast) return;
-      throw new StartRefused(
+      throw new CannotStart(
         `The database runs PostgreSQL ${Math.floor(found / 10_000)}; ${majorLeast} or newer is needed.`,
       );
     }
     if (!mayPass(found) || clock.monotonicMs() >= deadline) {
-      throw new StartRefused(`The database at ${placeOf(config)} cannot be used: ${found.message}`, { cause: found });
+      throw new CannotStart(`The database at ${placeOf(config)} cannot be used: ${found.message}`, { cause: found });
     }
     log.info({ reason: found.message }, "waiting for the database");
     await clock.sleep(retryPauseMs);

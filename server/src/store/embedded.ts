@@ -43,7 +43,7 @@ const databaseName = "slipway";
 const socketPathBytesMost = 103;
 const socketName = ".s.PGSQL.5432";
 
-/** Makes the database when there is none, clears what a killed platform left, starts the server. Throws `StartRefused` with what to do. */
+/** Makes the database when there is none, clears what a killed platform left, starts the server. Throws `CannotStart` with what to do. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { folder, log, durable = true, clock = systemClock } = options;
   await makeClusterFolder(folder);

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { isNoRoom } from "#lib/no-room.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** A held lock; `release` may be called twice. */
 export type FolderLock = {
@@ -20,7 +20,7 @@ export type FolderLock = {
 /** SQLite's result code for "somebody else holds the lock". */
 const sqliteBusy = 5;
 
-/** Takes the lock of the folder that holds `lockFile`, made (0700) when absent. Throws `StartRefused` with what is in the way. */
+/** Takes the lock of the folder that holds `lockFile`, made (0700) when absent. Throws `CannotStart` with what is in the way. */
 export function lockFolder(lockFile: string): FolderLock {
   const folder = dirname(lockFile);
   try {
@@ -29,7 +29,7 @@ export function lockFolder(lockFile: string): FolderLock {
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
     const message = `The data folder ${folder} cannot be used: ${error.message}. Set SLIPWAY_DATA_DIR to a folder that this user may write to.`;
-    throw new StartRefused(message, { cause: error });
+    throw new CannotStart(message, { cause: error });
   }
   const pidFile = join(folder, "slipway.pid");
   const database = new DatabaseSync(lockFile, { timeout: 0 });
@@ -90,10 +90,10 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && error.errcode === sqliteBusy;
 }
 
-function refusal(folder: string, pidFile: string): StartRefused {
+function refusal(folder: string, pidFile: string): CannotStart {
   const pid = readPid(pidFile);
   const who = pid === null ? "Another platform" : `Another platform (process ${pid})`;
-  return new StartRefused(
+  return new CannotStart(
     `${who} already works in the data folder ${folder}; stop it, or give this one another folder with SLIPWAY_DATA_DIR.`,
   );
 }

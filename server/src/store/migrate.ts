@@ -9,7 +9,7 @@ import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig } from "./database.ts";
 import { prepareRuntimeRole } from "./runtime-role.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
 type Applied = { readonly name: string; readonly checksum: string };
@@ -22,7 +22,7 @@ const migrationLock = 7_070_001;
 /** Another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
-/** Applies what is missing; returns its names. Throws `StartRefused` when the database does not fit this version's files. */
+/** Applies what is missing; returns its names. Throws `CannotStart` when the database does not fit this version's files. */
 export async function migrate(options: { url: Secret; log: Log; folder?: string }): Promise<string[]> {
   const known = readMigrations(options.folder ?? migrationsFolder);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
@@ -56,17 +56,17 @@ export function readMigrations(folder: string): Migration[] {
   });
 }
 
-/** What is to be applied: the files after the applied ones, which must be the first files, unchanged. Throws `StartRefused` else. */
+/** What is to be applied: the files after the applied ones, which must be the first files, unchanged. Throws `CannotStart` else. */
 export function planMigrations(known: readonly Migration[], applied: readonly Applied[]): Migration[] {
   for (const [index, row] of applied.entries()) {
     const file = known[index];
     if (file?.name === row.name && file.checksum === row.checksum) continue;
     if (file?.name === row.name) {
-      throw new StartRefused(
+      throw new CannotStart(
         `The migration ${row.name} was changed after it was applied to this database. Start the version that applied it, or use an empty database.`,
       );
     }
-    throw new StartRefused(
+    throw new CannotStart(
       `The database has the migration ${row.name}, which this version ${file ? `does not have before ${file.name}` : "does not know"}: it was used by a newer or another version. Start that version.`,
     );
   }

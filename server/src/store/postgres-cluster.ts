@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Clock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
 import { collect, type PostgresProgram } from "./postgres-program.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** The superuser that the platform connects as. */
 export const embeddedUser = "slipway";
@@ -29,7 +29,7 @@ const unfinishedPrefix = "data.new-";
 const initWaitMs = 120_000;
 const removeWaitMs = 10_000;
 
-/** Makes the cluster unless it is there; returns its password. Throws `StartRefused` when what is there cannot be used. */
+/** Makes the cluster unless it is there; returns its password. Throws `CannotStart` when what is there cannot be used. */
 export async function prepareCluster(
   folder: string,
   options: { program: PostgresProgram; durable: boolean; clock: Clock },
@@ -59,7 +59,7 @@ async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
     if (unfinished.length === 0) return;
     for (const name of unfinished) rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
     if (clock.monotonicMs() > deadline) {
-      throw new StartRefused(`${join(folder, String(unfinished[0]))} is in the way and cannot be removed; remove it.`);
+      throw new CannotStart(`${join(folder, String(unfinished[0]))} is in the way and cannot be removed; remove it.`);
     }
     await clock.sleep(10);
   }
@@ -90,7 +90,7 @@ async function initialise(
     });
     const { code, output } = await collect(child);
     if (code !== 0) {
-      throw new StartRefused(`The embedded database could not be made in ${target}: ${output.slice(-1000).trim()}`);
+      throw new CannotStart(`The embedded database could not be made in ${target}: ${output.slice(-1000).trim()}`);
     }
   } finally {
     rmSync(passwordFile, { force: true });
@@ -102,12 +102,12 @@ function checkVersion(dataFolder: string, major: number): void {
   try {
     found = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
   } catch (error) {
-    throw new StartRefused(`${dataFolder} holds no PostgreSQL database; move it away to start with an empty one.`, {
+    throw new CannotStart(`${dataFolder} holds no PostgreSQL database; move it away to start with an empty one.`, {
       cause: error,
     });
   }
   if (found === String(major)) return;
-  throw new StartRefused(
+  throw new CannotStart(
     `${dataFolder} was made by PostgreSQL ${found}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that made it.`,
   );
 }
@@ -116,7 +116,7 @@ function readPassword(passwordFile: string): Secret {
   try {
     return new Secret(readFileSync(passwordFile, "utf8").trim());
   } catch (error) {
-    throw new StartRefused(`The embedded database's password cannot be read from ${passwordFile}.`, { cause: error });
+    throw new CannotStart(`The embedded database's password cannot be read from ${passwordFile}.`, { cause: error });
   }
 }
 

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Sockets live in a folder with this prefix below the system's temporary folder when the data folder's path is too long. */
 export const shortSocketPrefix = "slipway-postgres-";
@@ -50,7 +50,7 @@ async function stopOrphan(pid: number, { dataFolder, clock }: { dataFolder: stri
       await clock.sleep(20);
     }
   }
-  throw new StartRefused(`Process ${pid} is a database server that works on ${dataFolder} and does not stop; end it.`);
+  throw new CannotStart(`Process ${pid} is a database server that works on ${dataFolder} and does not stop; end it.`);
 }
 
 function signalIfThere(pid: number, signal: NodeJS.Signals): void {

@@ -6,7 +6,7 @@ import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { must } from "#lib/assert.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** How to run the programs of PostgreSQL on this machine. */
 export type PostgresProgram = {
@@ -46,7 +46,7 @@ const passing = [
 ];
 const elsewhere = "Set SLIPWAY_DATABASE_URL to use a PostgreSQL of your own instead.";
 
-/** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `StartRefused` when none does. */
+/** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `CannotStart` when none does. */
 export async function findPostgres(folder: string): Promise<PostgresProgram> {
   const binaries = findBinaries();
   const complaints: string[] = [];
@@ -58,7 +58,7 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
     complaints.push(`${way.name}: ${outcome.complaint}`);
   }
   const asRoot = process.getuid?.() === 0 ? " It must not run as root; start the platform as another user, or:" : "";
-  throw new StartRefused(
+  throw new CannotStart(
     `The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`,
   );
 }
@@ -69,12 +69,12 @@ function findBinaries(): string {
   try {
     binaries = fileURLToPath(new URL("../native/bin/", import.meta.resolve(packageName)));
   } catch (error) {
-    throw new StartRefused(`There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`, {
+    throw new CannotStart(`There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`, {
       cause: error,
     });
   }
   if (existsSync(`${binaries}postgres`)) return binaries;
-  throw new StartRefused(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
+  throw new CannotStart(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
 }
 
 /** The data folder is root's own; others may pass through it to what is theirs, and see nothing else. */

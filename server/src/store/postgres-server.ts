@@ -8,7 +8,7 @@ import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
-import { StartRefused } from "./start-refused.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Recovery after a crash reads at most the write-ahead log of one checkpoint interval; minutes are a broken disk. */
 const readyWaitMs = 120_000;
@@ -46,7 +46,7 @@ export class PostgresServer {
     return this.#child?.pid ?? null;
   }
 
-  /** Resolves when the server takes connections. Throws `StartRefused` with what it said. */
+  /** Resolves when the server takes connections. Throws `CannotStart` with what it said. */
   async start(): Promise<void> {
     const { clock, logFile } = this.#options;
     const deadline = clock.monotonicMs() + sharedMemoryWaitMs;
@@ -62,7 +62,7 @@ export class PostgresServer {
       }
       const said = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
       if (!said.includes("shared memory block") || clock.monotonicMs() > deadline) {
-        throw new StartRefused(`The embedded database does not start; see ${logFile}. It said: ${said}`);
+        throw new CannotStart(`The embedded database does not start; see ${logFile}. It said: ${said}`);
       }
       await clock.sleep(100, this.#stopping.signal);
     }

@@ -9,7 +9,7 @@ import { GitSource } from "#deploy/sources/git.ts";
 import { Git } from "#deploy/sources/git-command.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
-import { ProcessBuilder } from "#drivers/process/build.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";

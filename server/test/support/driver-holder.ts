@@ -1,6 +1,6 @@
 // A process that holds a process driver, as the platform does, and is killed by a test: starts replicas one after the
 // other without end and says their ids on standard output. `node driver-holder.ts <options as JSON>`.
-import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { ProcessDriver } from "#drivers/process/driver.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";

@@ -8,7 +8,7 @@ import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts"
 import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
 import type { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { installationOf } from "#drivers/process/network.ts";
-import { ProcessDriver } from "#drivers/process/process-driver.ts";
+import { ProcessDriver } from "#drivers/process/driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
