@@ -91,9 +91,9 @@ class StartingTest(unittest.TestCase):
     def test_ends_at_once_when_it_is_told_twice(self):
         swallow = """
         import time
-        print("importing", flush=True)
         while True:
             try:
+                print("importing", flush=True)
                 time.sleep(60)
             except BaseException:
                 print("swallowed", flush=True)
