@@ -217,6 +217,41 @@ test(
 );
 
 test(
+  "who sends a large body that is refused gets the answer and no reset, however much is still to come",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t);
+    const bodies: string[] = [];
+    bed.setReplicas(
+      await httpReplica(t, (request, response) => {
+        request.on("error", () => undefined);
+        bodies.push("begun");
+        response.writeHead(413).end("too much for the app");
+      }),
+    );
+    const length = 8_000_000;
+    const [strange, known] = [await bed.connect(), await bed.connect()];
+    strange.send(`POST ${helloPath}/run HTTP/1.1\r\nHost: test\r\nContent-Length: ${length}\r\n\r\n`);
+    known.ask(`POST ${helloPath}/run`, [`Content-Length: ${length}`]);
+    for (const [client, answer] of [
+      [strange, "HTTP/1.1 401 "],
+      [known, "too much for the app"],
+    ] as const) {
+      client.send("x".repeat(100_000));
+      await client.sees(answer);
+      // Rejects when the connection is reset.
+      await new Promise<void>((resolve, reject) => {
+        client.socket.once("error", reject);
+        client.socket.write("x".repeat(length - 100_000), (error) => (error ? reject(error) : resolve()));
+      });
+    }
+    assert.deepEqual(bodies, ["begun"]);
+    await strange.sawEnd();
+    known.ask(`GET ${helloPath}/run`);
+    await until("the connection is used again", () => bodies.length === 2);
+  }),
+);
+
+test(
   "a refused call with a small body leaves its connection usable",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);

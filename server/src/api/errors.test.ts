@@ -50,6 +50,7 @@ test("what failed is logged with its cause, what is merely refused is not", () =
     const reply = {
       request: { id: "the-id" },
       header: () => reply,
+      removeHeader: () => reply,
       code: () => reply,
       type: () => reply,
       send: () => reply,

@@ -49,6 +49,8 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
   if (fault.retryAfterSeconds !== undefined) void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
+  // Fastify closes the connection after a body that is too large; with unread bytes that resets it, and the answer is lost.
+  void reply.removeHeader("connection");
   return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
 }
 

@@ -1,6 +1,6 @@
 // Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code, and the id of a run that
-// was accepted. A client that is still sending a large body is read for a little longer, so that it sees the answer
-// before its connection is closed.
+// was accepted. A client that is still sending a large body is read for a while longer: closing a connection with unread
+// bytes resets it, and the client, or a TLS proxy before the platform, would never see the answer.
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -8,9 +8,8 @@ import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** Bodies up to this size are read to their end, and the connection stays open. */
 const smallBodyBytes = 65_536;
-/** What is read at most of a larger one, and for how long. */
-const lingerBytesMax = 1_048_576;
-const lingerMs = 2_000;
+/** For how long larger ones are read and dropped; as nginx's `lingering_time`. */
+const lingerMs = 30_000;
 
 /** The status of a fault. */
 export function statusOf(fault: Fault): number {
@@ -77,8 +76,10 @@ export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId
   }
   fields.push("Connection", "close");
   response.writeHead(status, fields);
-  response.write(body);
-  new Linger(response, parts.deadlines).begin(parts.nowMs);
+  const linger = new Linger(response, parts.deadlines);
+  linger.begin(parts.nowMs);
+  // Not before it has left: it may have to wait for answers before it on the connection.
+  response.write(body, () => linger.read());
 }
 
 /** True when there is no body, or it is so small that node reads what is left of it. */
@@ -91,11 +92,10 @@ function isAllRead(request: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? 0) <= smallBodyBytes;
 }
 
-/** Reads on after an answer, within bounds, then closes. */
+/** Reads on after an answer and drops what it reads, until the body ends or its time is over, then closes. */
 class Linger extends Timed {
   readonly #response: ServerResponse;
   readonly #deadlines: Deadlines;
-  #bytes = 0;
 
   constructor(response: ServerResponse, deadlines: Deadlines) {
     super();
@@ -106,17 +106,13 @@ class Linger extends Timed {
   begin(nowMs: number): void {
     const { req: request } = this.#response;
     this.#deadlines.set(this, nowMs + lingerMs);
-    request.on("data", (chunk: Buffer) => {
-      this.#bytes += chunk.length;
-      if (this.#bytes <= lingerBytesMax) return;
-      // The answer may have to wait for those before it on the connection.
-      request.pause();
-      this.#end();
-    });
     request.on("end", () => this.#end());
     request.on("error", () => this.#end());
     this.#response.on("close", () => this.#deadlines.clear(this));
-    request.resume();
+  }
+
+  read(): void {
+    this.#response.req.resume();
   }
 
   override onDeadline(): void {

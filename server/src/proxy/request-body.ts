@@ -27,8 +27,6 @@ export type RequestBodyOptions = {
 
 /** Smaller pieces are written as text together with what is around them, in one go. */
 const textBytesMax = 8_192;
-/** What is still read of a body that nobody wants, so that the connection can be used again. */
-const discardBytesMax = 1_048_576;
 
 /** One body on its way. `start()` once; `stop()` when the replica wants no more of it. */
 export class RequestBody {
@@ -37,7 +35,6 @@ export class RequestBody {
   #head: string;
   #isStopped = false;
   #bytes = 0;
-  #discardedBytes = 0;
 
   constructor(options: RequestBodyOptions) {
     this.#options = options;
@@ -60,7 +57,7 @@ export class RequestBody {
     if (!this.#isStopped) this.#options.request.resume();
   }
 
-  /** Sends nothing more; what still comes is read and dropped, up to a bound. */
+  /** Sends nothing more; what still comes is read and dropped, for as long as `SlowBodies` allows: a reset would cost the client its answer. */
   stop(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;
@@ -75,11 +72,7 @@ export class RequestBody {
 
   #data(chunk: Buffer): void {
     const { request, connection, isChunked, user } = this.#options;
-    if (this.#isStopped) {
-      this.#discardedBytes += chunk.length;
-      if (this.#discardedBytes > discardBytesMax) request.destroy();
-      return;
-    }
+    if (this.#isStopped) return;
     this.#bytes += chunk.length;
     if (this.#bytes > user.bodyBytesMax) {
       user.onBodyTooLarge();
