@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -16,7 +17,6 @@ import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
 export type BootstrapFile = {

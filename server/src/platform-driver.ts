@@ -13,8 +13,8 @@ import { applyNetworkRules } from "#drivers/process/network-machine.ts";
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import { ownNetwork, type Sandbox } from "#drivers/process/sandbox.ts";
-import type { Log } from "#lib/log.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
+import type { Log } from "#lib/log.ts";
 import { dataPaths, type Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
 

@@ -2,6 +2,7 @@
 // the settings say so. A part of `platform.ts`. What they mean to an operator is in docs/guides/monitoring.md.
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { DiskWatch } from "#drivers/process/disk-watch.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { FreshLook } from "#lib/fresh-look.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
@@ -13,7 +14,6 @@ import type { CallRecords } from "#runs/call-records.ts";
 import type { Runs } from "#runs/runs.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { DatabaseCounts } from "#store/database-counts.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";

@@ -1,6 +1,7 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
 import type { Route, Routes } from "#apps/routes.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -17,7 +18,6 @@ import type { RunStep } from "#runs/run-steps.ts";
 import { Runs } from "#runs/runs.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { webhookRetention } from "#webhooks/retention.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";

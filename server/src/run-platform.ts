@@ -1,12 +1,12 @@
 // What `main.ts` runs once the Node version is known to do: arguments, settings, start, signals, stop.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { ConfigRefused, readConfig, type Config } from "./config.ts";
 import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
 import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
 export async function runPlatform(args: readonly string[]): Promise<number> {

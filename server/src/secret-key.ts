@@ -2,12 +2,12 @@
 // holds what another key sealed is noticed at the start, not at the first secret that cannot be read.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 import type { Db } from "#store/database.ts";
 import { sealingKeyIds } from "#store/sealed-store.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** The sealer for this database. Throws `CannotStart` when the database needs a key that is not there. */
 export async function openSealer(

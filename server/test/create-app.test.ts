@@ -1,9 +1,9 @@
 // Creating an app over the wire: the answer, what is kept, every refusal.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Credentials } from "#apps/credentials.ts";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import * as answers from "@slipway/contract/answers.ts";
+import { Credentials } from "#apps/credentials.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";
 
 const body = { name: "my-app", gitRepo: "acme/shop" };

@@ -238,7 +238,7 @@ print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1
   const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
     const artifact = ground.artifact({ "app.py": code });
     const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
-    const spec = { ...made, projectId: projectId as ReplicaSpec["projectId"] };
+    const spec = { ...made, projectId: projectId as ReplicaSpec["projectId"], storage: projectId };
     await driver.start(spec, live);
     return spec;
   };

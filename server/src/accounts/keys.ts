@@ -5,6 +5,7 @@ import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, type K
 import { promisify } from "node:util";
 import type { JSONWebKeySet, JWK } from "jose";
 import { must } from "#lib/assert.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { By } from "#audit/actor.ts";
@@ -12,7 +13,6 @@ import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 import {
   insertSigningKey,
   listSigningKeys,

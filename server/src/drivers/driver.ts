@@ -94,10 +94,10 @@ export interface ReplicaSink {
   lines(lines: readonly ReplicaLine[]): Promise<void>;
 }
 
-/** A replica on the driver's ground, found by `list`; it may have been started by an earlier process of the platform. */
+/** A replica on the driver's backend, found by `list`; it may have been started by an earlier process of the platform. */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
-  /** The instance that started it: those of others on the same ground are not to be touched. */
+  /** The instance that started it: those of others on the same backend are not to be touched. */
   readonly instanceId: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
@@ -136,7 +136,7 @@ export type Capacity = "now" | "later" | "never";
 
 /** What a replica uses of its machine. */
 export type ReplicaUsage = {
-  /** Processor time since it started. Never goes down. */
+  /** Processor time since it started. May go down: that of a process that ended can be missing, for a moment or for good. */
   readonly cpuSeconds: number;
   /** Now, without what the system could take back. */
   readonly memoryBytes: number;

@@ -5,7 +5,7 @@ import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { Replica, type Fleet } from "./replica.ts";
-import { pendingMostMs, type ReplicaRunner } from "./replica-runner.ts";
+import type { ReplicaRunner } from "./replica-runner.ts";
 import type { AliveRow, ReplicaRows } from "./replica-rows.ts";
 import type { RowWriter } from "./row-writer.ts";
 
@@ -63,7 +63,7 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }
 
-/** On ground that instances share, each judges its own replicas only. */
+/** On a backend that instances share, each judges its own replicas only. */
 async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
   return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
 }
@@ -130,7 +130,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     return;
   }
   if (replica.state !== "starting") return;
-  if (owned.address === null) runner.watchPending(replica, Math.max(0, pendingMostMs - (nowMs - replica.beganAtMs)));
+  if (owned.address === null) runner.watchPending(replica);
   else {
     const ranMs = replica.timeAt(nowMs) - (row.startedAt ?? replica.timeAt(nowMs));
     runner.watchStarting(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));

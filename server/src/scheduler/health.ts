@@ -1,8 +1,8 @@
 // Watches one replica: asks quickly until its ready check passes, then from time to time whether it is still ready (else no
 // calls are sent to it) and still healthy (else it is replaced).
 import type { Address } from "#drivers/driver.ts";
-import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { ReplicaChecks } from "#drivers/readiness.ts";
+import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Probe, ProbeAnswer } from "./probe.ts";
 

@@ -55,7 +55,7 @@ const noticeMs = 30_000;
 /** Pause before a driver that failed to stop a replica is asked again. */
 const stopAgainMs = 5000;
 /** For a machine with room, or its image; the time that its start may take begins after it. */
-export const pendingMostMs = 600_000;
+const pendingMostMs = 600_000;
 /** What never changes is read once; so many releases are kept. */
 const releasesMost = 1000;
 
@@ -90,7 +90,7 @@ export class ReplicaRunner {
     fleet.add(replica);
     counters.starts++;
     replica.deadlineMs = options.deadlineMs;
-    this.watchPending(replica, pendingMostMs);
+    this.watchPending(replica);
     const creating = this.#create(replica, compute).finally(() => {
       replica.isCreating = false;
       this.#creating.delete(replica);
@@ -100,9 +100,10 @@ export class ReplicaRunner {
     return replica;
   }
 
-  /** Gives up on a replica that does not run `leftMs` from now. */
-  watchPending(replica: Replica, leftMs: number): void {
+  /** Gives up on a replica that does not run within `pendingMostMs` of its beginning. */
+  watchPending(replica: Replica): void {
     const minutes = Math.round(pendingMostMs / 60_000);
+    const leftMs = Math.max(0, replica.beganAtMs + pendingMostMs - this.#parts.clock.monotonicMs());
     this.#endAfter(replica, leftMs, () =>
       replica.isPending ? `No machine had room for it within ${minutes} minutes.` : null,
     );

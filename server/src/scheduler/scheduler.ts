@@ -22,8 +22,8 @@ import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
 import { noteSightings, sightingIntervalMs } from "./sightings.ts";
-import { measureEveryMs, Utilization } from "./utilization.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
+import { measureEveryMs, Utilization } from "./utilization.ts";
 
 /** Where lines of apps go; `logs/app-log.ts` keeps them. */
 export interface LineStore {

@@ -3,11 +3,11 @@
 // if another platform has it by then, this one must end. The row in `instances` says who holds it.
 import { hostname } from "node:os";
 import type { Client } from "pg";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { KeptConnection } from "./kept-connection.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 export type DatabaseLockOptions = {
   readonly url: Secret;

@@ -4,6 +4,7 @@
 import { Kysely, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -12,7 +13,6 @@ import { cutWithoutAnswer } from "./answer-deadline.ts";
 import { DatabaseCounts } from "./database-counts.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 import type { Tables } from "./tables.ts";
 
 /** The database, for single statements and for starting transactions. */

@@ -5,9 +5,9 @@ import { randomUUID } from "node:crypto";
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { isNoRoom } from "#lib/no-room.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** A held lock; `release` may be called twice. */
 export type FolderLock = {

@@ -5,11 +5,11 @@ import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { clientConfig } from "./database.ts";
 import { prepareRuntimeRole } from "./runtime-role.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
 type Applied = { readonly name: string; readonly checksum: string };

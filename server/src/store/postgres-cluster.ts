@@ -4,10 +4,10 @@ import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, open, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
 import { collect, type PostgresProgram } from "./postgres-program.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** The superuser that the platform connects as. */
 export const embeddedUser = "slipway";

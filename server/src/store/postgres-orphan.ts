@@ -4,9 +4,9 @@ import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from 
 import { basename, dirname, join } from "node:path";
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Sockets live in a folder with this prefix below the system's temporary folder when the data folder's path is too long. */
 export const shortSocketPrefix = "slipway-postgres-";

@@ -3,12 +3,12 @@ import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } f
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
 import { backoffMs } from "#lib/backoff.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Recovery after a crash reads at most the write-ahead log of one checkpoint interval; minutes are a broken disk. */
 const readyWaitMs = 120_000;

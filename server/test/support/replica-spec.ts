@@ -4,7 +4,7 @@ import { appIdOf, newBuildId, newReleaseId, newReplicaId, type ProjectId } from 
 
 /** A cortex app on one CPU with a new replica id; `given` replaces parts of it. */
 export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "artifact">): ReplicaSpec {
-  const projectId = "p-0123abcd" as ProjectId;
+  const { projectId = "p-0123abcd" as ProjectId } = given;
   return {
     replicaId: newReplicaId("driven"),
     projectId,

@@ -210,7 +210,7 @@ export class DiskWatch {
       const ended = endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
       this.#isSettled = ended.length === 0;
     } catch (error) {
-      this.#options.log.error({ error }, "what was written to the disk could not be measured");
+      this.#options.log.error({ err: error }, "what was written to the disk could not be measured");
     } finally {
       this.#measuring = undefined;
       this.#loop.nudge();

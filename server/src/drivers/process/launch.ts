@@ -169,7 +169,7 @@ type Place = { readonly paths: ReplicaPaths; readonly ground: LaunchGround };
 
 async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): Promise<void> {
   const user = ownerOf(spec, ground.sandbox);
-  const storage = join(ground.storageDir, spec.projectId);
+  const storage = storageDirOf(spec, ground);
   mkdirSync(ground.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   for (const dir of [paths.staging, paths.overlayWork]) mkdirSync(dir);
@@ -193,6 +193,10 @@ function makeOwned(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
+function storageDirOf({ storage }: ReplicaSpec, { storageDir }: LaunchGround): string {
+  return join(storageDir, storage);
+}
+
 /** Null when apps run as the platform's own user. */
 function ownerOf(spec: ReplicaSpec, sandbox: Sandbox): number | null {
   return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(spec.projectId) : null;
@@ -213,7 +217,7 @@ async function spawnReplica(
   const places = {
     homeDir: paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? storagePlace : join(ground.storageDir, spec.projectId),
+    storageDir: isSandboxed ? storagePlace : storageDirOf(spec, ground),
     venvDir: artifact.venvDir,
     python: artifact.python,
   };
@@ -269,7 +273,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, ground);
   const placed = [
-    { from: join(ground.storageDir, spec.projectId), at: storagePlace },
+    { from: storageDirOf(spec, ground), at: storagePlace },
     { from: paths.listen, at: listenPlace },
   ];
   return {

@@ -7,7 +7,7 @@ import { parseStat, type ProcessIdentity } from "./replica-files.ts";
 
 const hasProc = process.platform === "linux";
 /** Of times in /proc, on every Linux. */
-const tickMs = 10;
+export const tickMs = 10;
 
 /** True while the process runs; one that has ended and only waits to be reaped does not. */
 export function isAlive(identity: ProcessIdentity): boolean {
@@ -30,8 +30,8 @@ export function firstChild(pid: number): number | null {
   return Number.isNaN(first) ? null : first;
 }
 
-/** The process and all that descend from it, but for those whose parent has ended. */
-export function withDescendants(pid: number): number[] {
+/** Of all processes, by the process that they are children of. */
+export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
   const children = new Map<number, number[]>();
   for (const one of listProcesses()) {
     const parent = parseStat(readText(`/proc/${one}/stat`))?.parent;
@@ -40,6 +40,11 @@ export function withDescendants(pid: number): number[] {
     if (known === undefined) children.set(parent, [one]);
     else known.push(one);
   }
+  return children;
+}
+
+/** The process and all that descend from it, but for those whose parent has ended. `children`: as looked up for several. */
+export function withDescendants(pid: number, children = childrenByParent()): number[] {
   const found = [pid];
   for (const one of found) found.push(...(children.get(one) ?? []));
   return found;

@@ -105,8 +105,7 @@ export class ReplicaProcess {
     return this.#established.promise;
   }
 
-  /** What of it is known without a look. */
-  /** `holder`: whose the folder of replicas is, where the record does not say it. */
+  /** What of it is known without a look. `holder`: whose the folder of replicas is, where the record does not say it. */
   owned(holder: string): OwnedReplica {
     const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
