@@ -30,7 +30,7 @@ export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 
 /** As the published clients have it. */
 const answerMs = 30_000;
-const answerBytesMost = 50_000_000;
+const answerBytesMax = 50_000_000;
 /** A read that broke off is asked for once more; a change is not: it may have happened. */
 const triesOfReads = 2;
 
@@ -109,7 +109,7 @@ export class ApiClient {
 
   async #textOf(response: Response): Promise<string> {
     const length = Number(response.headers.get("content-length") ?? 0);
-    if (length > answerBytesMost) throw new Refused(`The answer of ${this.url} is too large: ${length} bytes.`);
+    if (length > answerBytesMax) throw new Refused(`The answer of ${this.url} is too large: ${length} bytes.`);
     try {
       return await response.text();
     } catch (error) {

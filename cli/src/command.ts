@@ -1,7 +1,7 @@
 // The frame that every command stands in: its operands and options, the help made from them, and the refusal of what it
 // does not know. A command is one call of `command` in a file of its own, named in `commands.ts`.
 import { parseArgs, type ParseArgsConfig } from "node:util";
-import { nearest } from "@slipway/server/src/lib/nearest.ts";
+import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
 
@@ -93,7 +93,7 @@ function parseTyped(
     if (parameter === "--") break;
     const name = /^--([^=]+)/.exec(parameter)?.[1];
     if (name === undefined || Object.hasOwn(options, name)) continue;
-    const meant = nearest(name, Object.keys(options));
+    const meant = closestName(name, Object.keys(options));
     throw misused(shape, `--${name} is not an option here${meant === undefined ? "" : `; did you mean --${meant}?`}`);
   }
   try {

@@ -22,7 +22,7 @@ type Tokens = { readonly accessToken: string; readonly refreshToken: string };
 /** RFC 8628, 3.5: added to the interval when the platform says slow_down. */
 const slowerMs = 5_000;
 /** Whatever a platform answers, nobody is kept waiting for longer. */
-const lifeMsMost = 30 * 60_000;
+const lifeMsMax = 30 * 60_000;
 
 /** Signs in. */
 export const login = command({
@@ -79,7 +79,7 @@ async function begin(client: ApiClient): Promise<Asked> {
     userCode: plain(textOf(asked, "user_code")),
     page: plain(textOf(asked, "verification_uri_complete")),
     intervalMs: secondsOf(asked, "interval", 5) * 1000,
-    lifeMs: Math.min(secondsOf(asked, "expires_in", 600) * 1000, lifeMsMost),
+    lifeMs: Math.min(secondsOf(asked, "expires_in", 600) * 1000, lifeMsMax),
   };
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The command line: finds the command that was typed, runs it, and ends with its exit code. 0: it did what was asked;
 // 1: it could not, and said why; 2: it was not understood.
-import { nearest } from "@slipway/server/src/lib/nearest.ts";
+import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { row } from "./command.ts";
 import { commands, type Entry } from "./commands.ts";
 import { thisMachine, type Machine } from "./machine.ts";
@@ -52,7 +52,7 @@ async function run(
 
 function unknown(word: string, words: readonly string[], entries: Readonly<Record<string, Entry>>): Refused {
   const known = [...Object.keys(entries), ...(words.length === 0 ? Object.keys(ownOptions) : [])];
-  const meant = nearest(word, known);
+  const meant = closestName(word, known);
   const typed = [...words, word].join(" ");
   const see = ["slipway", ...words, "--help"].join(" ");
   const hint = meant === undefined ? "." : `; did you mean ${meant}?`;

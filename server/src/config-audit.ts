@@ -1,14 +1,14 @@
 // The settings of where the platform sends all entries of the audit log, read for config.ts.
 import { Secret } from "#lib/secret.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
-import type { SettingName } from "./config-table.ts";
+import type { PlatformSettingName } from "./config-table.ts";
 
 /** The operator's receiver. `key` null: what it gets is not signed. */
 export type AuditForwardConfig = { readonly url: Secret; readonly key: Buffer | null };
 
 /** Reads them; null: there is none. */
 export function readAuditForward(reader: {
-  readonly text: (name: SettingName) => string | null;
+  readonly text: (name: PlatformSettingName) => string | null;
   readonly refuse: (why: string) => never;
 }): AuditForwardConfig | null {
   const url = reader.text("SLIPWAY_AUDIT_FORWARD_URL");

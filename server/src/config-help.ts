@@ -6,7 +6,7 @@ const helpWidth = 100;
 const indent = "      ";
 
 /** What the setting may be, in words: `whole number from 1 to 64`. */
-export function allowedText({ kind, least, most, choices }: Setting): string {
+export function settingAllowedText({ kind, least, most, choices }: Setting): string {
   switch (kind) {
     case "integer":
       return `whole number from ${least ?? 0} to ${most ?? Number.MAX_SAFE_INTEGER}`;
@@ -36,7 +36,7 @@ export function defaultText(setting: Setting): string {
 export function helpText(): string {
   const settings = Object.entries(settingTable as Record<string, Setting>).map(
     ([name, setting]) =>
-      `  ${name}  (${allowedText(setting)}; default ${defaultText(setting)})\n${wrap(setting.about)}\n`,
+      `  ${name}  (${settingAllowedText(setting)}; default ${defaultText(setting)})\n${wrap(setting.about)}\n`,
   );
   return [
     "Slipway: an open, self-hosted serverless platform.",
@@ -53,7 +53,7 @@ export function helpText(): string {
 /** What docs/settings.md holds. */
 export function settingsPage(): string {
   const rows = Object.entries(settingTable as Record<string, Setting>).map(([name, setting]) => {
-    const cells = [`\`${name}\``, allowedText(setting), `\`${defaultText(setting)}\``, setting.about];
+    const cells = [`\`${name}\``, settingAllowedText(setting), `\`${defaultText(setting)}\``, setting.about];
     return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   });
   return [

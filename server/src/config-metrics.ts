@@ -1,16 +1,16 @@
 // The settings of where metrics are served, read for config.ts.
 import { isIP } from "node:net";
 import { Secret } from "#lib/secret.ts";
-import type { SettingName } from "./config-table.ts";
+import type { PlatformSettingName } from "./config-table.ts";
 
 /** `token` null: whoever reaches the address may read, which then is this machine only. */
 export type MetricsConfig = { readonly host: string; readonly port: number; readonly token: Secret | null };
 
-const portMost = 65_535;
+const portMax = 65_535;
 
 /** Reads them; null: metrics are not served. */
 export function readMetrics(reader: {
-  readonly text: (name: SettingName) => string | null;
+  readonly text: (name: PlatformSettingName) => string | null;
   readonly refuse: (why: string) => never;
 }): MetricsConfig | null {
   const address = reader.text("SLIPWAY_METRICS_ADDRESS");
@@ -18,8 +18,8 @@ export function readMetrics(reader: {
   if (address === null && token === null) return null;
   if (address === null) return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
   const [, host = "", port = ""] = /^(\[[^\]]+\]|[^\s:/[\]]+):(\d{1,5})$/.exec(address) ?? [];
-  if (host === "" || Number(port) > portMost) {
-    const allowed = `an address and a port up to ${portMost}, such as 127.0.0.1:9464 or [::1]:9464`;
+  if (host === "" || Number(port) > portMax) {
+    const allowed = `an address and a port up to ${portMax}, such as 127.0.0.1:9464 or [::1]:9464`;
     return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", but must be ${allowed}.`);
   }
   if (token !== null && !/^[A-Za-z0-9\-._~+/=]{16,}$/.test(token)) {

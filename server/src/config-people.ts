@@ -1,14 +1,14 @@
 // The settings of how people sign in, read for config.ts: mail, OpenID Connect, GitHub, who may become a person.
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
-import type { SettingName } from "./config-table.ts";
+import type { PlatformSettingName } from "./config-table.ts";
 
 /** How people sign in, and the mail server. Null: not set up. */
 export type PeopleConfig = PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
 
 type Reader = {
-  readonly text: (name: SettingName) => string | null;
-  readonly url: (name: SettingName) => string | null;
+  readonly text: (name: PlatformSettingName) => string | null;
+  readonly url: (name: PlatformSettingName) => string | null;
   readonly refuse: (why: string) => never;
 };
 
@@ -52,7 +52,7 @@ function readGithub(reader: Reader): ProviderSettings | null {
 }
 
 /** The values of settings of which none makes sense alone; empty when none is given. */
-function allOrNone({ text, refuse }: Reader, names: readonly SettingName[]): string[] {
+function allOrNone({ text, refuse }: Reader, names: readonly PlatformSettingName[]): string[] {
   const values = names.map((name) => text(name)).filter((value) => value !== null);
   if (values.length === 0 || values.length === names.length) return values;
   return refuse(`${names.join(", ")} belong together: set all of them or none.`);

@@ -352,4 +352,4 @@ export const settingTable = {
   },
 } as const satisfies Record<string, Setting>;
 
-export type SettingName = keyof typeof settingTable;
+export type PlatformSettingName = keyof typeof settingTable;

@@ -5,8 +5,8 @@ import { join, resolve } from "node:path";
 import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
 import { readMetrics, type MetricsConfig } from "./config-metrics.ts";
 import { readPeople, type PeopleConfig } from "./config-people.ts";
-import { settingTable, type Setting, type SettingName } from "./config-table.ts";
-import { nearest } from "#lib/nearest.ts";
+import { settingTable, type Setting, type PlatformSettingName } from "./config-table.ts";
+import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 
@@ -93,14 +93,15 @@ export function readConfig(environment: Environment): Config {
     // SLIPWAY_TEST_… is between the test runner and test files; a platform started by a test may inherit it.
     if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
     if (ofCommandLine.has(name)) continue;
-    const close = nearest(name, Object.keys(settingTable));
+    const close = closestName(name, Object.keys(settingTable));
     throw new ConfigRefused(
       `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
     );
   }
-  const text = (name: SettingName): string | null => rawValue(environment, name);
-  const integer = (name: SettingName): number => parseInteger(name, text(name) ?? "");
-  const size = (name: SettingName, unit: number): number | null => (text(name) === null ? null : integer(name) * unit);
+  const text = (name: PlatformSettingName): string | null => rawValue(environment, name);
+  const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
+  const size = (name: PlatformSettingName, unit: number): number | null =>
+    text(name) === null ? null : integer(name) * unit;
   const refuse = (why: string): never => {
     throw new ConfigRefused(why);
   };
@@ -175,12 +176,12 @@ export function dataPaths(dataDir: string) {
   } as const;
 }
 
-function rawValue(environment: Environment, name: SettingName): string | null {
+function rawValue(environment: Environment, name: PlatformSettingName): string | null {
   const given = environment[name];
   return given === undefined || given === "" ? settingTable[name].default : given;
 }
 
-function parseInteger(name: SettingName, given: string): number {
+function parseInteger(name: PlatformSettingName, given: string): number {
   const { least = 0, most = Number.MAX_SAFE_INTEGER }: Setting = settingTable[name];
   const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
   if (!(value >= least && value <= most)) {
@@ -189,18 +190,18 @@ function parseInteger(name: SettingName, given: string): number {
   return value;
 }
 
-function parseWord(name: SettingName, given: string): string {
+function parseWord(name: PlatformSettingName, given: string): string {
   if (/^[^\s/]+$/.test(given)) return given;
   throw new ConfigRefused(`${name} is "${given}", but must be one word without spaces and slashes.`);
 }
 
-function parseBoolean(name: SettingName, given: string): boolean {
+function parseBoolean(name: PlatformSettingName, given: string): boolean {
   if (given === "true" || given === "1") return true;
   if (given === "false" || given === "0") return false;
   throw new ConfigRefused(`${name} is "${given}", but must be true or false.`);
 }
 
-function parseChoice(name: SettingName, given: string | null): string | null {
+function parseChoice(name: PlatformSettingName, given: string | null): string | null {
   const { choices = [] }: Setting = settingTable[name];
   if (given === null || choices.includes(given)) return given;
   throw new ConfigRefused(`${name} is "${given}", but must be one of ${choices.join(", ")}.`);
@@ -214,11 +215,11 @@ function parseList(given: string | null): string[] {
 }
 
 /** `version` 4: of IPv4 only. */
-function parseRanges(name: SettingName, given: string | null, version?: 4): string[] {
+function parseRanges(name: PlatformSettingName, given: string | null, version?: 4): string[] {
   return parseList(given).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
-    const bitsMost = isIP(address) === 6 ? 128 : 32;
-    const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMost);
+    const bitsMax = isIP(address) === 6 ? 128 : 32;
+    const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMax);
     const isAddress = version === undefined ? isIP(address) !== 0 : isIP(address) === version;
     if (isAddress && isRange && rest.length === 0) return range;
     const kind = version === undefined ? "" : "IPv4 ";
@@ -243,7 +244,7 @@ function parsePagesHost(given: string | null, publicUrl: string | null): string 
   throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
 }
 
-function parseUrl(name: SettingName, given: string): string {
+function parseUrl(name: PlatformSettingName, given: string): string {
   const url = URL.parse(given);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.search !== "" || url.hash !== "") {
     const shown = given.includes("@") ? "not usable (its value is not shown)" : `"${given}"`;
@@ -252,7 +253,7 @@ function parseUrl(name: SettingName, given: string): string {
   return given.replace(/\/+$/, "");
 }
 
-function parseOptionalUrl(name: SettingName, given: string | null): string | null {
+function parseOptionalUrl(name: PlatformSettingName, given: string | null): string | null {
   return given === null ? null : parseUrl(name, given);
 }
 

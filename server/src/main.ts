@@ -1,11 +1,11 @@
 // The platform's process: reads the settings, builds the platform, says when it serves, and stops it on a signal.
 // Written so that it still says something useful under a Node that is too old for the rest.
-const majorLeast = 24;
+const majorMin = 24;
 
 const major = Number(process.versions.node.split(".")[0]);
-if (major < majorLeast) {
+if (major < majorMin) {
   process.stderr.write(
-    `Slipway needs Node ${majorLeast} or newer, but this is Node ${process.versions.node}. ` +
+    `Slipway needs Node ${majorMin} or newer, but this is Node ${process.versions.node}. ` +
       `Start it with \`npm start\` in the project's folder: it brings the right one.\n`,
   );
   process.exit(1);

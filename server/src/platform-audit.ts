@@ -5,8 +5,8 @@ import { AuditLog } from "#audit/audit-log.ts";
 import { auditRetention, type RetentionOf } from "#audit/audit-retention.ts";
 import { AuditExport } from "#audit/export.ts";
 import { Forwarder } from "#audit/forwarder.ts";
-import { ForwardingDesk } from "#audit/forwarding-desk.ts";
-import type { PlanBook } from "#billing/plan-book.ts";
+import { ForwardingUseCases } from "#audit/forwarding-use-cases.ts";
+import type { PlanCache } from "#billing/plan-cache.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import { startRetention } from "#lib/retention.ts";
@@ -17,7 +17,7 @@ import type { Foundation } from "./platform-foundation.ts";
 export type AuditParts = {
   readonly auditLog: AuditLog;
   readonly auditExport: AuditExport;
-  readonly auditForwarding: ForwardingDesk;
+  readonly auditForwarding: ForwardingUseCases;
 };
 
 type Parts = Foundation & {
@@ -25,7 +25,7 @@ type Parts = Foundation & {
   /** Of all calls to where users say. */
   readonly guard: OutwardGuard;
   /** A plan may say how long a project's entries are kept. */
-  readonly plans: Pick<PlanBook, "planOf">;
+  readonly plans: Pick<PlanCache, "planOf">;
 };
 
 /** Opens it; its loops end with the platform. */
@@ -48,7 +48,7 @@ export async function openAudit(config: Config, parts: Parts): Promise<AuditPart
 /** Receivers at once, each of which gets one batch at a time. */
 const totalMax = 16;
 
-async function openForwarding({ auditForward }: Config, parts: Parts): Promise<ForwardingDesk> {
+async function openForwarding({ auditForward }: Config, parts: Parts): Promise<ForwardingUseCases> {
   const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
   const common = { clock, userAgent: "Slipway", totalMax };
   const client = new OutwardClient({ ...common, guard });
@@ -68,5 +68,5 @@ async function openForwarding({ auditForward }: Config, parts: Parts): Promise<F
     operators.close();
     await stopped;
   });
-  return new ForwardingDesk({ db, sealer, checkUrl: (url) => guard.checkUrl(url) });
+  return new ForwardingUseCases({ db, sealer, checkUrl: (url) => guard.checkUrl(url) });
 }

@@ -1,13 +1,13 @@
 // Connects what money is about: prices, metering, usage, statements, coupons.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import { CouponDesk } from "#billing/coupon-desk.ts";
+import { CouponUseCases } from "#billing/coupon-use-cases.ts";
 import { Meter } from "#billing/meter.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
-import type { PlanDesk } from "#billing/plan-desk.ts";
+import type { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { readPrices } from "#billing/price-file.ts";
 import { builtInPrices, type Prices } from "#billing/prices.ts";
-import { StatementDesk } from "#billing/statements.ts";
-import { UsageDesk } from "#billing/usage-desk.ts";
+import { StatementQueries } from "#billing/statement-queries.ts";
+import { UsageQueries } from "#billing/usage-queries.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
@@ -15,13 +15,13 @@ import { readOperatorFile } from "./platform-operator-file.ts";
 
 /** What the API does with money. */
 export type BillingParts = {
-  readonly coupons: CouponDesk;
-  readonly usage: UsageDesk;
-  readonly statements: StatementDesk;
+  readonly coupons: CouponUseCases;
+  readonly usage: UsageQueries;
+  readonly statements: StatementQueries;
 };
 
 /** Who is told of what metering does. */
-export type BillingTold = {
+export type BillingEvents = {
   readonly onPosted: (projectId: ProjectId) => void;
   readonly onStep: (step: MeterStep) => void;
 };
@@ -32,8 +32,8 @@ const turnsOfPosting = 10;
 /** Opens it, and begins to meter; its loops end with the platform. Throws `CannotStart` for prices that cannot be used. */
 export function openBilling(
   config: Config,
-  foundation: Foundation & { readonly plans: PlanDesk },
-  told: BillingTold,
+  foundation: Foundation & { readonly plans: PlanUseCases },
+  told: BillingEvents,
 ): BillingParts {
   const { db, clock, log, lifecycle, plans } = foundation;
   const intervalMs = config.meteringSeconds * 1000;
@@ -45,9 +45,9 @@ export function openBilling(
   lifecycle.onClose("metering", () => meter.stop());
   const parts = { db, clock };
   return {
-    coupons: new CouponDesk({ ...parts, plans }),
-    usage: new UsageDesk(parts),
-    statements: new StatementDesk(parts),
+    coupons: new CouponUseCases({ ...parts, plans }),
+    usage: new UsageQueries(parts),
+    statements: new StatementQueries(parts),
   };
 }
 

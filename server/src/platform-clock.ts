@@ -8,8 +8,8 @@ import type { Foundation } from "./platform-foundation.ts";
 /** Steps are told to the second or two; reading the clock costs nothing. */
 const lookEveryMs = 2_000;
 /** A platform that was away for longer cannot be told from one whose clock went ahead. */
-const awayMostMs = 86_400_000;
-const backLeastMs = 60_000;
+const awayMsMax = 86_400_000;
+const backMsMin = 60_000;
 
 /** Reports steps from now on. */
 export async function watchClock(
@@ -23,13 +23,13 @@ export async function watchClock(
   const lastMs = rows[0]?.at?.getTime() ?? clock.now();
   const passedMs = clock.now() - lastMs;
   const seconds = Math.round(passedMs / 1000);
-  if (passedMs > awayMostMs) {
+  if (passedMs > awayMsMax) {
     clock.unsettle();
     log.info(
       { seconds },
       "the platform was away for long, or the clock is ahead: nothing is removed for its age for a day",
     );
-  } else if (passedMs < -backLeastMs) {
+  } else if (passedMs < -backMsMin) {
     clock.unsettle();
     log.warn({ seconds }, "the machine's clock is behind what the database has seen; check it");
   }

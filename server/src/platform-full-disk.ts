@@ -1,10 +1,10 @@
 // A start on a disk that is full or read-only: what the platform does about it, and what it says when that is not enough.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { isWithin, readMounts } from "#drivers/process/system-mounts.ts";
+import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
 import { DiskReserve } from "#drivers/process/disk-reserve.ts";
-import { diskRoom, measure, type Usage } from "#drivers/process/disk-usage.ts";
-import { sizeText } from "#lib/no-room.ts";
+import { diskSpace, measure, type DiskUsage } from "#drivers/process/disk-usage.ts";
+import { sizeText } from "#lib/disk-full.ts";
 import { dataPaths } from "./config.ts";
 
 /** The database needs far less to start: a few files of 16 MB. */
@@ -16,14 +16,14 @@ const neededBytes = 100_000_000;
  */
 export async function releaseReserve(dataDir: string): Promise<void> {
   if (!existsSync(dataDir)) return;
-  const { freeBytes, freeFiles } = await diskRoom(dataDir);
+  const { freeBytes, freeFiles } = await diskSpace(dataDir);
   if (freeBytes < neededBytes || freeFiles === 0) new DiskReserve(dataDir).release();
 }
 
 /** What to do, for the operator: which disk, how much is free, what takes it, what may be deleted. */
 export async function fullDiskText(dataDir: string, error: unknown): Promise<string> {
   const { buildsDir, replicasDir, storageDir, sourcesDir, postgresDir } = dataPaths(dataDir);
-  const { freeBytes, totalBytes, freeFiles } = await diskRoom(dataDir);
+  const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
   const said = error instanceof Error ? error.message : String(error);
   const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
   if (said.includes("Read-only file system") || said.includes("EROFS")) {
@@ -33,7 +33,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
   // A folder comes before the one that it lies in, whose size is then that of the rest.
   const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, postgresDir];
-  const bytesOf = (usage: Usage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
+  const bytesOf = (usage: DiskUsage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
   const measured = await measure(folders, { isUserOwned: false, signal: new AbortController().signal });
   const sizes = [...measured].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a));
   const list = sizes.map(([folder, usage]) => {
@@ -50,7 +50,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
 
 function mountOf(folder: string): string {
   try {
-    const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) => isWithin(folder, at));
+    const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) => isBelow(folder, at));
     return mounts.sort((a, b) => b.at.length - a.at.length)[0]?.at ?? "/";
   } catch {
     return "unknown";

@@ -4,7 +4,7 @@
 // twice at a time, whatever number of probes come.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
-import { FreshLook } from "#lib/fresh-look.ts";
+import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Db } from "#store/database.ts";
 
@@ -24,13 +24,13 @@ const answerWaitMs = 3000;
 export class Health {
   readonly #options: HealthOptions;
   #isServing = false;
-  readonly #writes: FreshLook<boolean>;
+  readonly #writes: CachedAnswer<boolean>;
 
   constructor(options: HealthOptions) {
     this.#options = options;
     const { db, clock } = options;
     const look = (): Promise<boolean> => takesWrites(db).catch(() => false);
-    this.#writes = new FreshLook({ look, freshMs, waitMs: answerWaitMs, clock });
+    this.#writes = new CachedAnswer({ look, freshMs, waitMs: answerWaitMs, clock });
   }
 
   /** Everything has started: alive from now on, until the platform stops. */

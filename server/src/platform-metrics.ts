@@ -3,12 +3,12 @@
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { DiskWatch } from "#drivers/process/disk-watch.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
-import { FreshLook } from "#lib/fresh-look.ts";
+import { CachedAnswer } from "#lib/cached-answer.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
 import { Metrics, type Sample } from "#metrics/registry.ts";
 import { serveMetrics } from "#metrics/server.ts";
-import { statusClasses } from "#proxy/meter.ts";
+import { statusClasses } from "#proxy/call-meter.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { CallRecords } from "#runs/call-records.ts";
 import type { Runs } from "#runs/runs.ts";
@@ -34,7 +34,7 @@ export type MeasuredParts = {
 type Parts = MeasuredParts &
   Pick<Foundation, "db" | "lifecycle" | "log" | "clock"> & {
     /** Webhooks must not call it. */
-    readonly addOwnPlace: (place: { readonly host: string; readonly port: number }) => void;
+    readonly addOwnListener: (place: { readonly host: string; readonly port: number }) => void;
   };
 
 const backlogFreshMs = 15_000;
@@ -43,7 +43,7 @@ const backlogWaitMs = 3_000;
 /** Serves them if the settings say where. Throws `CannotStart` when that address cannot be had. */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
   if (config === null) return;
-  const { lifecycle, log, clock, addOwnPlace } = parts;
+  const { lifecycle, log, clock, addOwnListener } = parts;
   const metrics = new Metrics({ clock });
   addMetrics(metrics, parts);
   metrics.addProcess();
@@ -52,7 +52,7 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
     throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
   });
   lifecycle.onClose("metrics", close);
-  addOwnPlace(address);
+  addOwnListener(address);
   log.info(address, "serving /metrics");
 }
 
@@ -132,7 +132,7 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
 }
 
 function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts): void {
-  const backlog = new FreshLook({
+  const backlog = new CachedAnswer({
     ...{ freshMs: backlogFreshMs, waitMs: backlogWaitMs, clock },
     look: () => readBacklog(db).catch(() => null),
   });

@@ -1,16 +1,16 @@
 // Connects who may do what: signing keys, the check of tokens, people and their sign-in.
 import { SigningKeys } from "#accounts/keys.ts";
-import { KeyDesk } from "#accounts/key-desk.ts";
+import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
-import { TokenDesk } from "#accounts/token-desk.ts";
-import { TokenDoor } from "#accounts/token-door.ts";
+import { TokenUseCases } from "#accounts/token-use-cases.ts";
+import { Authenticator } from "#accounts/authenticator.ts";
 import { TokenUses } from "#accounts/token-uses.ts";
 import type { MemberParts } from "#api/members.ts";
 import { startRetention } from "#lib/retention.ts";
-import { InvitationDesk } from "#people/invitations.ts";
+import { InvitationUseCases } from "#people/invitation-use-cases.ts";
 import { cleanupIntervalMs, peopleCleanup } from "#people/cleanup.ts";
 import { Mailer } from "#people/mailer.ts";
-import { MemberDesk } from "#people/members.ts";
+import { MemberUseCases } from "#people/member-use-cases.ts";
 import { openPeopleArea, type People } from "#people/people.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";
@@ -18,9 +18,9 @@ import type { Foundation } from "./platform-foundation.ts";
 /** Keys and the check of tokens, which the API and the proxy share, and people. */
 export type OpenedPeople = {
   readonly keys: SigningKeys;
-  readonly tokens: TokenDoor;
-  readonly tokenDesk: TokenDesk;
-  readonly keyDesk: KeyDesk;
+  readonly tokens: Authenticator;
+  readonly tokenUseCases: TokenUseCases;
+  readonly keyUseCases: SigningKeyUseCases;
   readonly people: People;
   readonly membership: MemberParts;
   /** To be told of people whose projects have changed. */
@@ -46,13 +46,16 @@ export async function openPeople(
   const uses = new TokenUses({ db, clock, log });
   uses.start();
   lifecycle.onClose("uses of tokens", () => uses.stop());
-  const tokens = new TokenDoor({ check, uses, failedPerMinute: config.failedTokensPerMinute, clock });
-  const desks = { tokenDesk: new TokenDesk({ db, keys, clock }), keyDesk: new KeyDesk({ db, keys, clock }) };
+  const tokens = new Authenticator({ check, uses, failedPerMinute: config.failedTokensPerMinute, clock });
+  const useCases = {
+    tokenUseCases: new TokenUseCases({ db, keys, clock }),
+    keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
+  };
   const personChanged = (personId: string): void => check.personChanged(personId);
   const membership: MemberParts = {
-    members: new MemberDesk({ db, told: personChanged }),
-    invitations: new InvitationDesk({ db, clock, hashes: people.hashes, told: personChanged }),
+    members: new MemberUseCases({ db, personChanged }),
+    invitations: new InvitationUseCases({ db, clock, hashes: people.hashes, personChanged }),
     postMail: mailer === null ? null : (mail) => mailer.post(mail),
   };
-  return { keys, tokens, ...desks, people, membership, personChanged };
+  return { keys, tokens, ...useCases, people, membership, personChanged };
 }

@@ -1,15 +1,15 @@
 // Connects plans and budgets: the file of plans, what of it and of budgets is held in memory, and what holds the rest of the
 // platform to it. Parts below billing declare what they ask; here it is answered.
 import type { PlanParts } from "#api/plans.ts";
-import type { BuildDesk } from "#apps/build-desk.ts";
-import type { Route } from "#apps/routes.ts";
-import { BudgetDesk } from "#billing/budget-desk.ts";
+import type { BuildReceiver } from "#apps/build-receiver.ts";
+import type { AppRoute } from "#apps/routes.ts";
+import { BudgetUseCases } from "#billing/budget-use-cases.ts";
 import { budgetNotices, type OwnerMail } from "#billing/budget-notices.ts";
 import { BudgetWatch } from "#billing/budget-watch.ts";
-import { stopReason } from "#billing/budget-word.ts";
-import { PlanBook } from "#billing/plan-book.ts";
+import { stopReason } from "#billing/budget-text.ts";
+import { PlanCache } from "#billing/plan-cache.ts";
 import { setPlanCredits } from "#billing/plan-credit.ts";
-import { PlanDesk } from "#billing/plan-desk.ts";
+import { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { readPlans } from "#billing/plan-file.ts";
 import { plansOfNoFile, type Plans } from "#billing/plan.ts";
 import { plansInUse } from "#billing/plan-store.ts";
@@ -28,15 +28,15 @@ import { readOperatorFile } from "./platform-operator-file.ts";
 /** What the rest of the platform asks of plans and budgets. */
 export type OpenedPlans = {
   readonly plans: PlanParts;
-  readonly book: PlanBook;
+  readonly cache: PlanCache;
   /** For the scheduler. */
   readonly allowance: Allowance;
   /** For the proxy. */
-  readonly refusalOf: (route: Route) => Fault | null;
+  readonly refusalOf: (route: AppRoute) => Fault | null;
   /** For the retention of logs: null while no plan says how long they are kept. */
   readonly logDaysOf: () => ((projectId: ProjectId) => number) | null;
   /** For whoever takes on builds: lets in what the plan allows and no budget stops. */
-  readonly admitting: (desk: BuildDesk) => BuildDesk;
+  readonly admitting: (builds: BuildReceiver) => BuildReceiver;
 };
 
 /** A project that was made a moment ago, or whose default plan has another credit now, has it within this time. */
@@ -49,9 +49,9 @@ export async function openPlans(config: Config, foundation: Foundation): Promise
   const { db, notifications, lifecycle, log, clock } = foundation;
   const plans = plansOf(config);
   await refuseUnknown(db, plans);
-  const book = new PlanBook({ db, notifications, plans, clock, log });
-  await book.start();
-  lifecycle.onClose("plans", () => book.stop());
+  const cache = new PlanCache({ db, notifications, plans, clock, log });
+  await cache.start();
+  lifecycle.onClose("plans", () => cache.stop());
   const turn = async (): Promise<void> => {
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
@@ -66,10 +66,10 @@ export async function openPlans(config: Config, foundation: Foundation): Promise
   });
   credits.start();
   lifecycle.onClose("credits of plans", () => credits.stop());
-  const desk = new PlanDesk({ db, plans, clock });
+  const useCases = new PlanUseCases({ db, plans, clock });
   const days = { audit: config.auditRetentionDays, logs: config.logRetentionDays };
   const stopOf = (projectId: ProjectId, appId: AppId): string | undefined => {
-    const stop = book.stopOf(projectId, appId);
+    const stop = cache.stopOf(projectId, appId);
     return stop === null ? undefined : stopReason({ projectId, appId }, stop);
   };
   const refusal = (projectId: ProjectId, appId: AppId): Fault | null => {
@@ -77,19 +77,19 @@ export async function openPlans(config: Config, foundation: Foundation): Promise
     return reason === undefined ? null : new Fault("budget_reached", reason);
   };
   return {
-    ...{ plans: { desk, days }, book, allowance: allowanceOf(book, stopOf) },
+    ...{ plans: { useCases, days }, cache, allowance: allowanceOf(cache, stopOf) },
     refusalOf: ({ projectId, appId }) => refusal(projectId, appId),
     logDaysOf() {
-      const used = [plans.standard, ...book.projectsWithPlan().map(({ plan }) => plan)];
+      const used = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
       if (used.every(({ logRetentionDays }) => logRetentionDays === null)) return null;
-      return (projectId) => book.planOf(projectId).logRetentionDays ?? config.logRetentionDays;
+      return (projectId) => cache.planOf(projectId).logRetentionDays ?? config.logRetentionDays;
     },
-    admitting: (builds) => admittingDesk(builds, { desk, refusal }),
+    admitting: (builds) => admittingReceiver(builds, { plans: useCases, refusal }),
   };
 }
 
 /** What the API does with budgets, and who is to be told when usage was posted. */
-export type OpenedBudgets = { readonly budgets: BudgetDesk; readonly posted: (projectId: ProjectId) => void };
+export type OpenedBudgets = { readonly budgets: BudgetUseCases; readonly posted: (projectId: ProjectId) => void };
 
 /** Opens budgets; their loops end with the platform. */
 export function openBudgets(
@@ -108,7 +108,7 @@ export function openBudgets(
   notices.start();
   watch.start();
   return {
-    budgets: new BudgetDesk({ ...parts, checkUrl: (url) => guard.checkUrl(url), onStep: () => notices.nudge() }),
+    budgets: new BudgetUseCases({ ...parts, checkUrl: (url) => guard.checkUrl(url), onStep: () => notices.nudge() }),
     posted: (projectId) => watch.posted(projectId),
   };
 }
@@ -128,25 +128,25 @@ async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   }
 }
 
-function allowanceOf(book: PlanBook, stopOf: Allowance["stopOf"]): Allowance {
+function allowanceOf(cache: PlanCache, stopOf: Allowance["stopOf"]): Allowance {
   return {
     stopOf,
     limitsOf(projectId) {
-      const { name, replicasMax, gpusMax } = book.planOf(projectId);
+      const { name, replicasMax, gpusMax } = cache.planOf(projectId);
       return { name: `The plan "${name}"`, replicasMax, gpusMax };
     },
-    onChange: (listener) => book.onChange(listener),
+    onChange: (listener) => cache.onChange(listener),
   };
 }
 
 /** Lets in what the plan allows and nothing stops. */
-export function admittingDesk(
-  builds: BuildDesk,
+export function admittingReceiver(
+  builds: BuildReceiver,
   {
-    desk,
+    plans,
     refusal,
-  }: { readonly desk: PlanDesk; readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null },
-): BuildDesk {
+  }: { readonly plans: PlanUseCases; readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null },
+): BuildReceiver {
   const requireOpen = (projectId: ProjectId, appId: AppId): void => {
     const fault = refusal(projectId, appId);
     if (fault !== null) throw fault;
@@ -154,7 +154,7 @@ export function admittingDesk(
   return {
     async receiveBuild(tx, build) {
       requireOpen(build.projectId, build.appId);
-      if (build.cause === "create") await desk.admitApp(tx, build.projectId);
+      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
       return await builds.receiveBuild(tx, build);
     },
     async rebuild(tx, build) {

@@ -1,5 +1,5 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
-import type { Route, Routes } from "#apps/routes.ts";
+import type { AppRoute, Routes } from "#apps/routes.ts";
 import type { MeterStep } from "#billing/meter-step.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
@@ -62,7 +62,7 @@ function openGuard({ webhookAllow, databaseUrl }: Config): OutwardGuard {
   try {
     return new OutwardGuard({
       allow: webhookAllow,
-      ownPlaces: databaseUrl === null ? [] : databasePlaces(databaseUrl),
+      ownListeners: databaseUrl === null ? [] : databasePlaces(databaseUrl),
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
@@ -98,7 +98,7 @@ export function openRuns(
     readonly routes: Routes;
     readonly webhooks: Webhooks;
     readonly scheduler: Pick<Scheduler, "endStuck">;
-    readonly refusalOf: (route: Route) => Fault | null;
+    readonly refusalOf: (route: AppRoute) => Fault | null;
   },
 ): Runs {
   const { db, notifications, sealer, instanceId, log, proxy, routes, webhooks, scheduler, refusalOf, onStep } = parts;

@@ -1,6 +1,6 @@
 // The only assembler: builds every part, hands each exactly what it uses, and registers how it is closed. The order of
 // opening is the order of this file; closing is the reverse, and loops end before what they use.
-import type { TokenDoor } from "#accounts/token-door.ts";
+import type { Authenticator } from "#accounts/authenticator.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
 import { resealOld } from "#apps/reseal.ts";
@@ -19,7 +19,7 @@ import { steadyClock } from "#lib/steady-clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
-import { isNoRoom, noRoomRetrySeconds } from "#lib/no-room.ts";
+import { isDiskFull, diskFullRetrySeconds } from "#lib/disk-full.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { startRetention } from "#lib/retention.ts";
@@ -32,7 +32,7 @@ import { createListener, type ListenerParts } from "#proxy/server.ts";
 import { callRecordWriter } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
 import { resealRuns } from "#runs/reseal.ts";
-import { RunDesk } from "#runs/run-desk.ts";
+import { RunUseCases } from "#runs/run-use-cases.ts";
 import { runRetention } from "#runs/run-retention.ts";
 import type { Runs } from "#runs/runs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
@@ -86,7 +86,7 @@ export async function startPlatform(config: Config, log: Log, onStep: OnStep = (
     return { ...(await assemble(config, log, { lifecycle, onStep })), stop: () => lifecycle.close() };
   } catch (error) {
     await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
-    if (!isNoRoom(error)) throw error;
+    if (!isDiskFull(error)) throw error;
     throw new CannotStart(await fullDiskText(config.dataDir, error), { cause: error });
   }
 }
@@ -99,7 +99,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   await resealAll(store, log);
   const reached: Reached = { urls: null };
   const reachedAt = (): string => must(reached.urls, "the platform listens").baseUrl;
-  const { keys, tokens, people, membership, personChanged, ...tokenDesks } = await openPeople(config, {
+  const { keys, tokens, people, membership, personChanged, ...tokenUseCases } = await openPeople(config, {
     ...store,
     log,
     lifecycle,
@@ -110,8 +110,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
   const planned = await openPlans(config, { ...store, log, lifecycle, clock });
-  const desk = planned.admitting({ receiveBuild, rebuild, requestCancel });
-  const cases = useCases({ db, sealer, desk, providers: config.providers, personChanged });
+  const receiver = planned.admitting({ receiveBuild, rebuild, requestCancel });
+  const cases = useCases({ db, sealer, receiver, providers: config.providers, personChanged });
   const logs = openLogs(config, { db, notifications, daysOf: planned.logDaysOf, log, lifecycle });
 
   const { driver, builder, disk, storeRefusal, onListening } = await openDriver(config, {
@@ -126,18 +126,18 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   const calls = await openCalls(config, parts);
   const { proxy, scheduler, runs, webhooks, guard } = calls;
 
-  const told = (runId: RunId): void => runs.cancel(runId);
-  const runDesk = new RunDesk({ ...{ db, clock, log, told }, ...config });
+  const onCancelled = (runId: RunId): void => runs.cancel(runId);
+  const runUseCases = new RunUseCases({ ...{ db, clock, log, onCancelled }, ...config });
   const { budgets, posted } = openBudgets({ ...store, guard, mail: people.mailer, log, lifecycle, clock });
-  const money = { ...store, plans: planned.plans.desk, log, lifecycle, clock };
+  const money = { ...store, plans: planned.plans.useCases, log, lifecycle, clock };
   const billing = openBilling(config, money, { onPosted: posted, onStep });
-  const audit = await openAudit(config, { ...store, keys, guard, plans: planned.book, log, lifecycle, clock });
+  const audit = await openAudit(config, { ...store, keys, guard, plans: planned.cache, log, lifecycle, clock });
   const apiParts = {
     ...audit,
-    ...{ people, membership, ...tokenDesks },
+    ...{ people, membership, ...tokenUseCases },
     useCases: cases,
-    runs: runDesk,
-    webhooks: webhooks.desk,
+    runs: runUseCases,
+    webhooks: webhooks.useCases,
     ...{ ...billing, budgets, plans: planned.plans },
     tokens,
     keys,
@@ -146,7 +146,7 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   };
   const health = new Health({ db, clock, storeRefusal });
   const port = await openListener(config, { ...apiParts, scheduler, proxy, lifecycle, reached, health });
-  guard.addOwnPlace({ host: config.host, port });
+  guard.addOwnListener({ host: config.host, port });
   await onListening(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
@@ -158,8 +158,8 @@ async function assemble(config: Config, log: Log, { lifecycle, onStep }: Frame):
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
   health.serve(lifecycle);
-  const addOwnPlace: OutwardGuard["addOwnPlace"] = (place) => guard.addOwnPlace(place);
-  await openMetrics(config, { ...store, ...calls, queue, disk, health, addOwnPlace, lifecycle, log, clock });
+  const addOwnListener: OutwardGuard["addOwnListener"] = (place) => guard.addOwnListener(place);
+  await openMetrics(config, { ...store, ...calls, queue, disk, health, addOwnListener, lifecycle, log, clock });
   return { baseUrl, lost };
 }
 
@@ -181,7 +181,7 @@ type Calls = {
 
 type CallParts = Store &
   Frame & {
-    readonly tokens: TokenDoor;
+    readonly tokens: Authenticator;
     readonly routes: Routes;
     readonly driver: Driver;
     readonly storeRefusal: () => string | null;
@@ -211,7 +211,7 @@ async function openCalls(config: Config, parts: CallParts): Promise<Calls> {
       accept: (call) => {
         const refusal = storeRefusal();
         if (refusal === null) runs.accept(call);
-        else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: noRoomRetrySeconds }));
+        else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: diskFullRetrySeconds }));
       },
     },
     forwarding: forwardingTo(webhooks, guard, config.resultBytesMax),

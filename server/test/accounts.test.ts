@@ -9,7 +9,7 @@ import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
-import { KeyDesk } from "#accounts/key-desk.ts";
+import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import { createProject } from "#accounts/projects.ts";
@@ -17,7 +17,7 @@ import { TokenCheck } from "#accounts/token-check.ts";
 import { issueToken } from "#accounts/tokens.ts";
 import { toJson } from "#store/json.ts";
 import { openDatabase } from "#store/database.ts";
-import type { Listener } from "#store/notify.ts";
+import type { NotificationListener } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import { openDatabaseGate } from "#test/support/database-gate.ts";
@@ -219,9 +219,9 @@ test("while the database does not answer a token that was valid goes on, unless 
   const gate = await openDatabaseGate(t, accounts.url);
   const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
   t.after(() => db.destroy());
-  let tell: Listener = () => undefined;
+  let tell: NotificationListener = () => undefined;
   const notifications = {
-    listen: (channel: string, run: Listener) => {
+    listen: (channel: string, run: NotificationListener) => {
       if (channel === "tokens") tell = run;
       return () => undefined;
     },
@@ -258,7 +258,7 @@ test("a token can be revoked in its own project only", async (t) => {
 });
 
 test("memory for tokens is bounded, good and bad ones", async (t) => {
-  const accounts = await testAccounts(t, { knownMost: 2 });
+  const accounts = await testAccounts(t, { knownMax: 2 });
   const { check } = accounts;
   const tokens = [await serviceToken(accounts), await serviceToken(accounts), await serviceToken(accounts)];
   for (const token of tokens) assert.ok(await check.check(token));
@@ -331,7 +331,7 @@ test("public keys are the halves of what is sealed, whatever else the database s
 
   await db.transaction().execute((tx) => keys.rotate(tx, byPlatform));
   await keys.load(db);
-  await new KeyDesk({ db, keys, clock: systemClock }).withdraw(first.id, true, byPlatform);
+  await new SigningKeyUseCases({ db, keys, clock: systemClock }).withdraw(first.id, true, byPlatform);
   const later = new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock });
   await later.load(db);
   await new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock }).load(db);

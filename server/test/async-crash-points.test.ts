@@ -95,8 +95,8 @@ async function everyRunEnds({ platform, accepted, appId }: Stage): Promise<void>
 }
 
 test("after a kill behind any durable step, every accepted run ends once and is delivered", async (t) => {
-  const ground = await stage(t);
-  const { platform, receiver, accepted } = ground;
+  const fixture = await stage(t);
+  const { platform, receiver, accepted } = fixture;
   let from = 0;
   for (const step of [...runSteps, ...webhookSteps]) {
     if (notTaken.has(step)) continue;
@@ -111,7 +111,7 @@ test("after a kill behind any durable step, every accepted run ends once and is 
     // What the kills before have left may lead to the step in the moment that it is ready.
     // Steps that come later than these runs' take some more.
     while (isReady && !platform.hasEnded()) {
-      await sendRuns(ground, from);
+      await sendRuns(fixture, from);
       from += runsEach;
     }
     await platform.ended();
@@ -120,7 +120,7 @@ test("after a kill behind any durable step, every accepted run ends once and is 
   await platform.end("SIGKILL");
   await platform.restart();
 
-  await everyRunEnds(ground);
+  await everyRunEnds(fixture);
   const bodies = new Map(receiver.received.map((one) => [String(one.headers["x-request-id"]), one.body]));
   await until(
     "every run is delivered",

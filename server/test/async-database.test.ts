@@ -31,9 +31,9 @@ def slow():
     time.sleep(0.2)
 `;
 
-type Ground = { readonly platform: PlatformProcess; readonly db: Db; readonly gate: DatabaseGate };
+type Fixture = { readonly platform: PlatformProcess; readonly db: Db; readonly gate: DatabaseGate };
 
-async function stage(t: TestContext): Promise<Ground> {
+async function stage(t: TestContext): Promise<Fixture> {
   const { db, url } = await testDatabase(t);
   const gate = await openDatabaseGate(t, url);
   const git = await startGitServer(t);
@@ -71,7 +71,7 @@ async function addBacklog(db: Db, appId: AppId, count: number): Promise<void> {
     insert into run_requests (run_id, target, lines, body) select id, '/slow', ${lines}, '{}' from made`.execute(db);
 }
 
-async function aBacklogHoldsUpNobodyElse({ platform, db }: Ground): Promise<void> {
+async function aBacklogHoldsUpNobodyElse({ platform, db }: Fixture): Promise<void> {
   const { projectId } = platform.bootstrap;
   const busy = `${projectId}-busy` as AppId;
   await addBacklog(db, busy, 30_000);
@@ -92,7 +92,7 @@ async function aBacklogHoldsUpNobodyElse({ platform, db }: Ground): Promise<void
 const probe = (platform: PlatformProcess, path: "/healthz" | "/readyz"): Promise<Response> =>
   fetch(platform.bootstrap.baseUrl + path);
 
-async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<void> {
+async function nothingIsAcceptedOrLost({ platform, db, gate }: Fixture): Promise<void> {
   const running = await accepted(await platform.call("quick", "wait?async=true"));
   await until("it runs", async () => (await stateOf(db, running)) === "running");
   assert.equal((await probe(platform, "/readyz")).status, 200);
@@ -124,11 +124,11 @@ async function nothingIsAcceptedOrLost({ platform, db, gate }: Ground): Promise<
 }
 
 test("async runs get along with their database", async (t) => {
-  const ground = await stage(t);
+  const fixture = await stage(t);
   await t.test("a backlog of 30,000 runs of one app does not hold up those of another", () =>
-    aBacklogHoldsUpNobodyElse(ground),
+    aBacklogHoldsUpNobodyElse(fixture),
   );
   await t.test("while the database is away nothing is accepted, and nothing is lost", () =>
-    nothingIsAcceptedOrLost(ground),
+    nothingIsAcceptedOrLost(fixture),
   );
 });

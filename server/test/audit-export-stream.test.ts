@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { fastify } from "fastify";
 import { auditExportHandlers } from "#api/audit-export.ts";
-import type { Call } from "#api/call.ts";
+import type { ApiCall } from "#api/call.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { silentLog } from "#lib/log.ts";
@@ -28,7 +28,7 @@ async function serve(
   });
   const api = fastify({ logger: false });
   api.get("/:project_id", async (request, reply) => {
-    const call = { request, reply, by: {}, query: { format: "ndjson" }, admit } as unknown as Call;
+    const call = { request, reply, by: {}, query: { format: "ndjson" }, admit } as unknown as ApiCall;
     try {
       return (await handlers.exportAuditLog(call)) ?? reply;
     } catch (error) {

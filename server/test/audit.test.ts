@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { record } from "#audit/record.ts";
-import { listEntries, type AuditRow, type EntryPlace } from "#audit/audit-store.ts";
+import { listEntries, type AuditRow, type EntryCursor } from "#audit/audit-store.ts";
 import { byPlatform, testAccounts } from "#test/support/accounts.ts";
 import "#test/support/leftovers.ts";
 
@@ -59,7 +59,7 @@ test("pages neither repeat nor leave out entries while new ones come in", async 
     record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id } });
   for (const id of ["1", "2", "3", "4", "5"]) await add(id);
   const seen: (string | null)[] = [];
-  let before: EntryPlace | null = null;
+  let before: EntryCursor | null = null;
   for (;;) {
     const rows: AuditRow[] = await listEntries(db, { projectId, action: "app.create", before, limit: 3 });
     const page = rows.slice(0, 2);

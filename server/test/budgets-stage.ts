@@ -2,7 +2,7 @@
 import { addToDays } from "#billing/usage-sums-store.ts";
 import { openAccount } from "#billing/coupon-store.ts";
 import { periodOf } from "#billing/period.ts";
-import type { Source } from "#billing/source.ts";
+import type { MeteredSource } from "#billing/metered-source.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -20,7 +20,7 @@ export async function spend(
 ): Promise<void> {
   const { cents, app = "example", month = thisMonth } = given;
   const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
-  const source: Source = {
+  const source: MeteredSource = {
     ...{ id: "replica", kind: "run", projectId, appId: appIdOf(projectId, app), startMs: 0, endMs: 1, isEnded: true },
     resources: { ...plain, gpuCount: 0, coreThousandths: 1000n, gbThousandths: 1000n },
     known: [],

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
-import { BudgetDesk } from "#billing/budget-desk.ts";
+import { BudgetUseCases } from "#billing/budget-use-cases.ts";
 import { budgetNotices } from "#billing/budget-notices.ts";
 import { BudgetWatch } from "#billing/budget-watch.ts";
-import { PlanBook } from "#billing/plan-book.ts";
+import { PlanCache } from "#billing/plan-cache.ts";
 import { plansOfNoFile } from "#billing/plan.ts";
 import { createPerson, createProject } from "#accounts/projects.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -27,21 +27,21 @@ import { startReceiver } from "./support/webhook-receiver.ts";
 import { monthClock, spend, thisMonth } from "./budgets-stage.ts";
 import "#test/support/leftovers.ts";
 
-type Ground = {
+type Fixture = {
   readonly db: Db;
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly watch: BudgetWatch;
   /** Sets a budget of the app that stops at one dollar, but for what is given. */
-  set(given?: Partial<Parameters<BudgetDesk["set"]>[1]>, appId?: AppId | null): Promise<unknown>;
-  readonly desk: BudgetDesk;
+  set(given?: Partial<Parameters<BudgetUseCases["set"]>[1]>, appId?: AppId | null): Promise<unknown>;
+  readonly useCases: BudgetUseCases;
   /** The view that another process has. */
-  book(clock?: Clock): Promise<PlanBook>;
+  planCache(clock?: Clock): Promise<PlanCache>;
 };
 
 const dollar = 1_000_000n;
 
-async function openGround(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Ground> {
+async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Fixture> {
   const { db, url } = await testDatabase(t);
   const { clock = monthClock, hasMail = false } = options;
   const password = new Secret("correct horse battery staple");
@@ -53,101 +53,105 @@ async function openGround(t: TestContext, options: { clock?: Clock; hasMail?: bo
     .values({ id: appId, project_id: projectId, name: "example", request: toJson({}) })
     .execute();
   const parts = { db, clock, log: silentLog, hasMail, onStep: () => undefined };
-  const desk = new BudgetDesk({ ...parts, checkUrl: () => null });
+  const useCases = new BudgetUseCases({ ...parts, checkUrl: () => null });
   const watch = new BudgetWatch(parts);
   watch.start();
   t.after(() => watch.stop());
   return {
-    ...{ db, projectId, appId, desk, watch },
+    ...{ db, projectId, appId, useCases, watch },
     set: (given = {}, of = appId) => {
       const wish = { amountMicros: dollar, warnPercent: [80], isStop: true, webhookUrl: null, ...given };
-      return desk.set({ projectId, appId: of }, wish, byPlatform);
+      return useCases.set({ projectId, appId: of }, wish, byPlatform);
     },
-    async book(own = clock) {
+    async planCache(own = clock) {
       const notifications = new Notifications({ url, log: silentLog });
       await notifications.start();
-      const book = new PlanBook({ db, notifications, plans: plansOfNoFile, clock: own, log: silentLog });
-      await book.start();
+      const planCache = new PlanCache({ db, notifications, plans: plansOfNoFile, clock: own, log: silentLog });
+      await planCache.start();
       t.after(async () => {
-        await book.stop();
+        await planCache.stop();
         await notifications.stop();
       });
-      return book;
+      return planCache;
     },
   };
 }
 
-const actionsOf = async ({ db }: Ground): Promise<string[]> =>
+const actionsOf = async ({ db }: Fixture): Promise<string[]> =>
   (await db.selectFrom("audit_log").select("action").where("action", "like", "budget.%").orderBy("id").execute()).map(
     ({ action }) => action,
   );
 
 describe("a budget that is used up", () => {
   test("stops its app on every process, once, and stays so for processes that start later", async (t) => {
-    const ground = await openGround(t);
-    const { db, projectId, appId, watch, desk } = ground;
-    await ground.set();
-    const others = await Promise.all([ground.book(), ground.book()]);
+    const fixture = await openFixture(t);
+    const { db, projectId, appId, watch, useCases } = fixture;
+    await fixture.set();
+    const others = await Promise.all([fixture.planCache(), fixture.planCache()]);
     const second = new BudgetWatch({ db, clock: monthClock, log: silentLog, hasMail: false, onStep: () => undefined });
     second.start();
     t.after(() => second.stop());
-    await spend(db, ground, { cents: 99 });
+    await spend(db, fixture, { cents: 99 });
     for (const one of [watch, second]) one.posted(projectId);
-    await until("it is warned of", async () => (await actionsOf(ground)).includes("budget.warn"));
-    assert.ok(others.every((book) => book.stopOf(projectId, appId) === null));
-    await spend(db, ground, { cents: 1 });
+    await until("it is warned of", async () => (await actionsOf(fixture)).includes("budget.warn"));
+    assert.ok(others.every((planCache) => planCache.stopOf(projectId, appId) === null));
+    await spend(db, fixture, { cents: 1 });
     for (const one of [watch, second]) one.posted(projectId);
-    await until("it is decided", async () => (await actionsOf(ground)).includes("budget.stop"));
-    const stopped = (book: PlanBook): boolean => book.stopOf(projectId, appId)?.appId === appId;
+    await until("it is decided", async () => (await actionsOf(fixture)).includes("budget.stop"));
+    const stopped = (planCache: PlanCache): boolean => planCache.stopOf(projectId, appId)?.appId === appId;
     await until("every process knows", () => others.every(stopped));
     assert.equal(others[0]?.stopOf(projectId, appIdOf(projectId, "other")), null, "other apps go on");
-    assert.ok(stopped(await ground.book()), "a process that starts now knows too");
-    assert.deepEqual(await actionsOf(ground), ["budget.set", "budget.warn", "budget.stop"], "each step was taken once");
-    await desk.delete({ projectId, appId }, byPlatform);
-    await until("it is let go", () => others.every((book) => !stopped(book)));
+    assert.ok(stopped(await fixture.planCache()), "a process that starts now knows too");
+    assert.deepEqual(
+      await actionsOf(fixture),
+      ["budget.set", "budget.warn", "budget.stop"],
+      "each step was taken once",
+    );
+    await useCases.delete({ projectId, appId }, byPlatform);
+    await until("it is let go", () => others.every((planCache) => !stopped(planCache)));
   });
 
   test("of the project stops all its apps, and no others", async (t) => {
-    const ground = await openGround(t);
-    const { db, projectId } = ground;
-    await spend(db, ground, { cents: 100, app: "another" });
-    await ground.set({}, null);
-    const book = await ground.book();
+    const fixture = await openFixture(t);
+    const { db, projectId } = fixture;
+    await spend(db, fixture, { cents: 100, app: "another" });
+    await fixture.set({}, null);
+    const planCache = await fixture.planCache();
     for (const name of ["example", "another"]) {
-      assert.deepEqual(book.stopOf(projectId, appIdOf(projectId, name))?.appId, null, name);
+      assert.deepEqual(planCache.stopOf(projectId, appIdOf(projectId, name))?.appId, null, name);
     }
-    assert.equal(book.stopOf("p-00000000" as ProjectId, "p-00000000-example" as AppId), null);
+    assert.equal(planCache.stopOf("p-00000000" as ProjectId, "p-00000000-example" as AppId), null);
   });
 
   test("lets go at the instant at which the next month begins, and says so once", async (t) => {
     let nowMs = Date.UTC(2026, 10, 30, 23, 59, 59, 999);
     const clock: Clock = { ...systemClock, now: () => nowMs };
-    const ground = await openGround(t, { clock });
-    const { db, projectId, appId, watch } = ground;
-    await spend(db, ground, { cents: 500, month: "2026-11" });
-    await ground.set();
-    const book = await ground.book();
-    assert.equal(book.stopOf(projectId, appId)?.period, "2026-11");
+    const fixture = await openFixture(t, { clock });
+    const { db, projectId, appId, watch } = fixture;
+    await spend(db, fixture, { cents: 500, month: "2026-11" });
+    await fixture.set();
+    const planCache = await fixture.planCache();
+    assert.equal(planCache.stopOf(projectId, appId)?.period, "2026-11");
     nowMs += 1;
-    assert.equal(book.stopOf(projectId, appId), null, "without anybody looking at the database");
+    assert.equal(planCache.stopOf(projectId, appId), null, "without anybody looking at the database");
     watch.posted(projectId);
-    await until("it is written down", async () => (await actionsOf(ground)).includes("budget.resume"));
-    await spend(db, ground, { cents: 50, month: "2026-12" });
+    await until("it is written down", async () => (await actionsOf(fixture)).includes("budget.resume"));
+    await spend(db, fixture, { cents: 50, month: "2026-12" });
     watch.posted(projectId);
-    await spend(db, ground, { cents: 50, month: "2026-12" });
+    await spend(db, fixture, { cents: 50, month: "2026-12" });
     watch.posted(projectId);
-    await until("it stops anew", () => book.stopOf(projectId, appId)?.period === "2026-12");
-    const [first, ...rest] = await actionsOf(ground);
+    await until("it stops anew", () => planCache.stopOf(projectId, appId)?.period === "2026-12");
+    const [first, ...rest] = await actionsOf(fixture);
     assert.equal(first, "budget.set");
     assert.deepEqual(rest, ["budget.warn", "budget.stop", "budget.resume", "budget.warn", "budget.stop"]);
   });
 });
 
 test("two that set a budget for the first time at once: what the first one stopped goes on when the second one allows more", async (t) => {
-  const ground = await openGround(t);
-  const { db, projectId, appId } = ground;
-  await spend(db, ground, { cents: 100 });
-  const book = await ground.book();
+  const fixture = await openFixture(t);
+  const { db, projectId, appId } = fixture;
+  await spend(db, fixture, { cents: 100 });
+  const planCache = await fixture.planCache();
   const held = Promise.withResolvers<void>();
   t.after(() => held.resolve());
   // Another process that has set it, and has not committed: it stops at what is spent.
@@ -172,7 +176,7 @@ test("two that set a budget for the first time at once: what the first one stopp
     await held.promise;
   });
   await inserted.promise;
-  const second = ground.set({ amountMicros: 100n * dollar });
+  const second = fixture.set({ amountMicros: 100n * dollar });
   await until("the second one waits", async () => {
     const { rows } = await sql`
       select from pg_locks where not granted
@@ -182,19 +186,19 @@ test("two that set a budget for the first time at once: what the first one stopp
   held.resolve();
   await first;
   await second;
-  assert.deepEqual(await actionsOf(ground), ["budget.set", "budget.resume"]);
-  await until("it goes on", () => book.stopOf(projectId, appId) === null);
+  assert.deepEqual(await actionsOf(fixture), ["budget.set", "budget.resume"]);
+  await until("it goes on", () => planCache.stopOf(projectId, appId) === null);
 });
 
 describe("word of a budget", () => {
   test("is mailed to the owners and posted to its URL, each word once", async (t) => {
     const mails = await startMailReceiver(t);
     const receiver = await startReceiver(t);
-    const ground = await openGround(t, { hasMail: true });
-    const { db } = ground;
-    await ground.set({ webhookUrl: receiver.url });
-    await spend(db, ground, { cents: 150 });
-    ground.watch.posted(ground.projectId);
+    const fixture = await openFixture(t, { hasMail: true });
+    const { db } = fixture;
+    await fixture.set({ webhookUrl: receiver.url });
+    await spend(db, fixture, { cents: 150 });
+    fixture.watch.posted(fixture.projectId);
     const mail = new Mailer({
       url: new Secret(mails.url),
       from: "slipway@example.org",
@@ -225,16 +229,16 @@ describe("word of a budget", () => {
     const posts = receiver.received.map(({ body }) => JSON.parse(String(body)) as Record<string, unknown>);
     assert.deepEqual(posts.map((post) => post["type"]).toSorted(), ["budget.stop", "budget.warn"]);
     for (const post of posts) {
-      assert.deepEqual([post["amount_cents"], post["spent_cents"], post["app_id"]], [100, 150, ground.appId]);
+      assert.deepEqual([post["amount_cents"], post["spent_cents"], post["app_id"]], [100, 150, fixture.appId]);
     }
   });
 
   test("that cannot be sent stays, and is tried again later", async (t) => {
     const receiver = await startReceiver(t, () => 500);
-    const ground = await openGround(t);
-    const { db } = ground;
-    await spend(db, ground, { cents: 150 });
-    await ground.set({ webhookUrl: receiver.url, warnPercent: [] });
+    const fixture = await openFixture(t);
+    const { db } = fixture;
+    await spend(db, fixture, { cents: 150 });
+    await fixture.set({ webhookUrl: receiver.url, warnPercent: [] });
     const client = outwardClient(t);
     const notices = budgetNotices({ db, client, mail: null, clock: systemClock, log: silentLog });
     notices.start();

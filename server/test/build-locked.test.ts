@@ -26,7 +26,7 @@ const { execFileSync } = await import("node:child_process");
 const { systemClock } = await import(process.argv[2]);
 const cache = new BuildCache({ dir: process.argv[3], clock: systemClock });
 const lock = (folder) => execFileSync("sh", ["-c", 'mkdir -p "$1/a/b" && touch "$1/a/b/c" && chmod 000 "$1/a/b" "$1/a"', "sh", folder]);
-const given = { ageMaxMs: Infinity, signal: new AbortController().signal };
+const given = { ageMsMax: Infinity, signal: new AbortController().signal };
 const failed = await cache.get({ ...given, key: "failed", make: async (folder) => { lock(folder); throw new Error("as it failed"); } }).catch((error) => error.message);
 await cache.get({ ...given, key: "made", make: async (folder) => lock(folder) });
 await cache.collect(() => false, 0);

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
-import { CouponDesk } from "#billing/coupon-desk.ts";
-import { PlanDesk } from "#billing/plan-desk.ts";
+import { CouponUseCases } from "#billing/coupon-use-cases.ts";
+import { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { plansOfNoFile } from "#billing/plan.ts";
 import { termsOf, type CouponWish } from "#billing/coupon.ts";
 import { drawEntries } from "#billing/draw.ts";
@@ -40,23 +40,25 @@ const wish: CouponWish = {
   max_uses: null,
 };
 
-async function ground(t: TestContext): Promise<{ db: Db; desk: CouponDesk; addProject: () => Promise<ProjectId> }> {
+async function fixture(
+  t: TestContext,
+): Promise<{ db: Db; useCases: CouponUseCases; addProject: () => Promise<ProjectId> }> {
   const { db } = await testDatabase(t);
   const addProject = async (): Promise<ProjectId> => {
     const id = newProjectId();
     await insertProject(db, { id, name: "test" });
     return id;
   };
-  const plans = new PlanDesk({ db, plans: plansOfNoFile, clock: systemClock });
-  return { db, desk: new CouponDesk({ db, clock: systemClock, plans }), addProject };
+  const plans = new PlanUseCases({ db, plans: plansOfNoFile, clock: systemClock });
+  return { db, useCases: new CouponUseCases({ db, clock: systemClock, plans }), addProject };
 }
 
 /** A project with one applied coupon: USD 100. */
 async function credited(t: TestContext) {
-  const stage = await ground(t);
+  const stage = await fixture(t);
   const projectId = await stage.addProject();
-  await stage.desk.create(termsOf(wish), byPlatform);
-  await stage.desk.apply(projectId, "WELCOME", byPlatform);
+  await stage.useCases.create(termsOf(wish), byPlatform);
+  await stage.useCases.apply(projectId, "WELCOME", byPlatform);
   const { id } = await stage.db.selectFrom("coupon_applications").select("id").executeTakeFirstOrThrow();
   return { ...stage, projectId, applicationId: id };
 }
@@ -84,10 +86,10 @@ async function outcomes(tries: readonly Promise<unknown>[]): Promise<Record<stri
 
 describe("applications at once", () => {
   test("of one project make one, one credit and one audit row", async (t) => {
-    const { db, desk, addProject } = await ground(t);
+    const { db, useCases, addProject } = await fixture(t);
     const projectId = await addProject();
-    await desk.create(termsOf(wish), byPlatform);
-    const tries = Array.from({ length: 20 }, () => desk.apply(projectId, "WELCOME", byPlatform));
+    await useCases.create(termsOf(wish), byPlatform);
+    const tries = Array.from({ length: 20 }, () => useCases.apply(projectId, "WELCOME", byPlatform));
     assert.deepEqual(await outcomes(tries), { applied: 1, conflict: 19 });
     assert.equal((await ledgerOf({ db })).length, 2);
     assert.deepEqual(
@@ -97,33 +99,33 @@ describe("applications at once", () => {
   });
 
   test("of many projects use a coupon up to max_uses exactly", async (t) => {
-    const { db, desk, addProject } = await ground(t);
+    const { db, useCases, addProject } = await fixture(t);
     const projects = await Promise.all(Array.from({ length: 25 }, addProject));
-    await desk.create(termsOf({ ...wish, max_uses: 7 }), byPlatform);
-    const tries = projects.map((projectId) => desk.apply(projectId, "WELCOME", byPlatform));
+    await useCases.create(termsOf({ ...wish, max_uses: 7 }), byPlatform);
+    const tries = projects.map((projectId) => useCases.apply(projectId, "WELCOME", byPlatform));
     assert.deepEqual(await outcomes(tries), { applied: 7, not_usable: 18 });
     assert.equal((await ledgerOf({ db })).length, 14);
-    assert.equal((await desk.list({ before: null, size: 10 })).coupons[0]?.uses, 7);
+    assert.equal((await useCases.list({ before: null, size: 10 })).coupons[0]?.uses, 7);
   });
 
   test("and its end: whoever is not told that it was applied has nothing", async (t) => {
-    const { db, desk, addProject } = await ground(t);
+    const { db, useCases, addProject } = await fixture(t);
     const projects = await Promise.all(Array.from({ length: 12 }, addProject));
-    await desk.create(termsOf(wish), byPlatform);
+    await useCases.create(termsOf(wish), byPlatform);
     // Watched from the beginning: one may be refused before the end is answered.
-    const tries = outcomes(projects.map((projectId) => desk.apply(projectId, "WELCOME", byPlatform)));
-    await desk.end("WELCOME", byPlatform);
+    const tries = outcomes(projects.map((projectId) => useCases.apply(projectId, "WELCOME", byPlatform)));
+    await useCases.end("WELCOME", byPlatform);
     const { applied = 0, not_found: refused = 0 } = await tries;
     assert.equal(applied + refused, 12);
     assert.equal((await ledgerOf({ db })).length, 2 * applied);
-    assert.deepEqual(await outcomes([desk.apply(must(projects[0], "a project"), "WELCOME", byPlatform)]), {
+    assert.deepEqual(await outcomes([useCases.apply(must(projects[0], "a project"), "WELCOME", byPlatform)]), {
       not_found: 1,
     });
   });
 
   test("of makers of one code make one coupon", async (t) => {
-    const { desk } = await ground(t);
-    const tries = Array.from({ length: 8 }, () => desk.create(termsOf(wish), byPlatform));
+    const { useCases } = await fixture(t);
+    const tries = Array.from({ length: 8 }, () => useCases.create(termsOf(wish), byPlatform));
     assert.deepEqual(await outcomes(tries), { applied: 1, conflict: 7 });
   });
 });

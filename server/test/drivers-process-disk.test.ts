@@ -26,7 +26,7 @@ const other = "p-beefbeef" as ProjectId;
 
 type Stage = {
   readonly dataDir: string;
-  readonly ground: ProcessGround;
+  readonly fixture: ProcessGround;
   readonly driver: Driver;
   readonly sink: DriverSink;
   readonly disk: DiskWatch;
@@ -35,7 +35,7 @@ type Stage = {
 
 async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> = {}): Promise<Stage> {
   const dataDir = smallDisk(t, { megabytes: 400, files: 20_000 });
-  const ground = new ProcessGround({ sandbox, dataDir });
+  const fixture = new ProcessGround({ sandbox, dataDir });
   const reserve = new DiskReserve(dataDir);
   const disk = new DiskWatch({
     ...{ dataDir, reserve, storageDir: join(dataDir, "storage"), isUserOwned: false },
@@ -43,7 +43,7 @@ async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> 
     ...{ clock: systemClock, log: silentLog },
   });
   await disk.open();
-  const driver = ground.driver(disk);
+  const driver = fixture.driver(disk);
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
@@ -51,13 +51,13 @@ async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> 
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
     await driver.close();
   });
-  return { dataDir, ground, driver, sink, disk, reserve };
+  return { dataDir, fixture, driver, sink, disk, reserve };
 }
 
-async function start({ ground, driver }: Stage, code: string, projectId?: ProjectId): Promise<ReplicaSpec> {
+async function start({ fixture, driver }: Stage, code: string, projectId?: ProjectId): Promise<ReplicaSpec> {
   const entrypoint = [python, "-c", code];
   const given = projectId === undefined ? {} : { projectId };
-  const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint, ...given });
+  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint, ...given });
   await driver.start(spec, live);
   return spec;
 }

@@ -21,27 +21,27 @@ const awayMs = 1_500;
 async function exitUnwatched(
   t: TestContext,
   sandbox: Sandbox,
-  given: { readonly script: string; readonly meanwhile: (ground: ProcessGround) => void },
+  given: { readonly script: string; readonly meanwhile: (fixture: ProcessGround) => void },
 ): Promise<{ readonly at: number | null; readonly goneBeforeMs: number; readonly startedMs: number }> {
-  const ground = new ProcessGround({ sandbox });
-  t.after(() => ground.close());
+  const fixture = new ProcessGround({ sandbox });
+  t.after(() => fixture.close());
   const entrypoint = ["sh", "-c", given.script];
-  const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint });
-  const first = ground.driver();
+  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
+  const first = fixture.driver();
   await first.open(new DriverSink());
   const startedMs = Date.now();
   await first.start(spec, live);
   await first.close();
-  given.meanwhile(ground);
-  await until("it is gone", () => ground.processes().length === 0, { deadlineMs: 20_000 });
+  given.meanwhile(fixture);
+  await until("it is gone", () => fixture.processes().length === 0, { deadlineMs: 20_000 });
   const goneBeforeMs = Date.now();
   await until("some time has passed", () => Date.now() >= goneBeforeMs + awayMs);
-  const at = await told(t, ground, spec.replicaId);
+  const at = await told(t, fixture, spec.replicaId);
   return { at, goneBeforeMs, startedMs };
 }
 
-async function told(t: TestContext, ground: ProcessGround, replicaId: ReplicaId): Promise<number | null> {
-  const driver = ground.driver();
+async function told(t: TestContext, fixture: ProcessGround, replicaId: ReplicaId): Promise<number | null> {
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(() => driver.close());
@@ -61,10 +61,10 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
   });
 
   test(`one that was killed with all of its processes while the platform was away has none (sandbox: ${sandbox.kind})`, async (t) => {
-    const kill = (ground: ProcessGround): void => {
+    const kill = (fixture: ProcessGround): void => {
       // All are halted first, so that none sees another one end and tells of it before it is killed too.
       for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
-        for (const line of ground.processes()) {
+        for (const line of fixture.processes()) {
           const pid = Number(/^process (\d+)/.exec(line)?.[1]);
           try {
             process.kill(pid, signal);

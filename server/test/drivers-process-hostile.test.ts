@@ -23,24 +23,24 @@ const live = new AbortController().signal;
 async function runApp(
   t: TestContext,
   code: string,
-): Promise<{ driver: Driver; ground: ProcessGround; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
-  const ground = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
-  const driver = ground.driver();
+): Promise<{ driver: Driver; fixture: ProcessGround; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
+  const fixture = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
-  const spec = replicaSpec({ artifact: ground.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
+  const spec = replicaSpec({ artifact: fixture.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
   await driver.start(spec, live);
-  return { driver, ground, sink, spec, replicasDir: ground.replicasDir };
+  return { driver, fixture, sink, spec, replicasDir: fixture.replicasDir };
 }
 
 /** The next process of the platform takes the replica over and ends it. */
-async function endLater(ground: ProcessGround, { replicaId }: ReplicaSpec) {
-  const driver = ground.driver();
+async function endLater(fixture: ProcessGround, { replicaId }: ReplicaSpec) {
+  const driver = fixture.driver();
   const told = new DriverSink();
   await driver.open(told);
   const [found] = await driver.list();
@@ -121,11 +121,11 @@ test("an app that puts a folder in the place of its socket is ended, and taken o
   const code = `import os
 os.unlink("/run/slipway/app.sock")
 os.mkdir("/run/slipway/app.sock")`;
-  const { driver, ground, spec, replicasDir } = await runApp(t, code);
+  const { driver, fixture, spec, replicasDir } = await runApp(t, code);
   const paths = replicaPaths(join(replicasDir, spec.replicaId));
   await until("the runtime says that it is ready", () => readReport(paths).isLast);
   await driver.close();
-  const { told } = await endLater(ground, spec);
+  const { told } = await endLater(fixture, spec);
   assert.deepEqual(
     told.events.map(({ kind }) => kind),
     ["exited"],
@@ -141,13 +141,13 @@ def replace():
     os.unlink("/run/slipway/app.sock")
     print("replaced", flush=True)
 threading.Thread(target=replace, daemon=True).start()`;
-  const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
+  const { driver, fixture, sink, spec, replicasDir } = await runApp(t, code);
   const { address } = await sink.told("started", spec.replicaId);
-  await until("it listens", () => ground.isReady(address));
+  await until("it listens", () => fixture.isReady(address));
   writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "replace"), "");
   await sink.line(spec.replicaId, "replaced");
   await driver.close();
-  const { found } = await endLater(ground, spec);
+  const { found } = await endLater(fixture, spec);
   assert.deepEqual(found?.address, address);
 });
 
@@ -168,14 +168,14 @@ def hold():
 ready = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.islink("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/ready"))
 ready = os.dup(ready)
 threading.Thread(target=hold, daemon=True).start()`;
-  const { driver, ground, sink, spec, replicasDir } = await runApp(t, code);
+  const { driver, fixture, sink, spec, replicasDir } = await runApp(t, code);
   const { address } = await sink.told("started", spec.replicaId);
-  await until("it listens", () => ground.isReady(address));
+  await until("it listens", () => fixture.isReady(address));
   await driver.close();
   writeFileSync(join(replicaPaths(join(replicasDir, spec.replicaId)).temporary, "alone"), "");
-  const tried = join(ground.places().storageDir, spec.projectId, "tried");
+  const tried = join(fixture.places().storageDir, spec.projectId, "tried");
   await until("it has tried", () => existsSync(tried));
-  await endLater(ground, spec);
+  await endLater(fixture, spec);
   assert.equal(readFileSync(tried, "utf8"), "[False, False, False]");
 });
 

@@ -26,11 +26,11 @@ const needs = (controller: Controller): { skip: string | false } => ({
   skip: cgroups.places.some((place) => place.controller === controller) ? false : `no cgroups here: ${cgroups.missing}`,
 });
 
-type Stage = { readonly ground: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
 
 async function open(t: TestContext): Promise<Stage> {
-  const ground = new ProcessGround({ sandbox, cgroups });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox, cgroups });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
@@ -39,14 +39,14 @@ async function open(t: TestContext): Promise<Stage> {
       await driver.forget(replicaId);
     }
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
-  return { ground, driver, sink };
+  return { fixture, driver, sink };
 }
 
-async function start({ ground, driver }: Stage, code: string, given: Partial<ReplicaSpec> = {}): Promise<ReplicaSpec> {
+async function start({ fixture, driver }: Stage, code: string, given: Partial<ReplicaSpec> = {}): Promise<ReplicaSpec> {
   const entrypoint = [python, "-c", code];
-  const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint, ...given });
+  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint, ...given });
   await driver.start(spec, live);
   return spec;
 }
@@ -86,19 +86,19 @@ test(
 );
 
 test("an app that ran out of memory while nobody watched is told with that reason", needs("memory"), async (t) => {
-  const ground = new ProcessGround({ sandbox, cgroups });
-  const first = ground.driver();
+  const fixture = new ProcessGround({ sandbox, cgroups });
+  const first = fixture.driver();
   await first.open(new DriverSink());
   const slow = hog.replace("import time", "import time\ntime.sleep(1)");
-  const spec = await start({ ground, driver: first, sink: new DriverSink() }, slow, { memoryGb: 0.2 });
+  const spec = await start({ fixture, driver: first, sink: new DriverSink() }, slow, { memoryGb: 0.2 });
   await first.close();
-  await until("it is gone", () => ground.processes().length === 0);
-  const second = ground.driver();
+  await until("it is gone", () => fixture.processes().length === 0);
+  const second = fixture.driver();
   const sink = new DriverSink();
   await second.open(sink);
   t.after(async () => {
     await second.close();
-    await ground.close();
+    await fixture.close();
   });
   assert.match((await sink.told("exited", spec.replicaId)).reason, /used up its memory of 0\.2 GB/);
   await second.forget(spec.replicaId);
@@ -178,18 +178,18 @@ print("wrote", done, "of", tried, flush=True)`;
 );
 
 test("without cgroups the driver says that nothing is held, and apps still go first when memory runs out", async (t) => {
-  const ground = new ProcessGround({ sandbox });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
   assert.deepEqual([driver.capabilities.memoryLimit, driver.capabilities.cpuLimit], [false, false]);
   const code = `import os
 print("is", open("/proc/self/oom_score_adj").read().strip(), os.nice(0), flush=True)`;
-  const spec = await start({ ground, driver, sink }, code);
+  const spec = await start({ fixture, driver, sink }, code);
   const [score, nice] = (await sink.line(spec.replicaId, "is")).split(" ").slice(-2).map(Number);
   assert.equal(score, 1000);
   assert.ok(Number(nice) >= 5, `nice ${nice}`);

@@ -14,9 +14,9 @@ import { until } from "#test/support/until.ts";
 const live = new AbortController().signal;
 const none = { kind: "none", reason: "as a test" } as const;
 
-async function stage(t: TestContext): Promise<{ ground: ProcessGround; driver: Driver; sink: DriverSink }> {
-  const ground = new ProcessGround({ sandbox: none });
-  const driver = ground.driver();
+async function stage(t: TestContext): Promise<{ fixture: ProcessGround; driver: Driver; sink: DriverSink }> {
+  const fixture = new ProcessGround({ sandbox: none });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
@@ -25,24 +25,24 @@ async function stage(t: TestContext): Promise<{ ground: ProcessGround; driver: D
       await driver.forget(replicaId);
     }
     await driver.close();
-    assert.deepEqual(await ground.remains(), []);
-    await ground.close();
+    assert.deepEqual(await fixture.remains(), []);
+    await fixture.close();
   });
-  return { ground, driver, sink };
+  return { fixture, driver, sink };
 }
 
 /** Bytes that a replica's output takes on the disk. */
-function diskBytes(ground: ProcessGround, replicaId: string): number {
-  const dir = join(ground.replicasDir, replicaId);
+function diskBytes(fixture: ProcessGround, replicaId: string): number {
+  const dir = join(fixture.replicasDir, replicaId);
   const listed = execFileSync("du", ["--block-size=1", join(dir, "stdout"), join(dir, "stderr")], { encoding: "utf8" });
   return listed.split("\n").reduce((sum, line) => sum + (Number.parseInt(line, 10) || 0), 0);
 }
 
 test("a line comes within 50 ms", async (t) => {
-  const { ground, driver, sink } = await stage(t);
+  const { fixture, driver, sink } = await stage(t);
   const code = "import time\nfor i in range(30):\n    print(time.time(), flush=True)\n    time.sleep(0.01)";
   const spec = replicaSpec({
-    artifact: ground.artifact({ "app.py": code }),
+    artifact: fixture.artifact({ "app.py": code }),
     runtime: "custom",
     entrypoint: ["python", "app.py"],
   });
@@ -59,7 +59,7 @@ test("a line comes within 50 ms", async (t) => {
 });
 
 test("the room of output that was handed over is given back", async (t) => {
-  const { ground, driver, sink } = await stage(t);
+  const { fixture, driver, sink } = await stage(t);
   const lines = 400_000;
   const code = `import signal
 for i in range(${lines}):
@@ -67,7 +67,7 @@ for i in range(${lines}):
 print("all", flush=True)
 signal.pause()`;
   const spec = replicaSpec({
-    artifact: ground.artifact({ "app.py": code }),
+    artifact: fixture.artifact({ "app.py": code }),
     runtime: "custom",
     entrypoint: ["python", "app.py"],
   });
@@ -86,13 +86,13 @@ signal.pause()`;
   await driver.start(spec, live);
   await until("the last line", () => isLast, { deadlineMs: 60_000 });
   assert.equal(taken + dropped, lines + 1, "every line is handed over or counted");
-  await until("its room is given back", () => diskBytes(ground, spec.replicaId) < 4_000_000, { deadlineMs: 30_000 });
+  await until("its room is given back", () => diskBytes(fixture, spec.replicaId) < 4_000_000, { deadlineMs: 30_000 });
 });
 
 test("an app that writes faster than its lines are stored loses the oldest, counted, and fills no disk", async (t) => {
   const store = Promise.withResolvers<void>();
   t.after(() => store.resolve());
-  const { ground, driver, sink } = await stage(t);
+  const { fixture, driver, sink } = await stage(t);
   // 200 MB of lines of 101 bytes, while the first lines are being stored: less than is counted at once, since on a busy
   // machine all of it may be there when it is looked at first.
   const blocks = 2000;
@@ -103,7 +103,7 @@ for i in range(${blocks}):
 os.write(1, b"all\\n")
 signal.pause()`;
   const spec = replicaSpec({
-    artifact: ground.artifact({ "app.py": code }),
+    artifact: fixture.artifact({ "app.py": code }),
     runtime: "custom",
     entrypoint: ["python", "app.py"],
   });
@@ -123,13 +123,13 @@ signal.pause()`;
   const written = blocks * 101_000;
   const size = (): number =>
     Number(
-      execFileSync("stat", ["-c", "%s", join(ground.replicasDir, spec.replicaId, "stdout")], { encoding: "utf8" }),
+      execFileSync("stat", ["-c", "%s", join(fixture.replicasDir, spec.replicaId, "stdout")], { encoding: "utf8" }),
     );
   let most = 0;
   await until(
     "all is written and what is too much is dropped",
     () => {
-      const bytes = diskBytes(ground, spec.replicaId);
+      const bytes = diskBytes(fixture, spec.replicaId);
       most = Math.max(most, bytes);
       return size() >= written && bytes < 50_000_000;
     },

@@ -27,19 +27,19 @@ describe("networks of their own", { skip: hasNetwork ? false : "they cannot be h
 );
 for (const sandbox of shared) describe(`a shared network, sandbox: ${sandbox.kind}`, () => customApps(sandbox));
 
-type Stage = { readonly ground: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
 
 async function stage(t: TestContext, options: { sandbox: Sandbox }): Promise<Stage> {
-  const ground = new ProcessGround(options);
-  const driver = ground.driver();
+  const fixture = new ProcessGround(options);
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
-  return { ground, driver, sink };
+  return { fixture, driver, sink };
 }
 
 const customServer = `import http.server, os, sys
@@ -54,8 +54,8 @@ http.server.HTTPServer((host, int(port)), Handler).serve_forever()
 
 function customApps(sandbox: Sandbox): void {
   it("gives each replica of a custom app a port of its own, on loopback, in place of the one that its entrypoint names", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const artifact = fixture.artifact({ "server.py": customServer });
     const entrypoint = ["python", "server.py", "0.0.0.0:8123"];
     const specs = [1, 2].map(() => replicaSpec({ artifact, runtime: "custom", entrypoint, port: 8123 }));
     const ports = [];
@@ -71,13 +71,13 @@ function customApps(sandbox: Sandbox): void {
   });
 
   it("keeps a port that only the settings name while it is free, else gives another one by PORT and says so", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     const blocker = createServer();
     blocker.listen(0, "127.0.0.1");
     await once(blocker, "listening");
     t.after(() => blocker.close());
     const taken = (blocker.address() as { port: number }).port;
-    const artifact = ground.artifact({ "server.py": customServer });
+    const artifact = fixture.artifact({ "server.py": customServer });
     const spec = replicaSpec({
       artifact,
       runtime: "custom",
@@ -95,8 +95,8 @@ function customApps(sandbox: Sandbox): void {
 
 function ownNetworks(sandbox: Sandbox): void {
   it("leaves each web server the port and the address that its entrypoint names, whatever others have", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const artifact = fixture.artifact({ "server.py": customServer });
     const addresses = new Set<string>();
     for (const place of ["0.0.0.0:80", "0.0.0.0:80", "127.0.0.1:80", "localhost:80"]) {
       const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py", place], port: 80 });
@@ -110,14 +110,14 @@ function ownNetworks(sandbox: Sandbox): void {
   });
 
   it("refuses what is sent to a replica that has ended, which would leave by another road of the machine", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     const spec = replicaSpec({
-      artifact: ground.artifact({ "server.py": customServer }),
+      artifact: fixture.artifact({ "server.py": customServer }),
       ...{ runtime: "custom" as const, entrypoint: ["python", "server.py"], port: 0 },
     });
     await driver.start(spec, live);
     const { address } = await sink.told("started", spec.replicaId);
-    await until("it listens", () => ground.isReady(address));
+    await until("it listens", () => fixture.isReady(address));
     // The machine has other rules only while some replica runs.
     const other = { ...spec, replicaId: newReplicaId("other") };
     await driver.start(other, live);
@@ -127,8 +127,8 @@ function ownNetworks(sandbox: Sandbox): void {
   });
 
   it("gives a web server whose settings name no port one by PORT", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
-    const artifact = ground.artifact({ "server.py": customServer });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const artifact = fixture.artifact({ "server.py": customServer });
     const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py"], port: 0 });
     await driver.start(spec, live);
     assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");

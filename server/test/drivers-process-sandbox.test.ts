@@ -18,31 +18,31 @@ const sandbox = await detectSandbox(tmpdir());
 const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
 const live = new AbortController().signal;
 
-type Told = { ground: ProcessGround; spec: ReplicaSpec; value: unknown };
+type Told = { fixture: ProcessGround; spec: ReplicaSpec; value: unknown };
 
 /** Runs Python code as a custom app to its end; it sets `result`. */
 async function runInside(
   t: TestContext,
   code: string,
-  prepare: (ground: ProcessGround) => Readonly<Record<string, string>> = () => ({}),
+  prepare: (fixture: ProcessGround) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<Told> {
-  const ground = new ProcessGround({ sandbox });
-  const environment = prepare(ground);
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox });
+  const environment = prepare(fixture);
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
   const app = `import json, os, resource, subprocess\nresult = None\n${code}\nprint("RESULT " + json.dumps(result))\n`;
-  const artifact = ground.artifact({ "app.py": app, "data/kept.txt": "as built" });
+  const artifact = fixture.artifact({ "app.py": app, "data/kept.txt": "as built" });
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
   await driver.start(spec, live);
   await sink.told("exited", spec.replicaId);
   const line = sink.texts(spec.replicaId).find((text) => text.startsWith("RESULT "));
   assert.ok(line !== undefined, sink.texts(spec.replicaId).join("\n"));
-  return { ground, spec, value: JSON.parse(line.slice("RESULT ".length)) };
+  return { fixture, spec, value: JSON.parse(line.slice("RESULT ".length)) };
 }
 
 test("an app does not see the data folder, other apps, homes or other processes", { skip }, async (t) => {
@@ -56,17 +56,17 @@ shown["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()
 shown["builds"] = len(os.listdir(os.environ["DATA"] + "/builds"))
 shown["run"] = os.path.exists("/run/dbus") or os.path.exists("/run/docker.sock") or os.path.exists("/var/lib")
 result = shown`;
-  const { value } = await runInside(t, code, (ground) => {
-    writeFileSync(join(ground.dataDir, "secret.key"), "a secret");
-    const other = processArtifact(ground.artifact({ "main.py": "" })).appDir;
-    mkdirSync(join(ground.replicasDir, "other-1"), { recursive: true });
+  const { value } = await runInside(t, code, (fixture) => {
+    writeFileSync(join(fixture.dataDir, "secret.key"), "a secret");
+    const other = processArtifact(fixture.artifact({ "main.py": "" })).appDir;
+    mkdirSync(join(fixture.replicasDir, "other-1"), { recursive: true });
     const home =
       readdirSync(homedir()).find((name) => name.startsWith(".") && !dirname(python).includes(name)) ?? ".ssh";
     return {
-      DATA: ground.dataDir,
-      SECRET_FILE: join(ground.dataDir, "secret.key"),
+      DATA: fixture.dataDir,
+      SECRET_FILE: join(fixture.dataDir, "secret.key"),
       OTHER_APP: other,
-      OTHER_REPLICA: join(ground.replicasDir, "other-1"),
+      OTHER_REPLICA: join(fixture.replicasDir, "other-1"),
       HOME_FOLDER: join(homedir(), home),
       PLATFORM: import.meta.dirname,
     };
@@ -138,60 +138,60 @@ import multiprocessing
 with multiprocessing.Pool(2) as pool:
     squares = pool.map(abs, [-1, -2])
 result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd() == os.path.realpath("."), os.ttyname(os.openpty()[1]) != ""]`;
-    const { value, ground, spec } = await runInside(t, code);
+    const { value, fixture, spec } = await runInside(t, code);
     assert.deepEqual(value, [8, ["also.txt", "app.py", "data", "made.txt"], "as builtby the app", [1, 2], true, true]);
     const { appDir } = processArtifact(spec.artifact);
     assert.equal(readFileSync(join(appDir, "data/kept.txt"), "utf8"), "as built");
     assert.ok(!existsSync(join(appDir, "made.txt")));
-    const stored = join(ground.dataDir, "storage", spec.projectId, "stored.txt");
+    const stored = join(fixture.dataDir, "storage", spec.projectId, "stored.txt");
     assert.equal(readFileSync(stored, "utf8"), "by the app");
   },
 );
 
 test("a variable of the app does nothing to the tools that make its sandbox", { skip }, async (t) => {
-  const { value, ground, spec } = await runInside(t, 'result = os.environ["LD_PRELOAD"]', () => ({
+  const { value, fixture, spec } = await runInside(t, 'result = os.environ["LD_PRELOAD"]', () => ({
     LD_PRELOAD: "/no/such/library.so",
     PATH_BEFORE: "x",
   }));
   assert.equal(value, "/no/such/library.so");
-  const state = readFileSync(join(ground.replicasDir, spec.replicaId, "state"), "utf8");
+  const state = readFileSync(join(fixture.replicasDir, spec.replicaId, "state"), "utf8");
   assert.equal(state, "running\nexit 0\n");
 });
 
 test("a sandbox that cannot be made refuses the start, says why, and leaves nothing", { skip }, async (t) => {
   assert.ok(sandbox.kind === "namespaces");
   const broken = { ...sandbox, systemFolders: [...sandbox.systemFolders, "/no-such-system-folder"] };
-  const ground = new ProcessGround({ sandbox: broken });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox: broken });
+  const driver = fixture.driver();
   await driver.open(new DriverSink());
   t.after(async () => {
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
-  const spec = replicaSpec({ artifact: ground.artifact({}), environment: { SECRET: new Secret("tell-nobody") } });
+  const spec = replicaSpec({ artifact: fixture.artifact({}), environment: { SECRET: new Secret("tell-nobody") } });
   await assert.rejects(driver.start(spec, live), (error: Error) => {
     assert.match(error.message, /could not be started: .*no-such-system-folder/);
     assert.ok(!error.message.includes("tell-nobody"));
     return true;
   });
-  assert.deepEqual(await ground.remains(), []);
+  assert.deepEqual(await fixture.remains(), []);
 });
 
 test("folders that an app locked are removed with the replica", { skip }, async (t) => {
-  const ground = new ProcessGround({ sandbox });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
   const script = "mkdir -p locked/inside && touch locked/inside/file && chmod 000 locked/inside locked";
-  const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
   await driver.start(spec, live);
   await sink.told("exited", spec.replicaId);
   await driver.forget(spec.replicaId);
-  assert.deepEqual(await ground.remains(), []);
+  assert.deepEqual(await fixture.remains(), []);
 });
 
 test("an app gets variables of every name that a secret may have, with any value", { skip }, async (t) => {
@@ -213,14 +213,14 @@ test("an app gets variables of every name that a secret may have, with any value
 test("a folder that one app hands to another leads no further than what both see anyway", { skip }, async (t) => {
   // In networks of their own they have no socket in common to hand it over.
   const network = { kind: "shared", reason: "as a test" } as const;
-  const ground = new ProcessGround({ sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network } });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network } });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
   const name = `\\0slipway-test-${process.pid}`;
   const common = `import array, json, os, socket\nunix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n`;
@@ -236,7 +236,7 @@ given = array.array("i", unix.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
 os.fchdir(given)
 print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1, 12)]), flush=True)`;
   const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
-    const artifact = ground.artifact({ "app.py": code });
+    const artifact = fixture.artifact({ "app.py": code });
     const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
     const spec = { ...made, projectId: projectId as ReplicaSpec["projectId"], storage: projectId };
     await driver.start(spec, live);

@@ -34,21 +34,21 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
   });
 }
 
-type Stage = { readonly ground: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
 
 /** An open driver; after the test all replicas are ended, and nothing may be left. */
 async function stage(t: TestContext, options: { sandbox: Sandbox; runtimeDir?: string }): Promise<Stage> {
-  const ground = new ProcessGround(options);
-  const driver = ground.driver();
+  const fixture = new ProcessGround(options);
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     await endAll(driver);
     await driver.close();
-    assert.deepEqual(await ground.remains(), []);
-    await ground.close();
+    assert.deepEqual(await fixture.remains(), []);
+    await fixture.close();
   });
-  return { ground, driver, sink };
+  return { fixture, driver, sink };
 }
 
 async function endAll(driver: Driver): Promise<void> {
@@ -60,37 +60,37 @@ async function endAll(driver: Driver): Promise<void> {
 
 function adoption(sandbox: Sandbox): void {
   it("finds every replica again wherever a kill hit the platform, and nothing runs that it does not list", async () => {
-    const ground = new ProcessGround({ sandbox });
+    const fixture = new ProcessGround({ sandbox });
     try {
       // Spread over the time that a start takes, from the first folder to the running app.
       for (let round = 0; round < 8; round++)
-        await killWhileStarting(ground, { afterStarts: 1 + (round % 3), delay: round });
-      assert.deepEqual(await ground.remains(), []);
+        await killWhileStarting(fixture, { afterStarts: 1 + (round % 3), delay: round });
+      assert.deepEqual(await fixture.remains(), []);
     } finally {
-      await ground.close();
+      await fixture.close();
     }
   });
 
   it("goes on with the output where a killed platform was, missing none of it", async (t) => {
-    const ground = new ProcessGround({ sandbox });
+    const fixture = new ProcessGround({ sandbox });
     // It prints for seconds, so that it is in the midst of it when the platform is killed, also on a busy machine.
     const script = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo line $i; sleep 0.01; done; exec sleep 1000";
-    const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
-    const holder = spawnHolder(ground, [spec]);
+    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    const holder = spawnHolder(fixture, [spec]);
     let seen = "";
     holder.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString()));
-    const { offsets } = replicaPaths(join(ground.replicasDir, spec.replicaId));
+    const { offsets } = replicaPaths(join(fixture.replicasDir, spec.replicaId));
     const kept = (): number => (readJson(offsets) as { stdout: { offset: number } } | null)?.stdout.offset ?? 0;
     await until("how far it came was written down", () => kept() > 0);
     holder.kill("SIGKILL");
     await once(holder, "close");
-    const driver = ground.driver();
+    const driver = fixture.driver();
     const sink = new DriverSink();
     await driver.open(sink);
     t.after(async () => {
       await endAll(driver);
       await driver.close();
-      await ground.close();
+      await fixture.close();
     });
     await sink.line(spec.replicaId, "line 200");
     const numbers = [...seen.matchAll(/^line line (\d+)$/gm)].map((match) => Number(match[1]));
@@ -103,34 +103,34 @@ function adoption(sandbox: Sandbox): void {
   });
 }
 
-function spawnHolder(ground: ProcessGround, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
+function spawnHolder(fixture: ProcessGround, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
   const holder = join(import.meta.dirname, "support/driver-holder.ts");
-  return spawn(process.execPath, [holder, JSON.stringify({ ...ground.places(), specs })], {
+  return spawn(process.execPath, [holder, JSON.stringify({ ...fixture.places(), specs })], {
     stdio: ["ignore", "pipe", "inherit"],
   });
 }
 
-async function killWhileStarting(ground: ProcessGround, given: { afterStarts: number; delay: number }): Promise<void> {
-  const specs = Array.from({ length: given.afterStarts + 2 }, () => ground.spec({ kind: "serves" }));
-  const holder = spawnHolder(ground, specs);
+async function killWhileStarting(fixture: ProcessGround, given: { afterStarts: number; delay: number }): Promise<void> {
+  const specs = Array.from({ length: given.afterStarts + 2 }, () => fixture.spec({ kind: "serves" }));
+  const holder = spawnHolder(fixture, specs);
   // The folder of a start is its first act: from there it is a matter of turns of the event loop and microseconds.
   const wanted = specs[given.afterStarts - 1];
-  while (!readFolder(ground.replicasDir).includes(wanted?.replicaId ?? ""))
+  while (!readFolder(fixture.replicasDir).includes(wanted?.replicaId ?? ""))
     await new Promise((resolve) => setImmediate(resolve));
   const killAtMs = performance.now() + given.delay;
   while (performance.now() < killAtMs);
   holder.kill("SIGKILL");
   await once(holder, "close");
 
-  const driver = ground.driver();
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   const owned = await driver.list();
   assert.ok(owned.length >= given.afterStarts - 1, "what was started before is listed");
   await endAll(driver);
   await driver.close();
-  await until("no process is left", () => ground.processes().length === 0);
-  assert.deepEqual(await ground.remains(), []);
+  await until("no process is left", () => fixture.processes().length === 0);
+  assert.deepEqual(await fixture.remains(), []);
 }
 
 function readFolder(dir: string): string[] {
@@ -143,9 +143,9 @@ function readFolder(dir: string): string[] {
 
 function environments(sandbox: Sandbox): void {
   it("shows the app its own environment and nothing of the platform's, and writes no secret to the disk", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     const spec = replicaSpec({
-      artifact: ground.artifact({ "show.py": "import os, json; print(json.dumps(dict(os.environ)))" }),
+      artifact: fixture.artifact({ "show.py": "import os, json; print(json.dumps(dict(os.environ)))" }),
       runtime: "custom",
       entrypoint: ["python", "show.py"],
       environment: {
@@ -173,17 +173,17 @@ function environments(sandbox: Sandbox): void {
       Object.keys(environment).filter((name) => !known.test(name)),
       [],
     );
-    const dir = join(ground.replicasDir, spec.replicaId);
+    const dir = join(fixture.replicasDir, spec.replicaId);
     const files = filesOf(dir).filter((file) => !/\/(stdout|stderr)$/.test(file));
     assert.ok(files.length >= 5);
     for (const file of files) assert.ok(!readFileSync(file, "utf8").includes("tell-nobody"), `no secret in ${file}`);
   });
 
   it("refuses variables that no process can be given, and names them", async (t) => {
-    const { ground, driver } = await stage(t, { sandbox });
-    const spec = replicaSpec({ artifact: ground.artifact({}), environment: { "not a name": "1" } });
+    const { fixture, driver } = await stage(t, { sandbox });
+    const spec = replicaSpec({ artifact: fixture.artifact({}), environment: { "not a name": "1" } });
     await assert.rejects(driver.start(spec, live), /variable "not a name" cannot be set: names of variables have/);
-    const huge = replicaSpec({ artifact: ground.artifact({}), environment: { BIG: "x".repeat(200_000) } });
+    const huge = replicaSpec({ artifact: fixture.artifact({}), environment: { BIG: "x".repeat(200_000) } });
     await assert.rejects(driver.start(huge, live), /variables are too large/);
   });
 }
@@ -206,15 +206,15 @@ function exits(sandbox: Sandbox): void {
   ];
   for (const [what, entrypoint, form] of reasons) {
     it(`says how an app ended: ${what}`, async (t) => {
-      const { ground, driver, sink } = await stage(t, { sandbox });
-      const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint });
+      const { fixture, driver, sink } = await stage(t, { sandbox });
+      const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
       await driver.start(spec, live);
       assert.match((await sink.told("exited", spec.replicaId)).reason, form);
     });
   }
 
   it("asks only the app to end, by SIGTERM, and hands over what it says then", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     const script = `import signal, sys
 def end(*_):
     print("ending", flush=True)
@@ -224,7 +224,7 @@ print("up", flush=True)
 signal.pause()
 `;
     const spec = replicaSpec({
-      artifact: ground.artifact({ "app.py": script }),
+      artifact: fixture.artifact({ "app.py": script }),
       runtime: "custom",
       entrypoint: ["python", "app.py"],
     });
@@ -239,21 +239,21 @@ signal.pause()
 
 function leftProcesses(sandbox: Sandbox): void {
   it("leaves no process of an app behind, not even one in a session of its own", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     const script = "setsid sleep 1000 & sleep 1000 & echo up; wait";
-    const spec = replicaSpec({ artifact: ground.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "up");
     await driver.stop(spec.replicaId, { graceMs });
-    assert.deepEqual(ground.processes(), []);
+    assert.deepEqual(fixture.processes(), []);
   });
 
   it("leaves nothing of apps that start processes while they end, many at once", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox });
+    const { fixture, driver, sink } = await stage(t, { sandbox });
     // Each becomes one program after the other, in sessions of their own; the last one stays unless it is killed.
     const last = "setsid setsid setsid setsid setsid setsid sleep 1000";
     const script = `trap '${last} & (${last} &) ; exit 0' TERM; echo up; while :; do sleep 0.01; done`;
-    const artifact = ground.artifact({});
+    const artifact = fixture.artifact({});
     const specs = Array.from({ length: 12 }, () =>
       replicaSpec({ artifact, runtime: "custom", entrypoint: ["sh", "-c", script] }),
     );
@@ -262,26 +262,26 @@ function leftProcesses(sandbox: Sandbox): void {
     const left: string[] = [];
     const stop = async (spec: ReplicaSpec): Promise<void> => {
       await driver.stop(spec.replicaId, { graceMs });
-      left.push(...ground.processes(spec.replicaId));
+      left.push(...fixture.processes(spec.replicaId));
     };
     await Promise.all(specs.map((spec) => stop(spec)));
     assert.deepEqual(left, []);
-    assert.deepEqual(ground.processes(), []);
+    assert.deepEqual(fixture.processes(), []);
   });
 }
 
 function cortexApps(sandbox: Sandbox): void {
   it("runs a cortex app: it answers, its lines belong to their runs, and it ends when it is asked to", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
+    const { fixture, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
     const main = `print("loaded")
 def run(run_id, name: str):
     print("hello", name)
     return name
 `;
-    const spec = replicaSpec({ artifact: ground.artifact({ "main.py": main }) });
+    const spec = replicaSpec({ artifact: fixture.artifact({ "main.py": main }) });
     await driver.start(spec, live);
     const { address } = await sink.told("started", spec.replicaId);
-    await until("it listens", () => ground.isReady(address));
+    await until("it listens", () => fixture.isReady(address));
     const runId = "6f1b7f0e-5a4c-4d6e-9a53-0d4f6a6a2f10";
     const response = await askAddress(address, {
       path: "/run",
@@ -302,8 +302,8 @@ def run(run_id, name: str):
   });
 
   it("says why a cortex app did not start", async (t) => {
-    const { ground, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
-    const spec = replicaSpec({ artifact: ground.artifact({ "main.py": "import no_such_module\n" }) });
+    const { fixture, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
+    const spec = replicaSpec({ artifact: fixture.artifact({ "main.py": "import no_such_module\n" }) });
     await driver.start(spec, live);
     const exited = await sink.told("exited", spec.replicaId);
     assert.match(exited.reason, /^The app ended with exit code \d+: .*No module named 'no_such_module'/);
@@ -314,7 +314,7 @@ def run(run_id, name: str):
   });
 
   it("measures the processor time and memory of a replica with all its processes", { skip: noProc }, async (t) => {
-    const { ground, driver } = await stage(t, { sandbox });
+    const { fixture, driver } = await stage(t, { sandbox });
     const code = `import os, time
 held = b"x" * 60_000_000
 if os.fork() == 0:
@@ -323,7 +323,7 @@ if os.fork() == 0:
         pass
 time.sleep(1000)`;
     const spec = replicaSpec({
-      ...{ artifact: ground.artifact({}), runtime: "custom" as const },
+      ...{ artifact: fixture.artifact({}), runtime: "custom" as const },
       entrypoint: [python, "-c", code],
     });
     await driver.start(spec, live);

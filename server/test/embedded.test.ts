@@ -115,8 +115,8 @@ test(
   "as root the server runs without user namespaces too, in a folder that only root may enter",
   { skip: process.getuid?.() === 0 ? false : "only root starts the server as another user" },
   async (t) => {
-    const ground = temporaryFolder(t, "closed");
-    const [folder, root] = [join(ground, "data"), join(ground, "root")];
+    const fixture = temporaryFolder(t, "closed");
+    const [folder, root] = [join(fixture, "data"), join(fixture, "root")];
     for (const made of [folder, root]) mkdirSync(made, { mode: 0o700 });
     // Who lives below a changed root cannot make user namespaces, as in most containers.
     const script = 'mount --rbind / "$1" && exec chroot "$@"';

@@ -3,7 +3,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type ProjectId, type RunId } from "#lib/ids.ts";
@@ -56,7 +56,7 @@ function come(on: Stage, projectId: string, bytes: number, key: string | null = 
   const ids = { projectId: projectId as ProjectId, appId: `${projectId}-app` as AppId };
   const call: AsyncCall = {
     ...{ runId: newRunId(), method: "POST", path: "/", lines: "", clientAddress: "127.0.0.1", retries: null },
-    ...{ route: { ...ids, live } as unknown as Route, webhookEndpoint: null, webhookSecret: null },
+    ...{ route: { ...ids, live } as unknown as AppRoute, webhookEndpoint: null, webhookSecret: null },
     ...{ idempotencyKey: key, contentLength: bytes },
     readBody: () => {
       on.count.readers++;

@@ -162,12 +162,12 @@ const counts = isFull
   ? { heads: 5_000, bodies: 5_000, idle: 2_000, half: 200, silentReaders: 200 }
   : { heads: 150, bodies: 150, idle: 100, half: 20, silentReaders: 40 };
 /** What one connection may cost, and what may stay of all. */
-const bytesEachMost = 0.75 * megabyte;
-const bytesLeftMost = 24 * megabyte;
-const rssLeftMost = 200 * megabyte;
+const bytesEachMax = 0.75 * megabyte;
+const bytesLeftMax = 24 * megabyte;
+const rssLeftMax = 200 * megabyte;
 const closedWaitMs = 300_000;
 /** Files, the database's connections, replicas', and those of the test. */
-const descriptorsMost = 150;
+const descriptorsMax = 150;
 
 const app = `def warm():
     return 1
@@ -304,7 +304,7 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
   const peak = await memoryOf(platform);
   if (isFull) {
     // Those that read nothing do not see that they are closed.
-    const areClosed = (): boolean => (slow.trickle(), slow.open === 0 && descriptorsOf(platform) < descriptorsMost);
+    const areClosed = (): boolean => (slow.trickle(), slow.open === 0 && descriptorsOf(platform) < descriptorsMax);
     await until("the platform has closed all of them", areClosed, { deadlineMs: closedWaitMs });
   }
   slow.leave();
@@ -318,17 +318,17 @@ test("thousands of slow clients hold up nobody, and leave nothing behind", { tim
   await othersAreAnswered(on);
   await crowded(on);
   const descriptors = descriptorsOf(platform);
-  await until("they are gone", () => descriptorsOf(platform) < descriptorsMost);
+  await until("they are gone", () => descriptorsOf(platform) < descriptorsMax);
   const before = await memoryOf(platform);
   const { peak, held } = await crowded(on);
   const inMb = ({ rss, used }: Memory): string =>
     `${Math.round(used / megabyte)} MB used, ${Math.round(rss / megabyte)} MB in all`;
   t.diagnostic(`${held} connections (${descriptors} descriptors); before: ${inMb(before)}; meanwhile: ${inMb(peak)}`);
-  assert.ok(peak.used - before.used < held * bytesEachMost, `they cost ${inMb(peak)}`);
-  await until("their connections are gone", () => descriptorsOf(platform) < descriptorsMost);
+  assert.ok(peak.used - before.used < held * bytesEachMax, `they cost ${inMb(peak)}`);
+  await until("their connections are gone", () => descriptorsOf(platform) < descriptorsMax);
   const isBack = async (): Promise<boolean> => {
     const { rss, used } = await memoryOf(platform);
-    return used < before.used + bytesLeftMost && rss < before.rss + rssLeftMost;
+    return used < before.used + bytesLeftMax && rss < before.rss + rssLeftMax;
   };
   await until("the memory is free again", isBack, { deadlineMs: 60_000 });
   t.diagnostic(`afterwards: ${inMb(await memoryOf(platform))}`);

@@ -48,7 +48,7 @@ const moments = [
   ["usage_slices", "begins_at"],
 ] as const;
 
-type Ground = {
+type Fixture = {
   readonly platform: PlatformProcess;
   readonly receiver: WebhookReceiver;
   readonly clock: MovedClock;
@@ -57,7 +57,7 @@ type Ground = {
   readonly budget: string;
 };
 
-async function ground(t: TestContext): Promise<Ground> {
+async function fixture(t: TestContext): Promise<Fixture> {
   const clock = await movedClock(t);
   const git = await startGitServer(t);
   await git.createRepo("acme", "work", { "main.py": app });
@@ -103,12 +103,12 @@ async function post(url: string, body: unknown): Promise<Record<string, unknown>
 }
 
 /** One number of the database's rows. */
-async function count({ database }: Ground, statement: string): Promise<number> {
+async function count({ database }: Fixture, statement: string): Promise<number> {
   const { rows } = await database.query<{ n: string }>(statement);
   return Number(rows[0]?.n);
 }
 
-async function survives(stage: Ground, { seconds, heldMs }: (typeof steps)[number]): Promise<void> {
+async function survives(stage: Fixture, { seconds, heldMs }: (typeof steps)[number]): Promise<void> {
   const { platform, receiver, clock, session } = stage;
   const { baseUrl } = platform.bootstrap;
   const hook = `async=true&webhookEndpoint=${encodeURIComponent(receiver.url)}`;
@@ -151,7 +151,7 @@ async function survives(stage: Ground, { seconds, heldMs }: (typeof steps)[numbe
 }
 
 /** Nothing that was noted lies outside of the test, and what replicas cost is no more than the time that it took. */
-async function isTrue(stage: Ground, began: { readonly wallMs: number; readonly monotonicMs: number }): Promise<void> {
+async function isTrue(stage: Fixture, began: { readonly wallMs: number; readonly monotonicMs: number }): Promise<void> {
   for (const [table, column] of moments) {
     const from = new Date(began.wallMs - nearMs).toISOString();
     const to = new Date(Date.now() + nearMs).toISOString();
@@ -171,7 +171,7 @@ async function isTrue(stage: Ground, began: { readonly wallMs: number; readonly 
 
 test("steps of the clock lose, post and delete nothing", { skip: noMovedClock, timeout: 600_000 }, async (t) => {
   const began = { wallMs: Date.now(), monotonicMs: performance.now() };
-  const stage = await ground(t);
+  const stage = await fixture(t);
   const { platform, clock } = stage;
   const kept =
     "select (select count(*) from app_logs) + (select count(*) from audit_log) + (select count(*) from runs) n";

@@ -51,15 +51,15 @@ http.server.HTTPServer(("0.0.0.0", int(os.environ["PORT"])), Handler).serve_fore
 `;
 
 describe("a hostile app", { skip }, () => {
-  const ground = new ProcessGround({ sandbox });
+  const fixture = new ProcessGround({ sandbox });
   const sink = new DriverSink();
   const got = new Map<string, unknown>();
-  const closers: (() => unknown)[] = [() => ground.close()];
+  const closers: (() => unknown)[] = [() => fixture.close()];
   let driver: Driver;
   let targets: object;
 
   before(async () => {
-    driver = ground.driver();
+    driver = fixture.driver();
     await driver.open(sink);
     closers.push(async () => {
       for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
@@ -118,10 +118,15 @@ describe("a hostile app", { skip }, () => {
     const found = (await pythons.all()).find((one) => one.hasPip);
     assert.ok(found !== undefined, "a Python with venv is installed");
     const builder = new ProcessBuilder({
-      ...{ buildsDir: join(ground.dataDir, "builds"), pythons, toolEnvironment: tools, runtimeDir: null },
-      ...{ sandbox: ground.places().sandbox, hidden: [ground.dataDir], clock: systemClock, commandTimeoutMs: 120_000 },
+      ...{ buildsDir: join(fixture.dataDir, "builds"), pythons, toolEnvironment: tools, runtimeDir: null },
+      ...{
+        sandbox: fixture.places().sandbox,
+        hidden: [fixture.dataDir],
+        clock: systemClock,
+        commandTimeoutMs: 120_000,
+      },
     });
-    const sourceDir = join(ground.dataDir, "source");
+    const sourceDir = join(fixture.dataDir, "source");
     mkdirSync(sourceDir);
     writeFileSync(join(sourceDir, "app.py"), app);
     const plan = buildPlan({
@@ -258,9 +263,9 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     const { service, datagrams, abstract } = await openServices();
     const lan = hasNetwork ? await openLanHost() : null;
     if (lan !== null) closers.push(() => lan.close());
-    const secretFile = join(ground.dataDir, "secret.key");
+    const secretFile = join(fixture.dataDir, "secret.key");
     writeFileSync(secretFile, "a secret");
-    const otherStorage = join(ground.dataDir, "storage", victim, "stored.txt");
+    const otherStorage = join(fixture.dataDir, "storage", victim, "stored.txt");
     mkdirSync(join(otherStorage, ".."), { recursive: true });
     writeFileSync(otherStorage, "of another project");
     const shmKey = 0x51170001;
@@ -273,7 +278,7 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     );
     return {
       victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
-      victimSocket: join(ground.replicasDir, target.spec.replicaId, "listen/app.sock"),
+      victimSocket: join(fixture.replicasDir, target.spec.replicaId, "listen/app.sock"),
       service: {
         ...{ port: portOf(service), udpPort: datagrams.address().port },
         addresses: Object.values(networkInterfaces()).flatMap((all) =>
@@ -282,7 +287,7 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
       },
       lan: lan ?? { host: "127.0.0.1", port: 1 },
       ...{ abstract, secretFile, otherStorage, shmKey },
-      dataDir: ground.dataDir,
+      dataDir: fixture.dataDir,
       otherCode: join(processArtifact(target.spec.artifact).appDir, "app.py"),
       etcFiles: [
         "shadow",
@@ -303,7 +308,7 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
       // Where an interpreter or the data folder stands in a home, that folder is shown.
       homeFiles: readdirSync(homedir())
         .map((name) => join(homedir(), name))
-        .filter((path) => !python.startsWith(path) && !ground.dataDir.startsWith(path)),
+        .filter((path) => !python.startsWith(path) && !fixture.dataDir.startsWith(path)),
       disks: readdirSync("/sys/class/block"),
       platformPid: process.pid,
       isUserOwned: sandbox.kind === "namespaces" && sandbox.isUserOwned,
@@ -332,7 +337,7 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     files: Record<string, string>,
     environment: Record<string, string> = {},
   ): ReplicaSpec {
-    const artifact = ground.artifact(files);
+    const artifact = fixture.artifact(files);
     return replicaSpec({ artifact, projectId, runtime: "custom", entrypoint: ["python", "app.py"], environment });
   }
 

@@ -57,10 +57,10 @@ const plainPage: Served = {
 /** The page of the app. */
 export const pagePath = `${helloPath}/page`;
 
-type Ground = Pick<HostileStage, "baseUrl" | "pagesUrl" | "api" | "asked" | "called" | "serve">;
+type Fixture = Pick<HostileStage, "baseUrl" | "pagesUrl" | "api" | "asked" | "called" | "serve">;
 
 /** The platform and the app. */
-async function openGround(t: TestContext): Promise<Ground> {
+async function openFixture(t: TestContext): Promise<Fixture> {
   const asked: Asked[] = [];
   const called: Asked[] = [];
   let served = plainPage;
@@ -97,8 +97,8 @@ async function openGround(t: TestContext): Promise<Ground> {
 
 /** Starts it, with the person signed in. */
 export async function startHostileStage(t: TestContext): Promise<HostileStage> {
-  const ground = await openGround(t);
-  const { baseUrl, serve } = ground;
+  const fixture = await openFixture(t);
+  const { baseUrl, serve } = fixture;
   const found = findBrowser();
   assert.ok("program" in found);
   const browser = await startBrowser(t, found.program);
@@ -107,10 +107,10 @@ export async function startHostileStage(t: TestContext): Promise<HostileStage> {
     const { cookies } = await victim.send("Network.getCookies", { urls: [url] });
     return cookies.map(({ name, value }: Json) => `${name}=${value}`).toSorted();
   };
-  const signedIn = new SignedIn(ground, victim, cookiesFor);
+  const signedIn = new SignedIn(fixture, victim, cookiesFor);
   await signedIn.anew();
   return {
-    ...{ ...ground, victim, cookiesFor },
+    ...{ ...fixture, victim, cookiesFor },
     signInAgain: () => signedIn.anew(),
     begin: () => signedIn.begin(),
     isUnharmed: () => signedIn.isUnharmed(),
@@ -126,20 +126,20 @@ export async function startHostileStage(t: TestContext): Promise<HostileStage> {
 
 /** The person's sign-in, and that nothing has become of it. */
 class SignedIn {
-  readonly #ground: Ground;
+  readonly #fixture: Fixture;
   readonly #victim: Page;
   readonly #cookiesFor: HostileStage["cookiesFor"];
   #own: string[] = [];
   #state: Json = null;
 
-  constructor(ground: Ground, victim: Page, cookiesFor: HostileStage["cookiesFor"]) {
-    this.#ground = ground;
+  constructor(fixture: Fixture, victim: Page, cookiesFor: HostileStage["cookiesFor"]) {
+    this.#fixture = fixture;
     this.#victim = victim;
     this.#cookiesFor = cookiesFor;
   }
 
   async anew(): Promise<void> {
-    const { baseUrl, api, asked } = this.#ground;
+    const { baseUrl, api, asked } = this.#fixture;
     await this.#victim.goTo(`${baseUrl}/dashboard`);
     await signInOn(this.#victim, person);
     await this.#victim.shows("No apps yet.");
@@ -151,7 +151,7 @@ class SignedIn {
   }
 
   async begin(): Promise<void> {
-    const { baseUrl, asked, called } = this.#ground;
+    const { baseUrl, asked, called } = this.#fixture;
     // An app with too many cookies of its own is out of its own reach; the next attempt is another app's.
     const { cookies } = await this.#victim.send("Network.getAllCookies");
     for (const { name, domain, path } of cookies) {
@@ -163,7 +163,7 @@ class SignedIn {
   }
 
   async isUnharmed(): Promise<void> {
-    const { baseUrl, api, asked } = this.#ground;
+    const { baseUrl, api, asked } = this.#fixture;
     const used = asked.filter(({ headers }) => headers.cookie?.includes("slipway_session") === true);
     const what = used.map(({ method, url }) => `${method} ${url}`);
     assert.deepEqual(what, [], "nothing was sent with the session");

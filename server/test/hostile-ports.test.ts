@@ -81,16 +81,16 @@ for (const sandbox of sandboxes) {
 }
 
 async function startServer(t: TestContext, sandbox: Sandbox, environment: Readonly<Record<string, string>>) {
-  const ground = new ProcessGround({ sandbox });
-  const driver = ground.driver();
+  const fixture = new ProcessGround({ sandbox });
+  const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
   t.after(async () => {
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
     await driver.close();
-    await ground.close();
+    await fixture.close();
   });
-  const artifact = ground.artifact({ "app.py": server });
+  const artifact = fixture.artifact({ "app.py": server });
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py", "8000"], environment });
   await driver.start(spec, new AbortController().signal);
   const { address } = await sink.told("started", spec.replicaId);

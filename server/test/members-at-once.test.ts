@@ -13,31 +13,31 @@ import { deleteProject } from "#accounts/projects.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { InvitationDesk } from "#people/invitations.ts";
-import { MemberDesk } from "#people/members.ts";
+import { InvitationUseCases } from "#people/invitation-use-cases.ts";
+import { MemberUseCases } from "#people/member-use-cases.ts";
 import { byPlatform, testAccounts, type Accounts } from "./support/accounts.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
-type Ground = Accounts & { readonly members: MemberDesk; readonly invitations: InvitationDesk };
+type Fixture = Accounts & { readonly members: MemberUseCases; readonly invitations: InvitationUseCases };
 
-async function ground(t: TestContext): Promise<Ground> {
+async function fixture(t: TestContext): Promise<Fixture> {
   const accounts = await testAccounts(t);
   const { db } = accounts;
-  const told = (): void => undefined;
-  const invitations = new InvitationDesk({ db, clock: systemClock, hashes: passwordGate(), told });
-  const desks = { members: new MemberDesk({ db, told }), invitations };
+  const personChanged = (): void => undefined;
+  const invitations = new InvitationUseCases({ db, clock: systemClock, hashes: passwordGate(), personChanged });
+  const desks = { members: new MemberUseCases({ db, personChanged }), invitations };
   await addSession(accounts, accounts.ownerId);
   return { ...accounts, ...desks };
 }
 
 /** Of the same id as the person. */
-async function addSession({ db }: Pick<Ground, "db">, id: string): Promise<void> {
+async function addSession({ db }: Pick<Fixture, "db">, id: string): Promise<void> {
   const expires_at = new Date(systemClock.now() + 3_600_000);
   await db.insertInto("person_sessions").values({ id, person_id: id, token: id, expires_at }).execute();
 }
 
-async function addMember({ db, projectId }: Ground, role: Role): Promise<string> {
+async function addMember({ db, projectId }: Fixture, role: Role): Promise<string> {
   const id = randomUUID();
   await insertPerson(db, { id, email: `${id}@example.org`, name: "Member" });
   await insertMember(db, { project_id: projectId, person_id: id, role });
@@ -45,7 +45,7 @@ async function addMember({ db, projectId }: Ground, role: Role): Promise<string>
   return id;
 }
 
-function personCaller({ projectId }: Ground, personId: string, role: Role): Caller {
+function personCaller({ projectId }: Fixture, personId: string, role: Role): Caller {
   const roles = new Map([[projectId, role]]);
   return {
     kind: "person",
@@ -58,19 +58,19 @@ function personCaller({ projectId }: Ground, personId: string, role: Role): Call
   };
 }
 
-async function invite(at: Ground, email = `${randomUUID()}@example.org`): Promise<{ email: string; secret: Secret }> {
+async function invite(at: Fixture, email = `${randomUUID()}@example.org`): Promise<{ email: string; secret: Secret }> {
   const acting = { caller: personCaller(at, at.ownerId, "owner"), by: byPlatform };
   const made = await at.invitations.create({ projectId: at.projectId, email, role: "member" }, acting);
   return { email, secret: made.secret };
 }
 
-function accept(at: Ground, secret: Secret): Promise<unknown> {
+function accept(at: Fixture, secret: Secret): Promise<unknown> {
   const password = new Secret("a good long password");
   return at.invitations.accept({ secret, name: "New", password, caller: null, by: byPlatform });
 }
 
 /** Begins all at once, held back by a lock until each has come to it; then what became of them, faults by code. */
-async function allAtOnce(at: Ground, work: readonly (() => Promise<unknown>)[]): Promise<string[]> {
+async function allAtOnce(at: Fixture, work: readonly (() => Promise<unknown>)[]): Promise<string[]> {
   const ended: Promise<string>[] = [];
   await at.db.transaction().execute(async (tx) => {
     await lockProject(tx, at.projectId);
@@ -85,19 +85,19 @@ function codeOf(error: unknown): string {
   throw error;
 }
 
-async function waitingForLocks({ db }: Ground): Promise<number> {
+async function waitingForLocks({ db }: Fixture): Promise<number> {
   const { rows } = await sql<{ count: string }>`select count(distinct pid) from pg_locks
     where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
   return Number(rows[0]?.count);
 }
 
-async function ownersOf({ db, projectId }: Ground): Promise<number> {
+async function ownersOf({ db, projectId }: Fixture): Promise<number> {
   const rows = db.selectFrom("members").selectAll().where("project_id", "=", projectId).where("role", "=", "owner");
   return (await rows.execute()).length;
 }
 
 test("of two who accept one invitation at once one becomes a member", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const { email, secret } = await invite(at);
   const ended = await allAtOnce(at, [() => accept(at, secret), () => accept(at, secret), () => accept(at, secret)]);
   assert.deepEqual(ended, ["done", "not_found", "not_found"]);
@@ -108,7 +108,7 @@ test("of two who accept one invitation at once one becomes a member", async (t) 
 });
 
 test("of two invitations of one new person to two projects, accepted at once, one makes the account and none is lost", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const elsewhere = await secondProject(at);
   const { email, secret } = await invite(at);
   const other = await invite(elsewhere, email);
@@ -122,7 +122,7 @@ test("of two invitations of one new person to two projects, accepted at once, on
 
 test("of two last owners who make each other members at once one stays an owner", async (t) => {
   for (let round = 0; round < 5; round++) {
-    const at = await ground(t);
+    const at = await fixture(t);
     const [one, other] = [at.ownerId, await addMember(at, "owner")];
     const demote = (from: string, whom: string) => () =>
       at.members.changeRole({ projectId: at.projectId, personId: whom }, "member", {
@@ -135,7 +135,7 @@ test("of two last owners who make each other members at once one stays an owner"
 });
 
 test("of two last owners who leave at once one stays", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const [one, other] = [at.ownerId, await addMember(at, "owner")];
   const leave = (personId: string) => () => at.members.leave({ projectId: at.projectId, personId }, byPlatform);
   assert.deepEqual(await allAtOnce(at, [leave(one), leave(other)]), ["conflict", "done"]);
@@ -143,7 +143,7 @@ test("of two last owners who leave at once one stays", async (t) => {
 });
 
 test("of two last owners one of whom leaves while the operator makes the other a member one stays", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const [one, other] = [at.ownerId, await addMember(at, "owner")];
   const { id } = await at.issue({ kind: "operator", expiresAt: null });
   const operator: Caller = {
@@ -163,7 +163,7 @@ test("of two last owners one of whom leaves while the operator makes the other a
 });
 
 test("an owner who is made a member a moment before invites no owner any more", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const other = await addMember(at, "owner");
   const caller = personCaller(at, other, "owner");
   await at.members.changeRole({ projectId: at.projectId, personId: other }, "member", { caller, by: byPlatform });
@@ -172,7 +172,7 @@ test("an owner who is made a member a moment before invites no owner any more", 
 });
 
 test("what is begun while a project is being deleted adds nothing to it", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const { secret } = await invite(at);
   const begun: Promise<string>[] = [];
   await at.db.transaction().execute(async (tx) => {
@@ -193,7 +193,7 @@ test("what is begun while a project is being deleted adds nothing to it", async 
 });
 
 test("a project that an app is being added to is not deleted", async (t) => {
-  const at = await ground(t);
+  const at = await fixture(t);
   const deletion = await at.db.transaction().execute(async (tx) => {
     await addApp({ ...at, db: tx });
     const ending = at.db.transaction().execute((other) => {
@@ -207,7 +207,7 @@ test("a project that an app is being added to is not deleted", async (t) => {
   assert.equal((await at.members.list(at.projectId)).length, 1);
 });
 
-async function addApp({ db, projectId }: Pick<Ground, "db" | "projectId">): Promise<void> {
+async function addApp({ db, projectId }: Pick<Fixture, "db" | "projectId">): Promise<void> {
   await sql`insert into apps (id, project_id, name, request)
     values (${`${projectId}-my-app`}, ${projectId}, 'my-app', '{}')`.execute(db);
 }
@@ -217,8 +217,8 @@ function constraintOf(error: unknown): string {
   throw error;
 }
 
-async function secondProject(at: Ground): Promise<Ground> {
-  const projectId = "p-00000002" as Ground["projectId"];
+async function secondProject(at: Fixture): Promise<Fixture> {
+  const projectId = "p-00000002" as Fixture["projectId"];
   await at.db.insertInto("projects").values({ id: projectId, name: "second" }).execute();
   await insertMember(at.db, { project_id: projectId, person_id: at.ownerId, role: "owner" });
   return { ...at, projectId };

@@ -135,7 +135,7 @@ test("a literal address is checked by the connector too, not only where the URL 
 
 test("the platform's own place is refused also by a name that leads there", async (t) => {
   const { to } = await named(t, []);
-  const guard = new OutwardGuard({ allow: [], ownPlaces: [{ host: "9.9.9.9", port: to.port }] });
+  const guard = new OutwardGuard({ allow: [], ownListeners: [{ host: "9.9.9.9", port: to.port }] });
   const client = outwardClient(t, { guard, lookup: () => Promise.resolve(["9.9.9.9"]) });
   assert.match(seen(await client.post(`http://name.test:${to.port}/`, smallPost())), notAllowed);
 });

@@ -93,35 +93,35 @@ async function visit({ api }: PeopleStage, browser = new SmallBrowser()): Promis
 }
 
 test("a person signs in with GitHub by the address that GitHub has proven", async (t) => {
-  const ground = await startGround(t);
+  const fixture = await startGround(t);
   const browser = new SmallBrowser();
-  assert.equal(await visit(ground, browser), "/dashboard");
-  const token = await browser.send(`${ground.api.baseUrl}/v2/auth/token`, {
+  assert.equal(await visit(fixture, browser), "/dashboard");
+  const token = await browser.send(`${fixture.api.baseUrl}/v2/auth/token`, {
     method: "POST",
-    headers: { "content-type": "application/json", origin: ground.api.baseUrl },
+    headers: { "content-type": "application/json", origin: fixture.api.baseUrl },
     body: "{}",
   });
   const { access_token } = (await token.json()) as { access_token: string };
-  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token: access_token });
-  assert.equal(me.person.id, ground.adaId);
-  const { account_id } = await ground.api.db
+  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token: access_token });
+  assert.equal(me.person.id, fixture.adaId);
+  const { account_id } = await fixture.api.db
     .selectFrom("person_accounts")
     .select("account_id")
     .where("provider_id", "=", "github")
     .executeTakeFirstOrThrow();
-  assert.equal(account_id, `${ground.github.url} 4711`);
-  assert.equal(await visit(ground), "/dashboard", "and again, by the account at GitHub");
+  assert.equal(account_id, `${fixture.github.url} 4711`);
+  assert.equal(await visit(fixture), "/dashboard", "and again, by the account at GitHub");
 });
 
 test("an address that GitHub has not proven lets nobody in, and neither does a GitHub that fails", async (t) => {
-  const ground = await startGround(t);
-  ground.github.emails = [{ email: adasEmail, primary: true, verified: false }];
-  assert.equal(await visit(ground), "/dashboard#sign-in-problem=address_not_proven");
-  ground.github.emails = [{ email: "eve@example.test", primary: true, verified: true }];
-  assert.equal(await visit(ground), "/dashboard#sign-in-problem=not_invited");
-  ground.github.emails = [];
-  assert.equal(await visit(ground), "/dashboard#sign-in-problem=failed");
-  ground.github.userStatus = 500;
-  assert.equal(await visit(ground), "/dashboard#sign-in-problem=failed");
-  await ground.signIn();
+  const fixture = await startGround(t);
+  fixture.github.emails = [{ email: adasEmail, primary: true, verified: false }];
+  assert.equal(await visit(fixture), "/dashboard#sign-in-problem=address_not_proven");
+  fixture.github.emails = [{ email: "eve@example.test", primary: true, verified: true }];
+  assert.equal(await visit(fixture), "/dashboard#sign-in-problem=not_invited");
+  fixture.github.emails = [];
+  assert.equal(await visit(fixture), "/dashboard#sign-in-problem=failed");
+  fixture.github.userStatus = 500;
+  assert.equal(await visit(fixture), "/dashboard#sign-in-problem=failed");
+  await fixture.signIn();
 });

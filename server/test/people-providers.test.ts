@@ -12,9 +12,9 @@ import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } 
 
 const ada: OidcAccount = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
 
-type Ground = PeopleStage & { readonly oidc: OidcServer };
+type Fixture = PeopleStage & { readonly oidc: OidcServer };
 
-async function startGround(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Ground> {
+async function startGround(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Fixture> {
   let baseUrl = "";
   const oidc = await startOidcServer(t, { account: ada, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
   const client = {
@@ -29,7 +29,7 @@ async function startGround(t: TestContext, settings: Partial<PeopleSettings> = {
 }
 
 /** Begins a visit; returns where the browser is sent. */
-async function begin({ api }: Ground, browser: SmallBrowser, returnTo = "/dashboard/device?code=A"): Promise<string> {
+async function begin({ api }: Fixture, browser: SmallBrowser, returnTo = "/dashboard/device?code=A"): Promise<string> {
   const response = await browser.send(`${api.baseUrl}/v2/auth/sign-in/provider`, {
     method: "POST",
     headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
@@ -40,14 +40,14 @@ async function begin({ api }: Ground, browser: SmallBrowser, returnTo = "/dashbo
 }
 
 /** A whole visit; where the browser ends up in the dashboard. */
-async function visit(ground: Ground, account: OidcAccount, browser = new SmallBrowser()): Promise<string> {
-  ground.oidc.account = account;
-  const { location } = await browser.follow(await begin(ground, browser), "/dashboard");
+async function visit(fixture: Fixture, account: OidcAccount, browser = new SmallBrowser()): Promise<string> {
+  fixture.oidc.account = account;
+  const { location } = await browser.follow(await begin(fixture, browser), "/dashboard");
   return location;
 }
 
 /** An access token for the browser's session, or null. */
-async function tokenOf({ api }: Ground, browser: SmallBrowser): Promise<string | null> {
+async function tokenOf({ api }: Fixture, browser: SmallBrowser): Promise<string | null> {
   const response = await browser.send(`${api.baseUrl}/v2/auth/token`, {
     method: "POST",
     headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
@@ -56,7 +56,7 @@ async function tokenOf({ api }: Ground, browser: SmallBrowser): Promise<string |
   return response.ok ? ((await response.json()) as { access_token: string }).access_token : null;
 }
 
-async function invite({ api }: Ground, email: string): Promise<void> {
+async function invite({ api }: Fixture, email: string): Promise<void> {
   const times = { created_at: new Date(), expires_at: new Date("2100-01-01") };
   const row = { id: randomUUID(), project_id: api.projectId, email, role: "member", secret_hash: randomBytes(32) };
   await api.db
@@ -65,48 +65,48 @@ async function invite({ api }: Ground, email: string): Promise<void> {
     .execute();
 }
 
-async function proven({ api, adaId }: Ground): Promise<void> {
+async function proven({ api, adaId }: Fixture): Promise<void> {
   await api.db.updateTable("people").set({ email_verified: true }).where("id", "=", adaId).execute();
 }
 
-async function emails({ api }: Ground): Promise<string[]> {
+async function emails({ api }: Fixture): Promise<string[]> {
   const rows = await api.db.selectFrom("people").select("email").where("name", "<>", "Owner").execute();
   return rows.map(({ email }) => email).toSorted();
 }
 
 test("a person who is known here signs in with the provider, and comes back to where they wanted to go", async (t) => {
-  const ground = await startGround(t);
-  await proven(ground);
-  const { body: offers } = await ground.api.call("GET", "/v2/auth/providers", { token: null });
+  const fixture = await startGround(t);
+  await proven(fixture);
+  const { body: offers } = await fixture.api.call("GET", "/v2/auth/providers", { token: null });
   assert.deepEqual(offers, [{ id: "oidc", name: "SSO" }]);
-  const begun = await ground.post("/v2/auth/sign-in/provider", { provider: "oidc" });
+  const begun = await fixture.post("/v2/auth/sign-in/provider", { provider: "oidc" });
   assert.match(
     begun.headers.get("set-cookie") ?? "",
     /^slipway\.state=[^;]+; Max-Age=300; Path=\/v2\/auth; HttpOnly; SameSite=Lax$/,
   );
   const browser = new SmallBrowser();
-  assert.equal(await visit(ground, ada, browser), "/dashboard/device?code=A");
-  const token = await tokenOf(ground, browser);
-  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
-  assert.deepEqual([me.person.id, me.person.email, me.person.name], [ground.adaId, adasEmail, "Ada"]);
-  await ground.signIn();
-  assert.deepEqual(await ground.entries(), ["person.sign_in success person", "person.sign_in success person"]);
-  const accounts = await ground.api.db
+  assert.equal(await visit(fixture, ada, browser), "/dashboard/device?code=A");
+  const token = await tokenOf(fixture, browser);
+  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual([me.person.id, me.person.email, me.person.name], [fixture.adaId, adasEmail, "Ada"]);
+  await fixture.signIn();
+  assert.deepEqual(await fixture.entries(), ["person.sign_in success person", "person.sign_in success person"]);
+  const accounts = await fixture.api.db
     .selectFrom("person_accounts")
     .selectAll()
     .where("provider_id", "=", "oidc")
     .execute();
   const [account] = accounts;
-  assert.deepEqual([account?.account_id, account?.access_token], [`${ground.oidc.issuer} ada-there`, null]);
-  assert.equal(browser.cookiesOf(ground.api.baseUrl).has("slipway.state"), false, "the visit's cookie is gone");
+  assert.deepEqual([account?.account_id, account?.access_token], [`${fixture.oidc.issuer} ada-there`, null]);
+  assert.equal(browser.cookiesOf(fixture.api.baseUrl).has("slipway.state"), false, "the visit's cookie is gone");
 });
 
 test("an address that only looks like somebody's, or becomes theirs in small letters, lets nobody into their account", async (t) => {
-  const ground = await startGround(t);
+  const fixture = await startGround(t);
   const password = new Secret("correct horse battery");
-  const id = await createPerson(ground.api.db, { email: "kim@example.test", name: "Kim", password });
-  await ground.api.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
-  await invite(ground, "ek@example.test");
+  const id = await createPerson(fixture.api.db, { email: "kim@example.test", name: "Kim", password });
+  await fixture.api.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
+  await invite(fixture, "ek@example.test");
   // The Kelvin sign, which becomes a k; a Cyrillic letter that looks like an i; letters of full width.
   for (const email of [
     "\u212Aim@example.test",
@@ -115,43 +115,43 @@ test("an address that only looks like somebody's, or becomes theirs in small let
     "\uFF4Bim@example.test",
   ]) {
     const browser = new SmallBrowser();
-    const location = await visit(ground, { sub: `evil ${email}`, email, emailVerified: true }, browser);
+    const location = await visit(fixture, { sub: `evil ${email}`, email, emailVerified: true }, browser);
     assert.equal(location, "/dashboard#sign-in-problem=address_not_proven");
-    assert.equal(await tokenOf(ground, browser), null);
+    assert.equal(await tokenOf(fixture, browser), null);
   }
-  await ground.signIn({ email: "KIM@example.test", password: password.reveal() });
+  await fixture.signIn({ email: "KIM@example.test", password: password.reveal() });
 });
 
 test("an address that the provider has not proven lets nobody in: not into an account, not by an invitation", async (t) => {
-  const ground = await startGround(t);
-  await invite(ground, "grace@example.test");
-  const before = await emails(ground);
+  const fixture = await startGround(t);
+  await invite(fixture, "grace@example.test");
+  const before = await emails(fixture);
   for (const email of [adasEmail, "grace@example.test"]) {
     const browser = new SmallBrowser();
     const account = { sub: `evil ${email}`, email, emailVerified: false };
-    assert.equal(await visit(ground, account, browser), "/dashboard#sign-in-problem=address_not_proven");
-    assert.equal(await tokenOf(ground, browser), null);
+    assert.equal(await visit(fixture, account, browser), "/dashboard#sign-in-problem=address_not_proven");
+    assert.equal(await tokenOf(fixture, browser), null);
   }
-  assert.deepEqual(await emails(ground), before);
-  await ground.signIn();
+  assert.deepEqual(await emails(fixture), before);
+  await fixture.signIn();
 });
 
 test("only the invited become people, and anybody where sign-up is open", async (t) => {
-  const ground = await startGround(t);
+  const fixture = await startGround(t);
   const grace = { sub: "grace", email: "grace@example.test", emailVerified: true, name: "Grace" };
-  assert.equal(await visit(ground, grace), "/dashboard#sign-in-problem=not_invited");
-  assert.deepEqual(await emails(ground), [adasEmail]);
-  await invite(ground, grace.email);
+  assert.equal(await visit(fixture, grace), "/dashboard#sign-in-problem=not_invited");
+  assert.deepEqual(await emails(fixture), [adasEmail]);
+  await invite(fixture, grace.email);
   const browser = new SmallBrowser();
-  assert.equal(await visit(ground, grace, browser), "/dashboard/device?code=A");
-  const token = await tokenOf(ground, browser);
-  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
+  assert.equal(await visit(fixture, grace, browser), "/dashboard/device?code=A");
+  const token = await tokenOf(fixture, browser);
+  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token });
   assert.deepEqual([me.person.name, me.projects], ["Grace", []], "the invitation is still to be accepted");
-  const call = (path: string, body: object): ReturnType<typeof ground.api.call> =>
-    ground.api.call("POST", path, { token, body });
+  const call = (path: string, body: object): ReturnType<typeof fixture.api.call> =>
+    fixture.api.call("POST", path, { token, body });
   const change = { currentPassword: "none of hers", newPassword: "a password of hers" };
   assert.equal((await call("/v2/auth/password", change)).status, 409, "she has no password to change");
-  const guess = await ground.post("/v2/auth/sign-in", { email: grace.email, password: "none of hers" });
+  const guess = await fixture.post("/v2/auth/sign-in", { email: grace.email, password: "none of hers" });
   assert.equal(guess.status, 401);
   const { uri } = (await call("/v2/auth/two-factor", {})).body;
   assert.equal((await call("/v2/auth/two-factor/confirm", { code: appCode(uri) })).status, 200);
@@ -161,61 +161,61 @@ test("only the invited become people, and anybody where sign-up is open", async 
 });
 
 test("whoever shows the address takes the account over from whoever never did", async (t) => {
-  const ground = await startGround(t);
-  const waiting = await ground.signIn();
-  await ground.post("/v2/auth/password/forgot", { email: adasEmail });
-  const { text } = await ground.mail.next(adasEmail);
+  const fixture = await startGround(t);
+  const waiting = await fixture.signIn();
+  await fixture.post("/v2/auth/password/forgot", { email: adasEmail });
+  const { text } = await fixture.mail.next(adasEmail);
   const secret = /reset-password\/([\w-]+)/.exec(text)?.[1] ?? "";
-  assert.equal(await visit(ground, ada), "/dashboard/device?code=A");
+  assert.equal(await visit(fixture, ada), "/dashboard/device?code=A");
   const body = { email: adasEmail, password: adasPassword };
-  assert.equal((await ground.post("/v2/auth/sign-in", body)).status, 401, "the unproven password is good no more");
-  assert.equal((await ground.post("/v2/auth/token", { refresh_token: waiting.refreshToken })).status, 401);
+  assert.equal((await fixture.post("/v2/auth/sign-in", body)).status, 401, "the unproven password is good no more");
+  assert.equal((await fixture.post("/v2/auth/token", { refresh_token: waiting.refreshToken })).status, 401);
   const reset = { token: secret, password: "a password of somebody" };
-  assert.equal((await ground.post("/v2/auth/password/reset", reset)).status, 422);
-  assert.ok((await ground.entries()).includes("person.password_reset success platform"));
-  assert.match((await ground.mail.next(adasEmail, 1)).text, /good no more/);
-  assert.equal(await visit(ground, ada), "/dashboard/device?code=A", "and again");
+  assert.equal((await fixture.post("/v2/auth/password/reset", reset)).status, 422);
+  assert.ok((await fixture.entries()).includes("person.password_reset success platform"));
+  assert.match((await fixture.mail.next(adasEmail, 1)).text, /good no more/);
+  assert.equal(await visit(fixture, ada), "/dashboard/device?code=A", "and again");
 });
 
 test("the provider is no way around a second factor", async (t) => {
-  const ground = await startGround(t);
-  const { accessToken } = await ground.signIn();
-  const call = (path: string, body: object): ReturnType<typeof ground.api.call> =>
-    ground.api.call("POST", path, { token: accessToken, body });
+  const fixture = await startGround(t);
+  const { accessToken } = await fixture.signIn();
+  const call = (path: string, body: object): ReturnType<typeof fixture.api.call> =>
+    fixture.api.call("POST", path, { token: accessToken, body });
   const { uri } = (await call("/v2/auth/two-factor", { password: adasPassword })).body;
   assert.equal((await call("/v2/auth/two-factor/confirm", { code: appCode(uri) })).status, 200);
   const early = new SmallBrowser();
-  assert.equal(await visit(ground, ada, early), "/dashboard#sign-in-problem=two_factor_first");
-  assert.equal(await tokenOf(ground, early), null);
-  await proven(ground);
+  assert.equal(await visit(fixture, ada, early), "/dashboard#sign-in-problem=two_factor_first");
+  assert.equal(await tokenOf(fixture, early), null);
+  await proven(fixture);
   const browser = new SmallBrowser();
-  const place = await visit(ground, ada, browser);
+  const place = await visit(fixture, ada, browser);
   const [, challenge = ""] = /^\/dashboard\/device\?code=A#challenge=(2fa-[\w-]+)$/.exec(place) ?? [];
   assert.notEqual(challenge, "", place);
-  assert.equal(await tokenOf(ground, browser), null, "there is no session before the code");
-  const { status } = await ground.post("/v2/auth/sign-in/two-factor", { challenge, code: appCode(uri) });
+  assert.equal(await tokenOf(fixture, browser), null, "there is no session before the code");
+  const { status } = await fixture.post("/v2/auth/sign-in/two-factor", { challenge, code: appCode(uri) });
   assert.equal(status, 200);
 });
 
 test("an account there stays that person's here, whatever address it has later", async (t) => {
-  const ground = await startGround(t);
-  await proven(ground);
-  await visit(ground, ada);
+  const fixture = await startGround(t);
+  await proven(fixture);
+  await visit(fixture, ada);
   const browser = new SmallBrowser();
-  await visit(ground, { ...ada, email: "other@example.test", emailVerified: false }, browser);
-  const token = await tokenOf(ground, browser);
-  const { body: me } = await ground.api.call("GET", "/v2/auth/session", { token });
-  assert.deepEqual([me.person.id, me.person.email], [ground.adaId, adasEmail]);
-  assert.deepEqual(await emails(ground), [adasEmail]);
+  await visit(fixture, { ...ada, email: "other@example.test", emailVerified: false }, browser);
+  const token = await tokenOf(fixture, browser);
+  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token });
+  assert.deepEqual([me.person.id, me.person.email], [fixture.adaId, adasEmail]);
+  assert.deepEqual(await emails(fixture), [adasEmail]);
 });
 
 test("what comes back counts once, and only in the browser that began the visit", async (t) => {
-  const ground = await startGround(t);
-  await proven(ground);
+  const fixture = await startGround(t);
+  await proven(fixture);
   const expired = "/dashboard#sign-in-problem=expired";
   const mine = new SmallBrowser();
-  const callback = `${ground.api.baseUrl}/v2/auth/callback/oidc`;
-  const { location } = await mine.follow(await begin(ground, mine), callback);
+  const callback = `${fixture.api.baseUrl}/v2/auth/callback/oidc`;
+  const { location } = await mine.follow(await begin(fixture, mine), callback);
   const elsewhere = await new SmallBrowser().send(location);
   assert.equal(elsewhere.headers.get("location"), expired, "an attacker's code does not sign the victim in");
   const first = await mine.send(location);
@@ -230,7 +230,7 @@ test("what comes back counts once, and only in the browser that began the visit"
 });
 
 test("nobody is sent to another site at the end of a visit", async (t) => {
-  const ground = await startGround(t);
+  const fixture = await startGround(t);
   const places = [
     "https://evil.example/",
     "//evil.example",
@@ -244,7 +244,7 @@ test("nobody is sent to another site at the end of a visit", async (t) => {
     "/",
   ];
   for (const returnTo of places) {
-    const { status } = await ground.post("/v2/auth/sign-in/provider", { provider: "oidc", returnTo });
+    const { status } = await fixture.post("/v2/auth/sign-in/provider", { provider: "oidc", returnTo });
     assert.equal(status, 400, returnTo);
   }
 });

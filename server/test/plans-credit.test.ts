@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readPlans } from "#billing/plan-file.ts";
 import { setPlanCredits } from "#billing/plan-credit.ts";
-import { PlanDesk } from "#billing/plan-desk.ts";
+import { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { plainMicrosPerSecond, usageStage } from "./usage-stage.ts";
 import "#test/support/leftovers.ts";
@@ -44,7 +44,7 @@ test("the credit is taken off each month anew, and what is left of it is lost", 
   const change = begin + 2 * day + 12 * hour;
   await runUntil(change - hour);
   clock.atMs = change;
-  await new PlanDesk({ db, plans, clock }).change(projectId, "paid", byPlatform);
+  await new PlanUseCases({ db, plans, clock }).change(projectId, "paid", byPlatform);
   await runUntil(change + 12 * hour);
   const found = await drawn();
   assert.equal(found["2026-01"], credit);

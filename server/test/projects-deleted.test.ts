@@ -9,20 +9,20 @@ import type { Caller } from "#accounts/caller.ts";
 import { deleteProject, renameProject } from "#accounts/projects.ts";
 import { Secrets } from "#apps/secrets.ts";
 import { setPlanCredits } from "#billing/plan-credit.ts";
-import { PlanDesk } from "#billing/plan-desk.ts";
+import { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { readPlans } from "#billing/plan-file.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
-import { InvitationDesk } from "#people/invitations.ts";
-import { MemberDesk } from "#people/members.ts";
-import { WebhookDesk } from "#webhooks/desk.ts";
-import { SecretDesk } from "#webhooks/secret-desk.ts";
+import { InvitationUseCases } from "#people/invitation-use-cases.ts";
+import { MemberUseCases } from "#people/member-use-cases.ts";
+import { WebhookUseCases } from "#webhooks/use-cases.ts";
+import { WebhookSecretUseCases } from "#webhooks/secret-use-cases.ts";
 import { byPlatform, testAccounts, type Accounts } from "./support/accounts.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
 const by = byPlatform;
-const told = (): void => undefined;
+const personChanged = (): void => undefined;
 const plans = readPlans('default = "free"\n[plans.free]\napps = 1\nmonthly_credit_cents = 111\n[plans.paid]\n');
 
 type Change = (at: Accounts, caller: Caller) => Promise<unknown>;
@@ -33,31 +33,32 @@ const changes: Readonly<Record<string, Change>> = {
   delete: ({ db, projectId: id }) =>
     db.transaction().execute((tx) => deleteProject(tx, { id, nowMs: systemClock.now(), by })),
   "change a member": ({ db, projectId, ownerId: personId }, caller) =>
-    new MemberDesk({ db, told }).changeRole({ projectId, personId }, "member", { caller, by }),
+    new MemberUseCases({ db, personChanged }).changeRole({ projectId, personId }, "member", { caller, by }),
   "remove a member": ({ db, projectId, ownerId: personId }, caller) =>
-    new MemberDesk({ db, told }).remove({ projectId, personId }, { caller, by }),
-  leave: ({ db, projectId, ownerId: personId }) => new MemberDesk({ db, told }).leave({ projectId, personId }, by),
+    new MemberUseCases({ db, personChanged }).remove({ projectId, personId }, { caller, by }),
+  leave: ({ db, projectId, ownerId: personId }) =>
+    new MemberUseCases({ db, personChanged }).leave({ projectId, personId }, by),
   invite: (at, caller) =>
     invitations(at).create({ projectId: at.projectId, email: "b@example.org", role: "member" }, { caller, by }),
   "withdraw an invitation": (at, caller) => invitations(at).delete(at.projectId, randomUUID(), { caller, by }),
   "replace secrets": ({ db, sealer, projectId }) =>
     new Secrets({ db, sealer }).replace({ projectId, appId: null }, new Map([["A", new Secret("1")]]), { by }),
   "change the plan": ({ db, projectId }) =>
-    new PlanDesk({ db, plans, clock: systemClock }).change(projectId, "paid", by),
+    new PlanUseCases({ db, plans, clock: systemClock }).change(projectId, "paid", by),
   "admit an app": ({ db, projectId }) =>
-    db.transaction().execute((tx) => new PlanDesk({ db, plans, clock: systemClock }).admitApp(tx, projectId)),
+    db.transaction().execute((tx) => new PlanUseCases({ db, plans, clock: systemClock }).admitApp(tx, projectId)),
   "list webhook secrets": (at) => webhooks(at).listSecrets(at.projectId, by),
   "make a webhook secret": (at) => webhooks(at).createSecret(at.projectId, {}, by),
   "delete a webhook secret": (at) => webhooks(at).deleteSecret(at.projectId, randomUUID(), by),
   "choose the schedule of webhooks": (at) => webhooks(at).setSchedule(at.projectId, "short", by),
 };
 
-function invitations({ db }: Accounts): InvitationDesk {
-  return new InvitationDesk({ db, clock: systemClock, hashes: passwordGate(), told });
+function invitations({ db }: Accounts): InvitationUseCases {
+  return new InvitationUseCases({ db, clock: systemClock, hashes: passwordGate(), personChanged });
 }
 
-function webhooks({ db, sealer }: Accounts): WebhookDesk {
-  return new WebhookDesk({ db, secrets: new SecretDesk({ db, sealer }), onStep: told });
+function webhooks({ db, sealer }: Accounts): WebhookUseCases {
+  return new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: personChanged });
 }
 
 async function operator({ issue }: Accounts): Promise<Caller> {

@@ -1,18 +1,18 @@
 // A call that comes right after a release was promoted, before the table of routes has heard of it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { appIdOf, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
 import { settingsWith } from "./support/app-settings.ts";
 import { httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
 
-function routeTo(project: ProjectId, live: Route["live"]): Route {
+function routeTo(project: ProjectId, live: AppRoute["live"]): AppRoute {
   const app = { appId: appIdOf(project, "hello"), projectId: project, appName: "hello", disableAuth: false };
   return { ...app, live, latestBuild: { status: "initializing", reason: null } };
 }
 
 test("a call of an app without a release looks once more before it is refused", async (t) => {
-  const live: Route["live"] = {
+  const live: AppRoute["live"] = {
     releaseId: "00000000-0000-4000-8000-000000000001" as ReleaseId,
     buildId: "00000000-0000-4000-8000-000000000002" as BuildId,
     settings: settingsWith({ name: "hello" }),

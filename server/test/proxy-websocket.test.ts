@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
-import type { Tokens } from "#proxy/gate.ts";
+import type { CallAuthenticator } from "#proxy/authorize.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 import {
   bedCaller,
@@ -249,13 +249,13 @@ async function echoReplica(t: TestContext): Promise<number> {
 
 /** Tokens of which some are revoked, or cannot be checked, from some moment on. */
 function changingTokens(): {
-  readonly tokens: Tokens;
+  readonly tokens: CallAuthenticator;
   readonly revoked: Set<string>;
   readonly unchecked: Set<string>;
 } {
   const revoked = new Set<string>();
   const unchecked = new Set<string>();
-  const tokens: Tokens = {
+  const tokens: CallAuthenticator = {
     cached: (token) => (unchecked.has(token) ? undefined : revoked.has(token) ? null : bedCaller(bedTokens.project)),
     check: () => Promise.reject(new Error("the database does not answer")),
   };
@@ -293,7 +293,7 @@ test("a socket ends with the token that it was opened with, also while it waits;
 
 test("a socket whose token is revoked while it is let in ends too", async (t) => {
   let isRevoked = false;
-  const tokens: Tokens = {
+  const tokens: CallAuthenticator = {
     cached: () => (isRevoked ? null : undefined),
     check: async () => {
       isRevoked = true;

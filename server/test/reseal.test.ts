@@ -48,8 +48,8 @@ test("after a start with a new key everything opens with that key alone", async 
     ["four", "four"],
   );
 
-  const desk = { receiveBuild, rebuild, requestCancel };
-  const cases = useCases({ db: api.db, sealer: only, desk, providers: [], personChanged: () => undefined });
+  const receiver = { receiveBuild, rebuild, requestCancel };
+  const cases = useCases({ db: api.db, sealer: only, receiver, providers: [], personChanged: () => undefined });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);
   assert.deepEqual(Object.fromEntries(values), { A: "one", B: "two" });

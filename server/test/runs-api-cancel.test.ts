@@ -11,19 +11,19 @@ type Stage = {
   api: ApiUnderTest;
   place: RowsPlace;
   path: (id: string) => string;
-  told: RunId[];
+  onCancelled: RunId[];
   heard: (string | null)[];
 };
 
 async function stage(t: TestContext, options: { cancelWaitMs?: number } = {}): Promise<Stage> {
-  const told: RunId[] = [];
+  const onCancelled: RunId[] = [];
   const heard: (string | null)[] = [];
-  const api = await startManagementApi(t, { runs: { ...options, told: (runId) => told.push(runId) } });
+  const api = await startManagementApi(t, { runs: { ...options, onCancelled: (runId) => onCancelled.push(runId) } });
   api.notifications.listen("run_cancels", (payload) => heard.push(payload));
   const body = { name: "my-app", gitRepo: "acme/shop" };
   const created = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   const place = { db: api.db, projectId: api.projectId, appId: created.body.appId as AppId };
-  return { api, place, path: (id) => `/v2/projects/${api.projectId}/apps/my-app/runs/${id}`, told, heard };
+  return { api, place, path: (id) => `/v2/projects/${api.projectId}/apps/my-app/runs/${id}`, onCancelled, heard };
 }
 
 /** What the holder of a run does once it has stopped it. */
@@ -62,19 +62,19 @@ test("a run that nobody works on is cancelled at once, and whoever had it before
 });
 
 for (const state of ["queued", "running"] as const) {
-  test(`a run that is ${state} is asked to end, its holder is told, and the answer waits for the end`, async (t) => {
+  test(`a run that is ${state} is asked to end, its holder is onCancelled, and the answer waits for the end`, async (t) => {
     const here = await stage(t);
     const id = await insertRun(here.place, { state });
     let hasAnswered = false;
     const asking = here.api.call("DELETE", here.path(id)).finally(() => (hasAnswered = true));
-    await until("its holder is told within the process", () => here.told.includes(id));
+    await until("its holder is onCancelled within the process", () => here.onCancelled.includes(id));
     await until("and through the database", () => here.heard.includes(id));
     const asked = await rowOf(here, id);
     assert.deepEqual([asked.state, asked.lease_epoch, asked.lease_holder], [state, 1, "test"]);
     assert.notEqual(asked.cancel_requested_at, null);
     // Asked a second time while it ends: fine, and the first time stands.
     const second = here.api.call("DELETE", here.path(id));
-    await until("the second one is told too", () => here.told.length === 2);
+    await until("the second one is onCancelled too", () => here.onCancelled.length === 2);
     assert.equal(hasAnswered, false);
     await settle(here, id);
     for (const answer of await Promise.all([asking, second])) {
@@ -127,7 +127,7 @@ test("cancelling while the run is claimed ends in one of both, never in neither"
     const cancel = here.api.call("DELETE", here.path(id));
     const isClaimed = (await claim).numUpdatedRows === 1n;
     if (isClaimed) {
-      await until("the holder is told", () => here.told.includes(id));
+      await until("the holder is onCancelled", () => here.onCancelled.includes(id));
       await settle(here, id);
     }
     const answer = await cancel;

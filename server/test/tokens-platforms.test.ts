@@ -25,10 +25,10 @@ const trustedProxies = new TrustedProxies([]);
 type Answering = { readonly baseUrl: string };
 
 /** The management API and the proxy in this process, without a scheduler: it needs no lock on the database. */
-async function openSecond(t: TestContext, ground: { url: Secret; secretKey: string }): Promise<Answering> {
+async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: string }): Promise<Answering> {
   let baseUrl = "";
-  const management = await openManagement(t, { ground }, () => baseUrl);
-  const { db, notifications } = management.ground;
+  const management = await openManagement(t, { fixture }, () => baseUrl);
+  const { db, notifications } = management.fixture;
   const routes = new Routes({ db, notifications, log: silentLog });
   await routes.start();
   t.after(() => routes.stop());

@@ -1,7 +1,7 @@
 // What replicas must cost by their rows and the prices alone, and that every sum and the ledger say so to the micro-unit.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Resources } from "#billing/prices.ts";
+import type { PricedResources } from "#billing/prices.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { UsageStage } from "./usage-stage.ts";
@@ -9,7 +9,7 @@ import type { UsageStage } from "./usage-stage.ts";
 const attosOfMicro = 10n ** 12n;
 
 /** What some time of a replica costs, in 10^-18 of the currency's unit. */
-export type AttosOf = (resources: Resources, fromMs: number, toMs: number) => bigint;
+export type AttosOf = (resources: PricedResources, fromMs: number, toMs: number) => bigint;
 
 type Row = {
   id: string;

@@ -42,14 +42,14 @@ shell_commands = ["sleep 0.3"]
 
 const attosOf: AttosOf = (resources, fromMs, toMs) => BigInt(toMs - fromMs) * rateAt(builtInPrices, resources, 0);
 
-type Ground = {
+type Fixture = {
   readonly platform: PlatformProcess;
   readonly db: Db;
   readonly projectId: ProjectId;
   readonly appId: string;
 };
 
-async function ground(t: TestContext, settings: Record<string, unknown>): Promise<Ground> {
+async function fixture(t: TestContext, settings: Record<string, unknown>): Promise<Fixture> {
   const { db, url } = await testDatabase(t);
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": app });
@@ -71,7 +71,7 @@ async function ground(t: TestContext, settings: Record<string, unknown>): Promis
   return { platform, db, projectId: platform.bootstrap.projectId as ProjectId, appId };
 }
 
-const money = async ({ platform, projectId }: Ground, path: string): Promise<unknown> => {
+const money = async ({ platform, projectId }: Fixture, path: string): Promise<unknown> => {
   const { status, body } = await platform.api("GET", `/v2/projects/${projectId}${path}`);
   assert.equal(status, 200, JSON.stringify(body));
   return body;
@@ -90,7 +90,7 @@ async function buildMicros(db: Db): Promise<bigint> {
 }
 
 test("an app that was deployed, called and stopped costs what its rows say, to the micro-unit", async (t) => {
-  const stage = await ground(t, { minReplicaCount: 0, cooldownPeriodSeconds: 1 });
+  const stage = await fixture(t, { minReplicaCount: 0, cooldownPeriodSeconds: 1 });
   const { platform, db, projectId, appId } = stage;
   for (let number = 0; number < 3; number++) {
     const response = await platform.call("app", "run", { number });
@@ -139,7 +139,7 @@ test("an app that was deployed, called and stopped costs what its rows say, to t
 });
 
 /** Ends all processes of the data folder's replicas by force. */
-function killReplicas({ platform }: Ground): void {
+function killReplicas({ platform }: Fixture): void {
   const folder = join(platform.dataDir, "replicas");
   for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
     try {
@@ -152,7 +152,7 @@ function killReplicas({ platform }: Ground): void {
 }
 
 /** The platform and its replicas end in one moment; nothing that comes after it is usage of these. */
-async function loseMachine(stage: Ground): Promise<void> {
+async function loseMachine(stage: Fixture): Promise<void> {
   const { platform, db } = stage;
   const alive = await db.selectFrom("replicas").select("id").where("stopped_at", "is", null).execute();
   await platform.end("SIGKILL");
@@ -170,7 +170,7 @@ async function loseMachine(stage: Ground): Promise<void> {
 }
 
 test("a kill of the platform behind any step of metering loses and doubles nothing", async (t) => {
-  const stage = await ground(t, { minReplicaCount: 2, maxReplicaCount: 3, cooldownPeriodSeconds: 1 });
+  const stage = await fixture(t, { minReplicaCount: 2, maxReplicaCount: 3, cooldownPeriodSeconds: 1 });
   const { platform, db, projectId } = stage;
   const usage = new UsageStage(db, new SetClock(Date.now()));
   await usage.apply(projectId, { coupon_type: "percentage", percentage_rate: 33.33333, frequency: "forever" });

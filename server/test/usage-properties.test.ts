@@ -9,8 +9,8 @@ import type { MeterOptions } from "#billing/meter.ts";
 import { meterSteps } from "#billing/meter-step.ts";
 import { periodOf } from "#billing/period.ts";
 import { builtInPrices, rateAt, type Prices } from "#billing/prices.ts";
-import { settle, type Usage } from "#billing/settle.ts";
-import { StatementDesk } from "#billing/statements.ts";
+import { settle, type UsageItem } from "#billing/settle.ts";
+import { StatementQueries } from "#billing/statement-queries.ts";
 import { bordersOf, stretchOf } from "#billing/stretches.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -133,7 +133,7 @@ async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint
     select source_id as id, begins_at, ms, amount_micros as micros from usage_slices where project_id = ${projectId}`.execute(
     stage.db,
   );
-  const usage = rows.map((row): Usage => ({
+  const usage = rows.map((row): UsageItem => ({
     id: `${row.id} ${row.begins_at.getTime()}`,
     atMs: row.begins_at.getTime(),
     amount: { currency: usd, micros: BigInt(row.micros) },
@@ -163,7 +163,7 @@ async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint
 /** Statements that were closed while time went on, and what came to light after that. */
 async function checkStatements({ stage, projectId }: World): Promise<void> {
   const { db, clock } = stage;
-  const statements = await new StatementDesk({ db, clock }).list(projectId);
+  const statements = await new StatementQueries({ db, clock }).list(projectId);
   const total = statements.reduce((all, { content }) => all + BigInt(content.totalMicros), 0n);
   assert.equal(total, (await stage.sums(projectId)).receivable, "all statements together are what is owed");
   for (const { content } of statements) {

@@ -3,8 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { TestContext } from "node:test";
-import { CouponDesk } from "#billing/coupon-desk.ts";
-import { PlanDesk } from "#billing/plan-desk.ts";
+import { CouponUseCases } from "#billing/coupon-use-cases.ts";
+import { PlanUseCases } from "#billing/plan-use-cases.ts";
 import { plansOfNoFile } from "#billing/plan.ts";
 import { termsOf, type CouponWish } from "#billing/coupon.ts";
 import { Meter, type MeterOptions } from "#billing/meter.ts";
@@ -59,13 +59,13 @@ export class UsageStage {
   readonly db: Db;
   readonly clock: SetClock;
   readonly rows: ReplicaStore;
-  readonly coupons: CouponDesk;
+  readonly coupons: CouponUseCases;
 
   constructor(db: Db, clock: SetClock) {
     this.db = db;
     this.clock = clock;
     this.rows = new ReplicaStore(db);
-    this.coupons = new CouponDesk({ db, clock, plans: new PlanDesk({ db, plans: plansOfNoFile, clock }) });
+    this.coupons = new CouponUseCases({ db, clock, plans: new PlanUseCases({ db, plans: plansOfNoFile, clock }) });
   }
 
   meter(options: Partial<MeterOptions> = {}): Meter {

@@ -44,5 +44,5 @@ const added = (task.add ?? []).map((delivery) => ({ ...delivery, body: Buffer.fr
 if (added.length > 0) {
   webhooks.outbox.committed(await db.transaction().execute((tx) => webhooks.outbox.add(tx, added)));
 }
-if (task.replay !== undefined) await webhooks.desk.replay(task.projectId, task.replay, byPlatform);
-if (task.resume !== undefined) await webhooks.desk.resumeEndpoint(task.projectId, task.resume, byPlatform);
+if (task.replay !== undefined) await webhooks.useCases.replay(task.projectId, task.replay, byPlatform);
+if (task.resume !== undefined) await webhooks.useCases.resumeEndpoint(task.projectId, task.resume, byPlatform);

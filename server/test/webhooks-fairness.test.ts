@@ -70,10 +70,10 @@ for (const kind of kinds) {
     );
     assert.equal(others.length, 500);
     await until("500 more have arrived", async () => (await countStates(stage.db))["delivered"] === 600);
-    bad.atOnceMost = 0;
+    bad.atOnceMax = 0;
     const before = bad.received.length;
     await until("the bad one is tried still", () => bad.received.length > before, { deadlineMs: 20_000 });
-    assert.ok(bad.atOnceMost <= 1, `${bad.atOnceMost} at a time went to a receiver that fails`);
+    assert.ok(bad.atOnceMax <= 1, `${bad.atOnceMax} at a time went to a receiver that fails`);
   });
 }
 
@@ -108,10 +108,10 @@ test("many receivers share the places, and no more deliveries are under way than
   const receivers = await Promise.all(Array.from({ length: 20 }, () => startReceiver(t)));
   const webhooks = await stage.open({ atOnce });
   let under = 0;
-  let underMost = 0;
+  let underMax = 0;
   for (const receiver of receivers) {
     receiver.answer = (response) => {
-      underMost = Math.max(underMost, ++under);
+      underMax = Math.max(underMax, ++under);
       systemClock.after(5, () => {
         under--;
         response.writeHead(200).end();
@@ -123,7 +123,7 @@ test("many receivers share the places, and no more deliveries are under way than
   await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === deliveries.length, {
     deadlineMs: 30_000,
   });
-  assert.ok(underMost <= atOnce, `${underMost} were under way`);
+  assert.ok(underMax <= atOnce, `${underMax} were under way`);
   assert.ok(
     receivers.every(({ received }) => received.length === 30),
     "each arrived once",
@@ -140,11 +140,11 @@ test("large bodies that wait are not all held in memory at the same time", async
   const deliveries = Array.from({ length: 40 }, () => stage.delivery(`${receiver.url}/hook`, { body }));
   await addAll(stage.db, webhooks, [...deliveries, stage.delivery(`${receiver.url}/hook`, { body: huge })]);
   await until("some wait for the receiver's answer", () => release.length >= 8);
-  let underWayMost = 0;
+  let underWayMax = 0;
   await until("all have arrived, the one that is larger than the bound too", async () => {
-    underWayMost = Math.max(underWayMost, webhooks.underWay);
+    underWayMax = Math.max(underWayMax, webhooks.underWay);
     for (const answer of release.splice(0)) answer();
     return (await countStates(stage.db))["delivered"] === 41;
   });
-  assert.ok(underWayMost <= 11, `${underWayMost} bodies of 100 kB were held`);
+  assert.ok(underWayMax <= 11, `${underWayMax} bodies of 100 kB were held`);
 });

@@ -15,7 +15,7 @@ import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { testAccounts, type Accounts } from "#test/support/accounts.ts";
 import { until } from "#test/support/until.ts";
-import type { DeliveryItem } from "#webhooks/desk.ts";
+import type { DeliveryItem } from "#webhooks/use-cases.ts";
 import type { AddedDelivery, NewDelivery } from "#webhooks/outbox.ts";
 import { Webhooks, type WebhooksOptions } from "#webhooks/webhooks.ts";
 
@@ -37,7 +37,7 @@ export type Receiver = {
   /** How it answers from now on; at first 200 without a body. */
   answer: Answer;
   /** The most requests that it was answering at the same time. */
-  atOnceMost: number;
+  atOnceMax: number;
 };
 
 /** Answers with a status and a text. */
@@ -51,7 +51,7 @@ export async function startReceiver(t: TestContext): Promise<Receiver> {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     atOnce++;
-    receiver.atOnceMost = Math.max(receiver.atOnceMost, atOnce);
+    receiver.atOnceMax = Math.max(receiver.atOnceMax, atOnce);
     response.once("close", () => atOnce--);
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
@@ -68,7 +68,7 @@ export async function startReceiver(t: TestContext): Promise<Receiver> {
     url: `http://127.0.0.1:${port}`,
     received: [],
     answer: answerWith(200),
-    atOnceMost: 0,
+    atOnceMax: 0,
   };
   t.after(async () => {
     server.closeAllConnections();
@@ -149,7 +149,7 @@ export async function deliveryOnce(
 ): Promise<DeliveryItem> {
   let seen: DeliveryItem | undefined;
   await until("the delivery is as wanted", async () => {
-    seen = (await webhooks.desk.readDelivery(place.projectId, place.id)).delivery;
+    seen = (await webhooks.useCases.readDelivery(place.projectId, place.id)).delivery;
     return condition(seen);
   });
   assert.ok(seen);

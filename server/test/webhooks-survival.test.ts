@@ -183,7 +183,7 @@ test("a platform that lost its lease while it was sending changes nothing any mo
   // This answer would end the delivery as failed.
   for (const answer of answers) answer();
   await until("the late answer was looked at", () => stalled.underWay === 0);
-  const { delivery, attempts } = await other.desk.readDelivery(projectId, added.id);
+  const { delivery, attempts } = await other.useCases.readDelivery(projectId, added.id);
   assert.deepEqual([delivery.state, delivery.attempts, attempts.length], ["pending", 1, 1]);
   assert.equal(attempts[0]?.answer, "second");
 });

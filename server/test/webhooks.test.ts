@@ -138,7 +138,7 @@ test("where answers of plain calls fill the memory while they wait to be written
     },
     { deadlineMs: 60_000 },
   );
-  const { items } = await webhooks.desk.listDeliveries(stage.projectId, { state: "failed" });
+  const { items } = await webhooks.useCases.listDeliveries(stage.projectId, { state: "failed" });
   assert.match(String(items[0]?.reason), /20971520 bytes: longer .* or too many long ones came at once/);
   assert.equal(webhooks.outbox.lostCount, 0);
 });
@@ -170,7 +170,7 @@ test("a URL that is none fails its delivery alone", async (t) => {
   const [bad, good] = added;
   assert.ok(bad && good);
   await deliveryOnce(webhooks, { projectId, id: good.id }, ({ state }) => state === "delivered");
-  const { delivery } = await webhooks.desk.readDelivery(projectId, bad.id);
+  const { delivery } = await webhooks.useCases.readDelivery(projectId, bad.id);
   assert.deepEqual([delivery.state, delivery.reason], ["failed", "Its webhookEndpoint is not a URL."]);
 });
 
@@ -185,10 +185,10 @@ test("project secrets sign, two of them while one takes over from the other", as
     return await until("it has arrived", () => receiver.received[before]);
   };
   const onlyFirst = await send();
-  const [first] = await webhooks.desk.listSecrets(projectId, byPlatform);
+  const [first] = await webhooks.useCases.listSecrets(projectId, byPlatform);
   assert.ok(first !== undefined);
   verify(first.secret, onlyFirst);
-  const second = await webhooks.desk.createSecret(projectId, { overlapHours: 1 }, byPlatform);
+  const second = await webhooks.useCases.createSecret(projectId, { overlapHours: 1 }, byPlatform);
   assert.throws(() => verify(second.secret, onlyFirst));
   const signatures = ({ headers }: typeof onlyFirst): number => String(headers["webhook-signature"]).split(" ").length;
   const both = await until("both sign", async () => {
@@ -197,15 +197,15 @@ test("project secrets sign, two of them while one takes over from the other", as
   });
   verify(first.secret, both);
   verify(second.secret, both);
-  const third = await webhooks.desk.createSecret(projectId, { overlapHours: 0 }, byPlatform);
+  const third = await webhooks.useCases.createSecret(projectId, { overlapHours: 0 }, byPlatform);
   const last = await until("only the third signs", async () => {
     const received = await send();
     return signatures(received) === 1 ? received : null;
   });
   verify(third.secret, last);
   assert.throws(() => verify(second.secret, last));
-  await webhooks.desk.deleteSecret(projectId, third.id, byPlatform);
-  const [fourth] = await webhooks.desk.listSecrets(projectId, byPlatform);
+  await webhooks.useCases.deleteSecret(projectId, third.id, byPlatform);
+  const [fourth] = await webhooks.useCases.listSecrets(projectId, byPlatform);
   assert.ok(fourth !== undefined && fourth.id !== third.id);
   const replaced = await until("another signs in its place", async () => {
     const received = await send();
@@ -220,7 +220,7 @@ test("a failed delivery is tried again under the same id with a new time, and it
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { projectId } = stage;
-  const { secret } = await webhooks.desk.createSecret(projectId, {}, byPlatform);
+  const { secret } = await webhooks.useCases.createSecret(projectId, {}, byPlatform);
   receiver.answer = answerWith(503, `busy ${"x".repeat(5000)}`, { "Retry-After": "7200" });
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);
@@ -237,7 +237,7 @@ test("a failed delivery is tried again under the same id with a new time, and it
   assert.ok(first && second);
   assert.equal(first.headers["webhook-id"], second.headers["webhook-id"]);
   verify(secret, second);
-  const { attempts } = await webhooks.desk.readDelivery(projectId, added.id);
+  const { attempts } = await webhooks.useCases.readDelivery(projectId, added.id);
   assert.deepEqual(
     attempts.map(({ number, statusCode, reason, answer }) => [number, statusCode, reason, answer?.slice(0, 6)]),
     [
@@ -287,8 +287,8 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { projectId } = stage;
-  await webhooks.desk.setSchedule(projectId, "short", byPlatform);
-  assert.equal(await webhooks.desk.readSchedule(projectId), "short");
+  await webhooks.useCases.setSchedule(projectId, "short", byPlatform);
+  assert.equal(await webhooks.useCases.readSchedule(projectId), "short");
   // The fifth attempt is the second since the replay: without a schedule begun anew there would be none.
   receiver.answer = (response) => response.writeHead(receiver.received.length < 5 ? 404 : 200).end();
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
@@ -305,7 +305,7 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
   assert.match(failed.reason ?? "", /404.*attempt 3 and the last/);
   assert.ok(failed.isReplayable);
 
-  const replayed = await webhooks.desk.replay(projectId, added.id, byPlatform);
+  const replayed = await webhooks.useCases.replay(projectId, added.id, byPlatform);
   assert.deepEqual([replayed.state, replayed.attempts], ["pending", 3]);
   await deliveryOnce(webhooks, place, ({ attempts }) => attempts >= 4);
   await stage.makeDue();
@@ -324,9 +324,9 @@ test("an answer that is too long is recorded as failed and not sent", async (t) 
   const [first, second] = added;
   assert.ok(first && second);
   await deliveryOnce(webhooks, { projectId, id: second.id }, ({ state }) => state === "delivered");
-  const { delivery } = await webhooks.desk.readDelivery(projectId, first.id);
+  const { delivery } = await webhooks.useCases.readDelivery(projectId, first.id);
   assert.deepEqual([delivery.state, delivery.attempts, delivery.isReplayable], ["failed", 0, false]);
   assert.match(delivery.reason ?? "", /99000000 bytes/);
-  await assert.rejects(webhooks.desk.replay(projectId, first.id, byPlatform), { name: "Fault", code: "conflict" });
+  await assert.rejects(webhooks.useCases.replay(projectId, first.id, byPlatform), { name: "Fault", code: "conflict" });
   assert.equal(receiver.received.length, 1);
 });

@@ -2,9 +2,9 @@
 // the platform's tables give to the proxy.
 import { createHash } from "node:crypto";
 import type { Caller } from "@slipway/server/src/accounts/caller.ts";
-import { TokenDoor } from "@slipway/server/src/accounts/token-door.ts";
+import { Authenticator } from "@slipway/server/src/accounts/authenticator.ts";
 import { TokenUses } from "@slipway/server/src/accounts/token-uses.ts";
-import type { Route } from "@slipway/server/src/apps/routes.ts";
+import type { AppRoute } from "@slipway/server/src/apps/routes.ts";
 import { withDefaults } from "@slipway/server/src/apps/settings.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import {
@@ -31,7 +31,7 @@ export const benchAppId = appIdOf(projectId, appName);
 const settings = withDefaults({ name: appName, gitRepo: "bench/app", replicaConcurrency: 1000 });
 
 /** The app, deployed and with authentication. */
-export const benchRoute: Route = Object.freeze({
+export const benchRoute: AppRoute = Object.freeze({
   appId: benchAppId,
   projectId,
   appName,
@@ -62,7 +62,7 @@ export const benchToken = ["header", "payload", "signature"]
   .join(".");
 
 /** The platform's own door for tokens, which knows one from memory, as after its first check, and notes each use. */
-export function benchTokens(token: string): TokenDoor {
+export function benchTokens(token: string): Authenticator {
   const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
   const account = { tokenId, accountId: tokenId, role: null, permissions: null, name: "bench" };
   const caller: Caller = { kind: "inference", projectId, ...account };
@@ -72,7 +72,7 @@ export function benchTokens(token: string): TokenDoor {
   const check = { cached, check: (given: string) => Promise.resolve(cached(given)) };
   // Notes are written by a loop, which is not started: nothing here has a database.
   const uses = new TokenUses({ db: {} as Db, clock: systemClock, log: silentLog });
-  return new TokenDoor({
+  return new Authenticator({
     check: { ...check, wasValid: () => false, endedId: () => null },
     uses,
     failedPerMinute: 100,

@@ -1,12 +1,12 @@
 // Apps of the simulation: one whose replicas keep the answers of runs, one whose replicas do not.
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import type { Seeded } from "#test/support/seeded.ts";
 import type { SimApp } from "./replicas.ts";
 
 /** An app with its route. */
-export type RoutedApp = SimApp & { readonly route: Route };
+export type RoutedApp = SimApp & { readonly route: AppRoute };
 
 /** Whose all apps are. */
 export const projectId = "p-00000001" as ProjectId;
@@ -24,6 +24,6 @@ export function newApp(seeded: Seeded, keepsAnswers: boolean): RoutedApp {
     responseGracePeriodSeconds: graceMs / 1_000,
   });
   const live = { releaseId: id as ReleaseId, buildId: id as BuildId, settings };
-  const route: Route = { appId, projectId, appName, disableAuth: true, live, latestBuild: null };
+  const route: AppRoute = { appId, projectId, appName, disableAuth: true, live, latestBuild: null };
   return { appId, releaseId: live.releaseId, keepsAnswers, graceMs, route };
 }

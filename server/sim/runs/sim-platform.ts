@@ -1,12 +1,12 @@
-// One process of the platform in the simulation: real `Runs` and a real desk on a database whose every statement goes through
+// One process of the platform in the simulation: real `Runs` and a real useCases on a database whose every statement goes through
 // the gate, with a played proxy. It can be killed between any two things that happen to it, and can stand still: then all
 // that comes to it waits, while what it had sent to the database is carried out.
 import type { Clock } from "#lib/clock.ts";
 import { silentLog, type Log } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
-import { Late } from "#lib/within.ts";
+import { DeadlineExceeded } from "#lib/with-deadline.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
-import { RunDesk } from "#runs/run-desk.ts";
+import { RunUseCases } from "#runs/run-use-cases.ts";
 import { Runs, type RunsOptions } from "#runs/runs.ts";
 import { Outbox } from "#webhooks/outbox.ts";
 import type { Seeded } from "#test/support/seeded.ts";
@@ -27,7 +27,7 @@ export type SimPlatformOptions = {
   readonly replicas: Replicas;
   readonly routes: RunsOptions["routes"];
   readonly appOf: (appId: AppId) => SimApp;
-  readonly told: Pick<PlayedProxyOptions, "onFault"> &
+  readonly events: Pick<PlayedProxyOptions, "onFault"> &
     Pick<PlayedHeldRunsOptions, "onHeard" | "onLost" | "onAcknowledged">;
   /** Something was logged that is a bug. */
   readonly onBug: (message: string, error: unknown) => void;
@@ -43,7 +43,7 @@ export class SimPlatform implements Owner {
   readonly name: string;
   readonly instanceId: string;
   readonly runs: Runs;
-  readonly desk: RunDesk;
+  readonly useCases: RunUseCases;
   readonly proxy: PlayedProxy;
   readonly heldRuns: PlayedHeldRuns;
   isDead = false;
@@ -57,7 +57,7 @@ export class SimPlatform implements Owner {
   readonly #listeners = new Map<string, Set<(payload: string | null) => void>>();
 
   constructor(options: SimPlatformOptions) {
-    const { gate, seeded, replicas, routes, appOf, told, instanceId, name } = options;
+    const { gate, seeded, replicas, routes, appOf, events, instanceId, name } = options;
     this.name = name;
     this.instanceId = instanceId;
     this.#gate = gate;
@@ -65,8 +65,8 @@ export class SimPlatform implements Owner {
     const log = logTo(options.onBug);
     const db = gate.databaseFor(this);
     const enter = (run: () => void): void => this.enter(run);
-    this.proxy = new PlayedProxy({ name, clock, seeded, replicas, appOf, enter, ...told });
-    this.heldRuns = new PlayedHeldRuns({ clock, seeded, replicas, enter, ...told });
+    this.proxy = new PlayedProxy({ name, clock, seeded, replicas, appOf, enter, ...events });
+    this.heldRuns = new PlayedHeldRuns({ clock, seeded, replicas, enter, ...events });
     // Deliveries are written as they are, and sent by nobody.
     const dispatcher = { takeAtOnce: () => null, noteWaiting: () => undefined, send: () => undefined };
     const holder = { holder: instanceId, leaseMs };
@@ -84,9 +84,9 @@ export class SimPlatform implements Owner {
         endReplica: () => undefined,
       },
     });
-    this.desk = new RunDesk({
+    this.useCases = new RunUseCases({
       ...{ db, clock, log, resultRetentionDays: 7, resultBytesMax: bytesMax, cancelWaitMs: 1 },
-      told: (runId: RunId) => this.runs.cancel(runId),
+      onCancelled: (runId: RunId) => this.runs.cancel(runId),
     });
   }
 
@@ -193,7 +193,7 @@ function logTo(onBug: (message: string, error: unknown) => void): Log {
     const { err } = context;
     const { cause } = err instanceof Error ? err : {};
     // Statements that the world holds back come too late.
-    const isOurs = [err, cause].some((one) => one instanceof ConnectionBroken || one instanceof Late);
+    const isOurs = [err, cause].some((one) => one instanceof ConnectionBroken || one instanceof DeadlineExceeded);
     if (!isOurs) onBug(message, err);
   };
   return Object.assign(log, { error });

@@ -42,7 +42,7 @@ export type WorldReport = {
 };
 
 /** For each retry, lease, deadline and stall to pass, one after the other. */
-const quietMostMs = 240_000;
+const quietMsMax = 240_000;
 /** For whoever still writes although all has ended. */
 const afterglowMs = 12_000;
 
@@ -219,7 +219,7 @@ class World {
     if (appId === undefined) return;
     this.#ledger.cancelAsked(runId);
     this.#ledger.tell(runId, "somebody wants it to be cancelled");
-    const asked = this.#seeded.pick(able).desk.cancel({ projectId, appId, runId }, { actor: platformActor });
+    const asked = this.#seeded.pick(able).useCases.cancel({ projectId, appId, runId }, { actor: platformActor });
     asked.catch((error: unknown) => {
       if (error instanceof Fault && error.code === "conflict") return;
       // A broken connection: the caller gets a 500 and may try again.
@@ -235,7 +235,7 @@ class World {
       ...{ instanceId, name, clock: this.#clock, seeded: this.#seeded, gate: this.#gate, replicas: this.#replicas },
       routes: { byAppId: (appId: AppId) => this.#apps.find((app) => app.appId === appId)?.route },
       appOf: (appId) => this.#appById(appId),
-      told: {
+      events: {
         onHeard: (call) => ledger.heard(name, call),
         onLost: (heldId) => ledger.lost(name, heldId),
         onFault: (runId, code) => ledger.told(name, runId, `It ended with ${code}.`),
@@ -349,7 +349,7 @@ class World {
       [...this.#ledger.runs].filter(([, run]) => !isFinal(run.state)).map(([runId]) => runId);
     while (openRuns().length > 0) {
       const [stuck] = openRuns();
-      const isLate = this.#clock.monotonicMs() - beganMs > quietMostMs;
+      const isLate = this.#clock.monotonicMs() - beganMs > quietMsMax;
       this.#ledger.expect(!isLate, stuck ?? null, `is stuck: ${openRuns().length} runs do not end`);
       await this.#pass(500);
     }

@@ -28,10 +28,10 @@ export class Violation extends Error {
 }
 
 /** Calls learn that no replica comes at the latest when a start has taken all its time, after one that failed. */
-const waitMostMs = 150_000;
+const waitMsMax = 150_000;
 const noticeMs = 30_000;
 /** A limit that was lowered, and a replica that comes from a trial, are seen at the next look. */
-const beyondMostMs = 2_000;
+const beyondMsMax = 2_000;
 
 /** After each event. */
 export function checkNow(world: Observed): void {
@@ -51,7 +51,7 @@ export function checkNow(world: Observed): void {
     // At a limit calls wait for as long as the replicas of other apps are busy.
     const isUnserved = world.replicasMax === null && isWaiting && view.ready(appId).length === 0;
     const unservedMs = world.unservedMs(appId, isUnserved);
-    expect(world, unservedMs <= waitMostMs, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
+    expect(world, unservedMs <= waitMsMax, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
     const strange = view.ready(appId).find((ready) => ready.releaseId !== live?.releaseId);
     expect(world, strange === undefined, `calls of ${appId} go to a release that is not live`);
   }
@@ -69,12 +69,8 @@ export function checkStop(world: Observed, replica: FakeReplica, how: "asked" | 
   expect(world, drainingAt !== null, `replica ${replicaId} was ended (${how}) without being drained`);
   const drainedMs = world.clock.now() - (drainingAt ?? 0);
   const graceMs = replica.spec.graceSeconds * 1000;
-  const leastMs = how === "asked" ? graceMs - Math.min(noticeMs, graceMs / 4) : graceMs;
-  expect(
-    world,
-    drainedMs >= leastMs,
-    `replica ${replicaId} with ${busy} calls was ended (${how}) after ${drainedMs} ms`,
-  );
+  const msMin = how === "asked" ? graceMs - Math.min(noticeMs, graceMs / 4) : graceMs;
+  expect(world, drainedMs >= msMin, `replica ${replicaId} with ${busy} calls was ended (${how}) after ${drainedMs} ms`);
 }
 
 /** Without calls and faults for long: each app has its minimum, and rows and replicas agree. */
@@ -125,7 +121,7 @@ function checkLimit(world: Observed): void {
   const ready = live.filter(({ state }) => state === "ready").length;
   const beyondMs = world.beyondMs(ready > 0 && starting + ready > replicasMax);
   const what = `${starting} replicas start and ${ready} serve for ${beyondMs} ms, where ${replicasMax} may`;
-  expect(world, beyondMs <= beyondMostMs, what);
+  expect(world, beyondMs <= beyondMsMax, what);
 }
 
 /** As many as may be; and where minimums leave a place, whoever waited for one has had it. */

@@ -68,8 +68,8 @@ export class MemoryRows implements ReplicaRows {
     return Promise.resolve();
   }
 
-  seen(sightings: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
-    for (const { replicaId, at } of sightings) {
+  seen(heartbeats: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
+    for (const { replicaId, at } of heartbeats) {
       const row = this.rows.get(replicaId);
       if (row !== undefined && row.stoppedAt === null) row.lastKnownAt = Math.max(row.lastKnownAt, at);
     }

@@ -29,7 +29,7 @@ const slackMs = 3_000;
 /** With the write that follows. */
 const knownMs = slackMs + lostMs;
 /** The shortest pause after the first failed start, and the longest one, with jitter. */
-const [pauseFirstMs, pauseMostMs, jitter] = [1_000, 60_000, 0.9];
+const [pauseFirstMs, pauseMsMax, jitter] = [1_000, 60_000, 0.9];
 const forgetMs = 600_000;
 
 /** Follows one world. */
@@ -111,7 +111,7 @@ export class RestartWatch {
     const failing = this.#failing.get(row.releaseId);
     if (failing === undefined || failing.count === 0 || !this.#isLive(row)) return;
     const passedMs = row.createdAt - failing.failedAt;
-    const pauseMs = jitter * Math.min(pauseMostMs, pauseFirstMs * 2 ** (failing.count - 1));
+    const pauseMs = jitter * Math.min(pauseMsMax, pauseFirstMs * 2 ** (failing.count - 1));
     if (passedMs >= pauseMs || passedMs > forgetMs) return;
     this.#fail(`a start of ${row.releaseId} follows ${passedMs} ms after ${failing.count} failed in a row`);
   }

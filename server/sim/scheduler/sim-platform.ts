@@ -135,7 +135,7 @@ export class SimPlatform {
         this.#ifAlive(() => (mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row))),
       change: (replicaId, change) =>
         this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
-      seen: (sightings) => this.#ifAlive(() => rows.seen(sightings)),
+      seen: (heartbeats) => this.#ifAlive(() => rows.seen(heartbeats)),
       alive: (backend) => this.#ifAlive(() => (isJudged ? rows.aliveOfAll() : rows.alive(backend))),
       countOthers: (backend) => this.#ifAlive(() => rows.countOthers(backend)),
       scaling: () => this.#ifAlive(async () => forgotten(await rows.scaling(), mutation)),

@@ -10,8 +10,8 @@ const cost: Cost = { N: 2 ** 15, r: 8, p: 3 };
 const hashBytes = 32;
 const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
 /** No hash of ours needs more; a row with larger parameters was not written by us. */
-const memoryBytesMost = 256 * 1024 * 1024;
-const passwordLengthMost = 1_000;
+const memoryBytesMax = 256 * 1024 * 1024;
+const passwordLengthMax = 1_000;
 /** Of the four threads that Node has for such work; files and names are read by the others. */
 const hashesMax = 2;
 /** So many take some seconds; more would be given up on by those who wait. */
@@ -34,7 +34,7 @@ export async function hashPassword(password: string): Promise<string> {
 /** True when the password made the hash. False for a hash of unknown form. */
 export async function isPassword(password: string, hash: string): Promise<boolean> {
   const [, N, r, p, salt, expected] = form.exec(hash) ?? [];
-  if (!salt || !expected || password.length > passwordLengthMost) return false;
+  if (!salt || !expected || password.length > passwordLengthMax) return false;
   const found = await derive(password, {
     salt: Buffer.from(salt, "base64url"),
     cost: { N: Number(N), r: Number(r), p: Number(p) },
@@ -45,7 +45,7 @@ export async function isPassword(password: string, hash: string): Promise<boolea
 
 function derive(password: string, how: { salt: Buffer; cost: Cost }): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const options = { ...how.cost, maxmem: memoryBytesMost };
+    const options = { ...how.cost, maxmem: memoryBytesMax };
     scrypt(password.normalize("NFKC"), how.salt, hashBytes, options, (error, hash) =>
       error === null ? resolve(hash) : reject(error),
     );

@@ -18,7 +18,7 @@ export async function isProject(db: Db, id: ProjectId): Promise<boolean> {
 }
 
 /** All projects, oldest first, at most `limit`. */
-export function listProjects(db: Db, limit: number): Promise<ProjectRow[]> {
+export function projectRows(db: Db, limit: number): Promise<ProjectRow[]> {
   const rows = db.selectFrom("projects").selectAll().where("deleted_at", "is", null);
   return rows.orderBy("created_at").orderBy("id").limit(limit).execute();
 }

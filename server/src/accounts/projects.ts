@@ -28,7 +28,7 @@ import {
 import { checkedName } from "./tokens.ts";
 
 /** Of one person; more is a program that runs wild. */
-const ownedMost = 1_000;
+const ownedMax = 1_000;
 
 /** The project, or null. */
 export async function findProject(db: Db, id: ProjectId): Promise<ProjectRow | null> {
@@ -42,8 +42,8 @@ export async function createProject(
 ): Promise<ProjectId> {
   const name = checkedName(wanted.name);
   const { ownerId, by } = wanted;
-  if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMost) {
-    throw new Fault("conflict", `You own ${ownedMost} projects already, which is the limit; delete one first.`);
+  if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMax) {
+    throw new Fault("conflict", `You own ${ownedMax} projects already, which is the limit; delete one first.`);
   }
   const id = newProjectId();
   await insertProject(tx, { id, name });

@@ -2,7 +2,7 @@
 // looked up. Revocations come by notification, so that what is in memory is never out of date for long.
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
-import { within } from "#lib/within.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Caller } from "./caller.ts";
@@ -18,17 +18,17 @@ export type TokenCheckOptions = {
   /** Looks up sessions of people; without it their tokens are not valid. */
   readonly people?: Lookup<PersonClaims>;
   /** The most valid tokens to remember. */
-  readonly knownMost?: number;
+  readonly knownMax?: number;
 };
 
 type Refused = { readonly untilMs: number; readonly endedId: string | null };
 
 /** Our own are about 700 characters; anything much longer is not one. */
-const tokenLengthMost = 4_096;
-const knownMost = 10_000;
+const tokenLengthMax = 4_096;
+const knownMax = 10_000;
 /** A client that repeats a bad token is answered from memory for this long; bad tokens are cheap to make, so few are kept. */
 const refusedMs = 5_000;
-const refusedMost = 1_000;
+const refusedMax = 1_000;
 /** A token that was valid is looked at for so long, and again after this when the database does not answer. */
 const keepAfterMs = 2_000;
 const lookAgainMs = 5_000;
@@ -43,7 +43,7 @@ export class TokenCheck {
   readonly #known: LruMap<string, Found>;
   /** Tokens that were valid when they were looked at last, also when that must be done again; null: they have changed since. */
   readonly #seen: LruMap<string, Found | null>;
-  readonly #refused = new LruMap<string, Refused>(refusedMost);
+  readonly #refused = new LruMap<string, Refused>(refusedMax);
   readonly #running = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
   /** Grows with each change of tokens and people, so that an answer that was on its way then is not remembered. */
@@ -55,8 +55,8 @@ export class TokenCheck {
     this.#clock = options.clock;
     this.#claims = new SignedClaims(options);
     this.#lookUp = async (claims) => (claims.kind === "token" ? tokens(claims) : ((await people?.(claims)) ?? null));
-    this.#known = new LruMap(options.knownMost ?? knownMost);
-    this.#seen = new LruMap(options.knownMost ?? knownMost);
+    this.#known = new LruMap(options.knownMax ?? knownMax);
+    this.#seen = new LruMap(options.knownMax ?? knownMax);
     this.#endListening = [
       notifications.listen("tokens", (id) => this.#tokensChanged(id)),
       notifications.listen("people", (id) => this.#forget(isPerson, id, { hasChanged: id !== null })),
@@ -91,7 +91,7 @@ export class TokenCheck {
   check(token: string): Promise<Caller | null> {
     const found = this.cached(token);
     if (found !== undefined) return Promise.resolve(found);
-    if (token.length > tokenLengthMost) return Promise.resolve(null);
+    if (token.length > tokenLengthMax) return Promise.resolve(null);
     const running = this.#running.get(token);
     if (running !== undefined) return running;
     const checking = this.#checkOrKeep(token).finally(() => this.#running.delete(token));
@@ -114,7 +114,7 @@ export class TokenCheck {
     const seen = this.#seen.get(token) ?? null;
     if (seen === null) return await this.#check(token);
     try {
-      return await within(this.#clock, keepAfterMs, this.#check(token));
+      return await withDeadline(this.#clock, keepAfterMs, this.#check(token));
     } catch (error) {
       if (this.#seen.get(token) !== seen || this.#clock.now() >= seen.expiresAtMs) throw error;
       this.#known.set(token, seen);

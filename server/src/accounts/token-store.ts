@@ -8,7 +8,7 @@ import type { TokenKind } from "./caller.ts";
 export type TokenRow = Selectable<TokensTable>;
 
 /** Whose tokens: of a project, or the operators' (null), and of which kind. */
-export type TokenPlace = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
+export type TokenOwner = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
 
 /** An account's tokens, newest first, only the latest few. */
 export type AccountRows = {
@@ -33,7 +33,7 @@ export async function insertToken(tx: Db, row: Insertable<TokensTable>): Promise
 /** Accounts of a place, at most `limit`: those with a valid token first, then newest first. */
 export async function listAccounts(
   db: Db,
-  query: TokenPlace & { readonly accountId?: TokenId; readonly limit: number; readonly now: Date },
+  query: TokenOwner & { readonly accountId?: TokenId; readonly limit: number; readonly now: Date },
 ): Promise<AccountRows[]> {
   const { kind, projectId, accountId, limit, now } = query;
   const ofAccount = accountId === undefined ? sql`true` : sql`account_id = ${accountId}`;
@@ -62,7 +62,7 @@ export async function listAccounts(
 /** How many accounts of a place have a valid token, `except` one. */
 export async function countActiveAccounts(
   db: Db,
-  query: TokenPlace & { readonly now: Date; readonly except?: TokenId },
+  query: TokenOwner & { readonly now: Date; readonly except?: TokenId },
 ): Promise<number> {
   const { kind, projectId, now, except } = query;
   const row = await db
@@ -81,8 +81,11 @@ export async function countActiveAccounts(
  * All tokens of an account of the place, newest first; empty when there is no such account. The row of the first one is
  * locked before the others are read, so that of two changes of an account the later sees what the earlier did.
  */
-export async function lockAccount(tx: Db, place: TokenPlace & { readonly accountId: TokenId }): Promise<TokenRow[]> {
-  const { kind, projectId, accountId } = place;
+export async function lockTokenAccount(
+  tx: Db,
+  owner: TokenOwner & { readonly accountId: TokenId },
+): Promise<TokenRow[]> {
+  const { kind, projectId, accountId } = owner;
   const first = await tx
     .selectFrom("tokens")
     .select("id")

@@ -22,11 +22,11 @@ type Use = {
 
 const flushMs = 10_000;
 /** Tokens of one batch; those beyond it are noted with the next. */
-const tokensMost = 10_000;
+const tokensMax = 10_000;
 /** Addresses of one token that are kept of one batch. */
-const addressesOfBatchMost = 20;
+const addressesOfBatchMax = 20;
 /** Addresses that are known of an account. One with more is used by strangers' programs, of which a new one says nothing. */
-const addressesMost = 100;
+const addressesMax = 100;
 /** An address that was not used for this long gives its place to a new one, and is new when it comes back. */
 const unusedMs = 90 * 86_400_000;
 /** How exactly it is known when an address was used last. */
@@ -39,8 +39,8 @@ export class TokenUses {
   readonly #log: Log;
   readonly #loop: Loop;
   #uses = new Map<TokenId, Use>();
-  /** Account and address → when the database was last told, so that it is not asked with each batch. */
-  readonly #told = new LruMap<string, number>(tokensMost);
+  /** Account and address → when the database was last keyOf, so that it is not asked with each batch. */
+  readonly #noted = new LruMap<string, number>(tokensMax);
 
   constructor(parts: { readonly db: Db; readonly clock: Clock; readonly log: Log }) {
     const { db, clock, log } = parts;
@@ -63,7 +63,7 @@ export class TokenUses {
   note(caller: TokenCaller, address: string): void {
     const use = this.#uses.get(caller.tokenId);
     if (use === undefined) {
-      if (this.#uses.size >= tokensMost) return;
+      if (this.#uses.size >= tokensMax) return;
       this.#uses.set(caller.tokenId, { caller, address, atMs: this.#clock.now(), addresses: null });
       return;
     }
@@ -71,7 +71,7 @@ export class TokenUses {
     if (use.address === address) return;
     use.addresses ??= new Set([use.address]);
     use.address = address;
-    if (use.addresses.size < addressesOfBatchMost) use.addresses.add(address);
+    if (use.addresses.size < addressesOfBatchMax) use.addresses.add(address);
   }
 
   /** Writes what was noted. Rejects when the database does not answer; it is then noted still. */
@@ -98,23 +98,23 @@ export class TokenUses {
   /** Takes the addresses of a token that are not known of its account for known, and records that they are new. */
   async #learn({ caller, address, atMs, addresses }: Use): Promise<void> {
     const { accountId } = caller;
-    const told = (one: string): string => `${accountId} ${one}`;
+    const keyOf = (one: string): string => `${accountId} ${one}`;
     const used = [...new Set([...(addresses ?? []), address].map(plainAddress))].filter((one) => one !== "unknown");
-    const untold = used.filter((one) => atMs - (this.#told.get(told(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs);
-    if (untold.length === 0) return;
+    const unnoted = used.filter((one) => atMs - (this.#noted.get(keyOf(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs);
+    if (unnoted.length === 0) return;
     const at = new Date(atMs);
-    const known = new Set(await readAddresses(this.#db, accountId, untold));
+    const known = new Set(await readAddresses(this.#db, accountId, unnoted));
     await refreshAddresses(this.#db, { accountId, addresses: [...known], at });
-    const fresh = untold.filter((one) => !known.has(one));
+    const fresh = unnoted.filter((one) => !known.has(one));
     if (fresh.length > 0) await this.#record(caller, fresh, at);
-    for (const one of untold) this.#told.set(told(one), atMs);
+    for (const one of unnoted) this.#noted.set(keyOf(one), atMs);
   }
 
   async #record(caller: TokenCaller, addresses: readonly string[], at: Date): Promise<void> {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
     await this.#db.transaction().execute(async (tx) => {
-      const added = await addAddresses(tx, { accountId, addresses, at, most: addressesMost, unusedSince });
+      const added = await addAddresses(tx, { accountId, addresses, at, most: addressesMax, unusedSince });
       for (const address of added) {
         await record(tx, {
           projectId: caller.projectId,

@@ -39,7 +39,7 @@ type SignedColumns = Pick<TokenRow, "id" | "account_id" | "kind" | "project_id" 
 /** A row that is to be added, with every column that matters to its token. */
 type NewToken = SignedColumns & Pick<TokenRow, "name" | "role" | "permissions" | "is_readable">;
 
-const nameLengthMost = 100;
+const nameLengthMax = 100;
 /** Inference tokens are put into programs that nobody touches for years. */
 const inferenceYears = 10;
 const secondsPerYear = 31_557_600;
@@ -92,8 +92,8 @@ export async function signToken(row: SignedColumns, key: SigningKey): Promise<Se
 /** Without spaces around it. Throws `Fault("invalid")`. */
 export function checkedName(given: string): string {
   const name = given.trim();
-  if (name !== "" && name.length <= nameLengthMost) return name;
-  throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMost}.`);
+  if (name !== "" && name.length <= nameLengthMax) return name;
+  throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMax}.`);
 }
 
 /** Throws `Fault("invalid")` for an end that is not in the future. */

@@ -3,17 +3,17 @@ import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { allows, belongsTo } from "#accounts/permissions.ts";
-import type { Judged } from "#accounts/token-door.ts";
+import type { Authentication } from "#accounts/authenticator.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import { projectIdForm, type ProjectId } from "#lib/ids.ts";
 import { pathPart } from "./call.ts";
 
-/** What is asked of `TokenDoor`. */
-export type Tokens = { check(token: string, address: string): Promise<Judged> };
+/** What is asked of `Authenticator`. */
+export type ApiAuthenticator = { check(token: string, address: string): Promise<Authentication> };
 
 /** The caller of a request with a valid token. Throws `Fault("unauthorized" | "rate_limited")`. */
-export async function authenticate(request: FastifyRequest, tokens: Tokens): Promise<Caller> {
+export async function authenticate(request: FastifyRequest, tokens: ApiAuthenticator): Promise<Caller> {
   const header = request.headers.authorization;
   if (header === undefined) {
     throw new Fault("unauthorized", 'No token was sent: the header "Authorization: Bearer <token>" is missing.');

@@ -4,9 +4,9 @@ import type { z } from "zod";
 import { apiKeyFields, type apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import { allows } from "#accounts/permissions.ts";
-import type { AccountPlace, TokenDesk } from "#accounts/token-desk.ts";
+import type { TokenAccountRef, TokenUseCases } from "#accounts/token-use-cases.ts";
 import type { Secret } from "#lib/secret.ts";
-import { callerOf, projectOf, type Call, type Handler } from "./call.ts";
+import { callerOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 
@@ -15,16 +15,16 @@ type Ids = "listApiKeys" | "createApiKey" | "rotateApiKey" | "deleteApiKey";
 const kind = "inference" as const;
 
 /** Answers for API keys. */
-export function apiKeyHandlers(desk: TokenDesk): Record<Ids, Handler> {
+export function apiKeyHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
   return {
     async listApiKeys(call) {
       const place = { kind, projectId: projectOf(call) } as const;
-      const accounts = await desk.list(place);
+      const accounts = await useCases.list(place);
       // Whoever may issue such a token learns nothing from one that is there.
       const mayRead = (["tokens.write", "apps.call"] as const).every((permission) =>
         allows(callerOf(call), permission, place.projectId),
       );
-      const tokens = mayRead ? await desk.read(place, accounts, call.by) : null;
+      const tokens = mayRead ? await useCases.read(place, accounts, call.by) : null;
       const shown = accounts.map((account) => show(account, tokens?.get(account.id)));
       return shown.toSorted((one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null));
     },
@@ -35,20 +35,20 @@ export function apiKeyHandlers(desk: TokenDesk): Record<Ids, Handler> {
         ...{ kind, projectId: projectOf(call), isReadable: body["readable"] === true },
         ...(end === null ? {} : { expiresAt: end }),
       } as const;
-      const { account, token } = await desk.issue({ wish, name: String(body["name"]) }, askingOf(call));
+      const { account, token } = await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call));
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async rotateApiKey(call) {
-      const { account, token } = await desk.rotate(placeOf(call), rotationOf(call), askingOf(call));
+      const { account, token } = await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call));
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async deleteApiKey(call) {
-      return show(await desk.revoke(placeOf(call), call.by), undefined);
+      return show(await useCases.revoke(placeOf(call), call.by), undefined);
     },
   };
 }
 
-function placeOf(call: Call): AccountPlace {
+function placeOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: projectOf(call), accountId: accountOf(call, "api_key_id") };
 }
 

@@ -3,14 +3,14 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { AuditExport, ExportFormat } from "#audit/export.ts";
-import type { Outcome } from "#audit/audit-store.ts";
+import type { AuditOutcome } from "#audit/audit-store.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type Leave } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { timeOf } from "./audit-log.ts";
-import { projectOf, type Call, type Handler } from "./call.ts";
+import { projectOf, type ApiCall, type Handler } from "./call.ts";
 
 export type AuditExportParts = {
   readonly auditExport: Pick<AuditExport, "begin">;
@@ -51,12 +51,12 @@ export function auditExportHandlers(parts: AuditExportParts): Record<"exportAudi
 }
 
 /** Nothing is exported, so nothing is recorded. */
-function headOnly({ reply }: Call, format: ExportFormat): undefined {
+function headOnly({ reply }: ApiCall, format: ExportFormat): undefined {
   void reply.header("content-type", types[format]).code(200).send();
   return undefined;
 }
 
-async function answer(call: Call, parts: AuditExportParts, format: ExportFormat): Promise<void> {
+async function answer(call: ApiCall, parts: AuditExportParts, format: ExportFormat): Promise<void> {
   const { query, by, request, reply } = call;
   const projectId = projectOf(call);
   // The forms and choices of the other values were checked by the contract's rows.
@@ -65,7 +65,7 @@ async function answer(call: Call, parts: AuditExportParts, format: ExportFormat)
       ...{ projectId, format, from: timeOf(call, "from"), to: timeOf(call, "to") },
       action: query["action"] as string | null,
       actorId: query["actor"] as string | null,
-      outcome: query["outcome"] as Outcome | null,
+      outcome: query["outcome"] as AuditOutcome | null,
     },
     by,
   );
@@ -88,7 +88,7 @@ async function answer(call: Call, parts: AuditExportParts, format: ExportFormat)
 async function pour(
   begin: IteratorResult<string, unknown>,
   texts: AsyncGenerator<string>,
-  given: AuditExportParts & Pick<Call, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
+  given: AuditExportParts & Pick<ApiCall, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
 ): Promise<void> {
   const { response, stopping, clock, log, requestId, admit } = given;
   const gone = new AbortController();

@@ -1,7 +1,7 @@
 // Where a project's audit log is sent on.
 import type { z } from "zod";
 import { forwardingFields, type auditForwarding, type newAuditForwarding } from "@slipway/contract/audit-routes.ts";
-import type { Forwarding, ForwardingDesk } from "#audit/forwarding-desk.ts";
+import type { AuditForwarding, ForwardingUseCases } from "#audit/forwarding-use-cases.ts";
 import { Secret } from "#lib/secret.ts";
 import { projectOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
@@ -9,29 +9,29 @@ import { readBody } from "./parameters.ts";
 type Ids = "getAuditForwarding" | "setAuditForwarding" | "deleteAuditForwarding";
 
 /** Answers for the forwarding. */
-export function auditForwardingHandlers(desk: ForwardingDesk): Record<Ids, Handler> {
+export function auditForwardingHandlers(useCases: ForwardingUseCases): Record<Ids, Handler> {
   return {
     async getAuditForwarding(call) {
-      return show(await desk.get(projectOf(call)));
+      return show(await useCases.get(projectOf(call)));
     },
     async setAuditForwarding(call) {
       const body = readBody({ fields: forwardingFields, required: ["url"] }, call.body);
       const given = body["secret"];
       const wish = { url: String(body["url"]), ...(typeof given === "string" ? { secret: new Secret(given) } : {}) };
-      const { forwarding, secret } = await desk.set(projectOf(call), wish, call.by);
+      const { forwarding, secret } = await useCases.set(projectOf(call), wish, call.by);
       return {
         ...show(forwarding),
         ...(secret === null ? {} : { secret: secret.reveal() }),
       } satisfies z.infer<typeof newAuditForwarding>;
     },
     async deleteAuditForwarding(call) {
-      await desk.delete(projectOf(call), call.by);
+      await useCases.delete(projectOf(call), call.by);
       return { message: "Entries of the audit log are sent on no more." };
     },
   };
 }
 
-function show(forwarding: Forwarding): z.infer<typeof auditForwarding> {
+function show(forwarding: AuditForwarding): z.infer<typeof auditForwarding> {
   const time = (at: Date | null): string | null => at?.toISOString() ?? null;
   return {
     url: forwarding.url,

@@ -2,12 +2,12 @@
 import type { z } from "zod";
 import type { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
-import type { Outcome } from "#audit/audit-store.ts";
+import type { AuditOutcome } from "#audit/audit-store.ts";
 import { readInstant, type Instant } from "#audit/instant.ts";
 import { showEntry } from "#audit/shown-entry.ts";
 import { shown } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, type Call, type Handler } from "./call.ts";
+import { projectOf, type ApiCall, type Handler } from "./call.ts";
 
 /** Answers for the audit log. */
 export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Handler> {
@@ -22,7 +22,7 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
         to: timeOf(call, "to"),
         action: query["action"] as string | null,
         actorId: query["actor"] as string | null,
-        outcome: query["outcome"] as Outcome | null,
+        outcome: query["outcome"] as AuditOutcome | null,
         limit: Number(query["limit"]),
         nextToken: query["nextToken"] as string | null,
       });
@@ -39,7 +39,7 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
 }
 
 /** A time of the query. Throws `Fault("invalid")` for what is none. */
-export function timeOf({ query }: Call, name: "from" | "to"): Instant | null {
+export function timeOf({ query }: ApiCall, name: "from" | "to"): Instant | null {
   const given = query[name] ?? null;
   if (given === null) return null;
   const instant = readInstant(String(given));

@@ -3,11 +3,11 @@ import type { z } from "zod";
 import { budgetFields } from "@slipway/contract/plan-fields.ts";
 import type { budget } from "@slipway/contract/plan-routes.ts";
 import type { Apps } from "#apps/app.ts";
-import type { BudgetDesk, BudgetView, BudgetWish } from "#billing/budget-desk.ts";
-import type { BudgetPlace } from "#billing/budget-store.ts";
-import { wholeCentsOf } from "#billing/budget-word.ts";
+import type { BudgetUseCases, BudgetView, BudgetWish } from "#billing/budget-use-cases.ts";
+import type { BudgetScope } from "#billing/budget-store.ts";
+import { wholeCentsOf } from "#billing/budget-text.ts";
 import { microsOfCent } from "#lib/money.ts";
-import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids =
@@ -20,29 +20,29 @@ type Ids =
 
 /** Answers for budgets. */
 export function budgetHandlers({
-  desk,
+  useCases,
   apps,
 }: {
-  readonly desk: BudgetDesk;
+  readonly useCases: BudgetUseCases;
   readonly apps: Pick<Apps, "require">;
 }): Record<Ids, Handler> {
-  const ofProject = (call: Call): BudgetPlace => ({ projectId: projectOf(call), appId: null });
-  const ofApp = async (call: Call): Promise<BudgetPlace> => {
+  const ofProject = (call: ApiCall): BudgetScope => ({ projectId: projectOf(call), appId: null });
+  const ofApp = async (call: ApiCall): Promise<BudgetScope> => {
     const place = { projectId: projectOf(call), appId: appOf(call) };
     await apps.require(place.projectId, place.appId);
     return place;
   };
   return {
-    getProjectBudget: async (call) => show(await desk.get(ofProject(call))),
-    setProjectBudget: async (call) => show(await desk.set(ofProject(call), wishOf(call), call.by)),
-    deleteProjectBudget: async (call) => show(await desk.delete(ofProject(call), call.by)),
-    getAppBudget: async (call) => show(await desk.get(await ofApp(call))),
-    setAppBudget: async (call) => show(await desk.set(await ofApp(call), wishOf(call), call.by)),
-    deleteAppBudget: async (call) => show(await desk.delete(await ofApp(call), call.by)),
+    getProjectBudget: async (call) => show(await useCases.get(ofProject(call))),
+    setProjectBudget: async (call) => show(await useCases.set(ofProject(call), wishOf(call), call.by)),
+    deleteProjectBudget: async (call) => show(await useCases.delete(ofProject(call), call.by)),
+    getAppBudget: async (call) => show(await useCases.get(await ofApp(call))),
+    setAppBudget: async (call) => show(await useCases.set(await ofApp(call), wishOf(call), call.by)),
+    deleteAppBudget: async (call) => show(await useCases.delete(await ofApp(call), call.by)),
   };
 }
 
-function wishOf(call: Call): BudgetWish {
+function wishOf(call: ApiCall): BudgetWish {
   const body = readBody({ fields: budgetFields, required: ["amount_cents"] }, call.body);
   // The kinds, ranges and forms of the values were checked by the contract's rows.
   const warnPercent = body["warn_percent"] as unknown as readonly number[];

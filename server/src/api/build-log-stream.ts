@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { Builds } from "#apps/builds.ts";
-import type { BuildPlace } from "#apps/build-desk.ts";
+import type { BuildRef } from "#apps/build-receiver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
@@ -28,7 +28,7 @@ const drainWaitMs = 60_000;
 export async function streamBuildLog(
   given: {
     readonly response: ServerResponse;
-    readonly place: BuildPlace;
+    readonly place: BuildRef;
     readonly after: number;
     readonly requestId: string;
     /** Throws `Fault` when the caller may not read on: then the stream ends. */

@@ -14,7 +14,7 @@ declare module "fastify" {
   }
 }
 
-export type Call = {
+export type ApiCall = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly route: Route;
@@ -30,20 +30,20 @@ export type Call = {
 };
 
 /** Answers one route: what it returns is sent as JSON; undefined: it has taken the connection over. */
-export type Handler = (call: Call) => Promise<object | undefined>;
+export type Handler = (call: ApiCall) => Promise<object | undefined>;
 
 /** Who calls a route that needs a token. */
-export function callerOf(call: Call): Caller {
+export function callerOf(call: ApiCall): Caller {
   return must(call.caller, "the route needs a token");
 }
 
 /** The project of the path. That it is there and the caller's was checked before. */
-export function projectOf(call: Call): ProjectId {
+export function projectOf(call: ApiCall): ProjectId {
   return must(pathPart(call.request, "project_id"), "the route names a project") as ProjectId;
 }
 
 /** The app of the path: its id, or its name alone. Throws `Fault("not_found")` for what cannot be one. */
-export function appOf(call: Call): AppId {
+export function appOf(call: ApiCall): AppId {
   const projectId = projectOf(call);
   const given = must(pathPart(call.request, "app_id"), "the route names an app");
   const name = given.startsWith(`${projectId}-`) ? given.slice(projectId.length + 1) : given;
@@ -52,14 +52,14 @@ export function appOf(call: Call): AppId {
 }
 
 /** The build of the path. Throws `Fault("not_found")` for what cannot be one. */
-export function buildOf(call: Call): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
+export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   const given = must(pathPart(call.request, "build_id"), "the route names a build");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build of that id.");
   return { projectId: projectOf(call), appId: appOf(call), buildId: given as BuildId };
 }
 
 /** The run of the path. Throws `Fault("not_found")` for what cannot be one. */
-export function runOf(call: Call): { projectId: ProjectId; appId: AppId; runId: RunId } {
+export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
   const given = must(pathPart(call.request, "run_id"), "the route names a run");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run of that id.");
   return { projectId: projectOf(call), appId: appOf(call), runId: given as RunId };

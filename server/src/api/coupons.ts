@@ -3,14 +3,14 @@ import type { z } from "zod";
 import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
 import { termsOf, type Coupon, type CouponWish } from "#billing/coupon.ts";
-import type { AppliedAnswer, CouponDesk } from "#billing/coupon-desk.ts";
+import type { AppliedAnswer, CouponUseCases } from "#billing/coupon-use-cases.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
@@ -22,10 +22,10 @@ const triesOfAddress = 60;
 
 /** Answers for coupons. */
 export function couponHandlers({
-  desk,
+  useCases,
   clock,
 }: {
-  readonly desk: CouponDesk;
+  readonly useCases: CouponUseCases;
   readonly clock: Clock;
 }): Record<Ids, Handler> {
   const ofProject = new RateLimit({ most: triesOfProject, clock, text: tooManyTries });
@@ -37,21 +37,21 @@ export function couponHandlers({
       ofAddress.take(networkOf(call.request.clientAddress));
       ofProject.take(projectId);
       const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
-      return showApplied(await desk.apply(projectId, String(body["coupon_code"]), call.by));
+      return showApplied(await useCases.apply(projectId, String(body["coupon_code"]), call.by));
     },
     async createCoupon(call) {
-      return showCoupon(await desk.create(termsOf(wishOf(call)), call.by));
+      return showCoupon(await useCases.create(termsOf(wishOf(call)), call.by));
     },
     async listCoupons({ query }) {
       const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
-      const { coupons, nextNumber } = await desk.list({ before, size: Number(query["pageSize"]) });
+      const { coupons, nextNumber } = await useCases.list({ before, size: Number(query["pageSize"]) });
       const items = coupons.map(showCoupon);
       return nextNumber === null ? { items } : { items, nextToken: String(nextNumber) };
     },
     async endCoupon(call) {
       const code = must(pathPart(call.request, "code"), "the route names a code");
       if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon of this code.");
-      return showCoupon(await desk.end(code, call.by));
+      return showCoupon(await useCases.end(code, call.by));
     },
   };
 }
@@ -60,7 +60,7 @@ function tooManyTries(used: number, seconds: number): string {
   return `Coupons were tried ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
 }
 
-function wishOf(call: Call): CouponWish {
+function wishOf(call: ApiCall): CouponWish {
   const body = readBody({ fields: couponFields, required: ["code", "name", "coupon_type"] }, call.body);
   const expiration = body["expiration_at"] ?? null;
   const plans = body["plans"] as unknown as readonly string[];

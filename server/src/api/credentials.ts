@@ -6,7 +6,7 @@ import type { Credentials, CredentialView } from "#apps/credentials.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids = "listCredentials" | "getCredential" | "setCredential" | "deleteCredential";
@@ -42,7 +42,7 @@ export function credentialHandlers({ credentials }: { readonly credentials: Cred
 const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;
 
 /** The host of the path, in lower case, with its port if it has one. Throws `Fault("invalid")`. */
-function hostOf(call: Call): string {
+function hostOf(call: ApiCall): string {
   const host = must(pathPart(call.request, "host"), "the route names a host").toLowerCase();
   if (hostForm.test(host)) return host;
   throw new Fault(

@@ -9,7 +9,7 @@ import { assert, must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { DeviceLogin, DeviceLogins, NotYet } from "#people/device-login.ts";
-import { pathPart, type Call, type Handler } from "./call.ts";
+import { pathPart, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import type { Urls } from "./urls.ts";
 
@@ -22,11 +22,11 @@ export type DeviceLoginParts = {
 };
 
 /** A minute's worth, by address (of IPv6: by network). Several people may share one. */
-const beginsMost = 120;
+const beginsMax = 120;
 /** Existing clients ask twice a second. */
-const asksMost = 600;
+const asksMax = 600;
 /** By person: nobody types so many codes, and who tries them out needs billions. */
-const codesMost = 30;
+const codesMax = 30;
 
 const sentences: Readonly<Record<NotYet, string>> = {
   authorization_pending: "Nobody has approved the code yet; ask again.",
@@ -38,9 +38,9 @@ const sentences: Readonly<Record<NotYet, string>> = {
 
 /** Answers for device logins. */
 export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
-  const begins = new RateLimit({ most: beginsMost, clock, text: tooMany("Device logins were begun") });
-  const asks = new RateLimit({ most: asksMost, clock, text: tooMany("Device logins were asked for") });
-  const codes = new RateLimit({ most: codesMost, clock, text: tooMany("Codes were looked up") });
+  const begins = new RateLimit({ most: beginsMax, clock, text: tooMany("Device logins were begun") });
+  const asks = new RateLimit({ most: asksMax, clock, text: tooMany("Device logins were asked for") });
+  const codes = new RateLimit({ most: codesMax, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
       begins.take(networkOf(request.clientAddress));
@@ -85,12 +85,12 @@ function tooMany(what: string): (used: number, seconds: number) => string {
   return (used, seconds) => `${what} ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
 }
 
-function personOf({ caller }: Call): PersonCaller {
+function personOf({ caller }: ApiCall): PersonCaller {
   assert(caller?.kind === "person", "the route is for people");
   return caller;
 }
 
-function codeOf(call: Call): string {
+function codeOf(call: ApiCall): string {
   return must(pathPart(call.request, "user_code"), "the route names a code");
 }
 

@@ -2,7 +2,7 @@
 // error with an id, whose cause goes to the log only.
 import type { FastifyReply } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
-import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
+import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
 import type { Log } from "#lib/log.ts";
 
 /** The fault that a caller is told. `requestId` leads to the log when the cause is the platform's. */
@@ -28,8 +28,8 @@ export function faultOf(error: unknown, requestId: string): Fault {
     const text = "The platform's database does not answer at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
   }
-  if (isNoRoom(error)) {
-    return new Fault("unavailable", noRoomText, { cause: error, retryAfterSeconds: noRoomRetrySeconds });
+  if (isDiskFull(error)) {
+    return new Fault("unavailable", diskFullText, { cause: error, retryAfterSeconds: diskFullRetrySeconds });
   }
   if (isClientError(error)) {
     return new Fault("malformed", "The request cannot be read: its path, headers or body are not well formed.", {

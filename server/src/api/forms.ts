@@ -5,7 +5,7 @@ import { routeIds, routes } from "@slipway/contract/routes.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { Fault } from "#lib/fault.ts";
 
-const fieldsMost = 100;
+const fieldsMax = 100;
 
 /** Has the routes that take forms take them; all others answer as for any body that is not JSON. */
 export function takeForms(api: FastifyInstance): void {
@@ -19,7 +19,7 @@ export function takeForms(api: FastifyInstance): void {
       );
     }
     const fields = [...new URLSearchParams(String(text))];
-    if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMost) {
+    if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMax) {
       return done(new Fault("malformed", "The form names a field twice, or has too many."));
     }
     done(null, Object.fromEntries(fields));

@@ -7,7 +7,7 @@ import { Fault } from "#lib/fault.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import { streamBuildLog, type StreamParts } from "./build-log-stream.ts";
-import { appOf, buildOf, projectOf, type Call, type Handler } from "./call.ts";
+import { appOf, buildOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readTime } from "./parameters.ts";
 import { projectGate } from "./project-gate.ts";
 import { showAppLine, showLine } from "./show-line.ts";
@@ -30,12 +30,12 @@ export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs",
   };
 }
 
-function wantsStream({ request, query }: Call): boolean {
+function wantsStream({ request, query }: ApiCall): boolean {
   if (request.method !== "GET") return false;
   return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 }
 
-async function pageOfBuild(call: Call, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
+async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
   const place = buildOf(call);
   // Read first: lines that come between the two reads belong to a status that is still open.
   const { status } = await builds.get(place);
@@ -50,7 +50,7 @@ async function pageOfBuild(call: Call, { builds, buildLogs }: Parts): Promise<z.
   };
 }
 
-async function followBuild(call: Call, parts: Parts): Promise<undefined> {
+async function followBuild(call: ApiCall, parts: Parts): Promise<undefined> {
   const { request, reply } = call;
   const place = buildOf(call);
   await parts.builds.get(place);
@@ -77,7 +77,7 @@ function lineNumber(given: unknown): number | null {
   throw new Fault("invalid", "nextToken and Last-Event-ID must be the number of a line of this log.");
 }
 
-async function pageOfApp(call: Call, { apps, appLogs }: Parts): Promise<z.infer<typeof answers.appLogPage>> {
+async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.infer<typeof answers.appLogPage>> {
   const appId = appOf(call);
   await apps.require(projectOf(call), appId);
   const { query } = call;

@@ -9,24 +9,24 @@ import { Fault } from "#lib/fault.ts";
 import { uuidForm } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Accepted, Invitation, InvitationDesk, OpenInvitation } from "#people/invitations.ts";
+import type { Accepted, Invitation, InvitationUseCases, OpenInvitation } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
-import type { Member, MemberDesk } from "#people/members.ts";
-import { authenticate, type Tokens } from "./access.ts";
-import { callerOf, pathPart, projectOf, type Call, type Handler } from "./call.ts";
+import type { Member, MemberUseCases } from "#people/member-use-cases.ts";
+import { authenticate, type ApiAuthenticator } from "./access.ts";
+import { callerOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { invitationPage, type Urls } from "./urls.ts";
 
 /** What the API does with members and invitations. */
 export type MemberParts = {
-  readonly members: MemberDesk;
-  readonly invitations: InvitationDesk;
+  readonly members: MemberUseCases;
+  readonly invitations: InvitationUseCases;
   /** Sends in the background; null: mail is not set up. */
   readonly postMail: ((mail: Mail) => void) | null;
 };
 
 type Parts = MemberParts & {
-  readonly tokens: Tokens;
+  readonly tokens: ApiAuthenticator;
   readonly urls: () => Urls;
   readonly clock: Clock;
 };
@@ -108,7 +108,7 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
   };
 }
 
-function idOf(call: Call, part: string, what: string): string {
+function idOf(call: ApiCall, part: string, what: string): string {
   const given = must(pathPart(call.request, part), `the route names a ${part}`);
   if (!uuidForm.test(given)) throw new Fault("not_found", `The project has no ${what} of that id.`);
   return given;

@@ -1,9 +1,9 @@
 // What operators do with their own tokens and with the keys that sign all tokens.
 import type { z } from "zod";
 import { operatorTokenFields, type operatorToken, type signingKey } from "@slipway/contract/token-fields.ts";
-import type { KeyDesk } from "#accounts/key-desk.ts";
-import type { AccountPlace, IssuedAccount, TokenDesk } from "#accounts/token-desk.ts";
-import { pathPart, type Call, type Handler } from "./call.ts";
+import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
+import type { TokenAccountRef, IssuedAccount, TokenUseCases } from "#accounts/token-use-cases.ts";
+import { pathPart, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 
@@ -20,26 +20,26 @@ const kind = "operator" as const;
 
 /** Answers for operators' tokens and signing keys. */
 export function operatorTokenHandlers({
-  desk,
+  useCases,
   keys,
 }: {
-  readonly desk: TokenDesk;
-  readonly keys: KeyDesk;
+  readonly useCases: TokenUseCases;
+  readonly keys: SigningKeyUseCases;
 }): Record<Ids, Handler> {
   return {
     async listOperatorTokens() {
-      return (await desk.list({ kind, projectId: null })).map(showAccount);
+      return (await useCases.list({ kind, projectId: null })).map(showAccount);
     },
     async createOperatorToken(call) {
       const body = readBody({ fields: operatorTokenFields, required: ["name"] }, call.body);
       const wish = { kind, expiresAt: endOf(body["expires_at"]) } as const;
-      return showIssued(await desk.issue({ wish, name: String(body["name"]) }, askingOf(call)));
+      return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async rotateOperatorToken(call) {
-      return showIssued(await desk.rotate(placeOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call)));
     },
     async deleteOperatorToken(call) {
-      return showAccount(await desk.revoke(placeOf(call), call.by));
+      return showAccount(await useCases.revoke(placeOf(call), call.by));
     },
     async listSigningKeys() {
       return (await keys.list()).map(showKey);
@@ -54,7 +54,7 @@ export function operatorTokenHandlers({
   };
 }
 
-function placeOf(call: Call): AccountPlace {
+function placeOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: null, accountId: accountOf(call, "token_id") };
 }
 
@@ -62,7 +62,7 @@ function showIssued({ account, token }: IssuedAccount): z.infer<typeof operatorT
   return { ...showAccount(account), token: token.reveal() };
 }
 
-function showKey(key: Awaited<ReturnType<KeyDesk["list"]>>[number]): z.infer<typeof signingKey> {
+function showKey(key: Awaited<ReturnType<SigningKeyUseCases["list"]>>[number]): z.infer<typeof signingKey> {
   const { id, created_at, retired_at, withdrawn_at, validTokens } = key;
   return {
     id,

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
 import { signInFields, signOutFields, tokenFields } from "@slipway/contract/people-fields.ts";
+import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
@@ -10,9 +11,9 @@ import { Secret } from "#lib/secret.ts";
 import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { People } from "#people/people.ts";
-import type { PersonRow, SessionRow } from "#people/people-store.ts";
+import type { SessionRow } from "#people/people-store.ts";
 import type { SignedIn } from "#people/sessions.ts";
-import { pathPart, type Call, type Handler } from "./call.ts";
+import { pathPart, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import {
   clearSessionCookie,
@@ -64,7 +65,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       return { message: "You are signed out." };
     },
     async getSession(call) {
-      const caller = callerOf(call);
+      const caller = personCallerOf(call);
       const row = await people.personById(caller.personId);
       const sessions = await people.sessions.list(caller.personId);
       const session = sessions.find(({ id }) => id === caller.sessionId);
@@ -75,17 +76,17 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       return { person: showPerson(row), session: showSession(session, caller), projects } satisfies z.infer<typeof me>;
     },
     async listSessions(call) {
-      const caller = callerOf(call);
+      const caller = personCallerOf(call);
       return (await people.sessions.list(caller.personId)).map((session) => showSession(session, caller));
     },
     async endSession(call) {
       const id = must(pathPart(call.request, "session_id"), "the route names a session");
       if (!uuidForm.test(id)) throw new Fault("not_found", "You have no session of that id.");
-      await people.sessions.endOne(callerOf(call).personId, id, call.by);
+      await people.sessions.endOne(personCallerOf(call).personId, id, call.by);
       return { message: "The session has ended." };
     },
     async endOtherSessions(call) {
-      const { personId, sessionId } = callerOf(call);
+      const { personId, sessionId } = personCallerOf(call);
       await people.sessions.endAllOthers(personId, sessionId, call.by);
       return { message: "All other sessions have ended." };
     },
@@ -93,19 +94,19 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
 }
 
 /** The person who calls; the route takes nobody else. */
-export function callerOf(call: Call): PersonCaller {
+export function personCallerOf(call: ApiCall): PersonCaller {
   if (call.caller?.kind === "person") return call.caller;
   throw new Fault("forbidden", "Only a person who is signed in can use this.");
 }
 
 /** What whoever signed in is told; sets the cookie. */
-function answerSignIn(call: Call, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
+function answerSignIn(call: ApiCall, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
   if (done.kind === "signed_in") return answerSignedIn(call, done, api);
   return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
 }
 
 /** As `answerSignIn`, where there is no second step. */
-export function answerSignedIn(call: Call, done: SignedIn, api: PeopleApi): z.infer<typeof signedIn> {
+export function answerSignedIn(call: ApiCall, done: SignedIn, api: PeopleApi): z.infer<typeof signedIn> {
   setCookies(call, done, api);
   return {
     accessToken: done.accessToken.reveal(),
@@ -117,7 +118,7 @@ export function answerSignedIn(call: Call, done: SignedIn, api: PeopleApi): z.in
 
 /** What a browser keeps of a sign-in: the session, and that the person has signed in with it. */
 export function setCookies(
-  call: Call,
+  call: ApiCall,
   { refreshToken, person: { id } }: Pick<SignedIn, "refreshToken" | "person">,
   { people, urls }: PeopleApi,
 ): void {
@@ -128,12 +129,12 @@ export function setCookies(
 }
 
 /** Who tries to sign in. */
-export function trierOf(call: Call, { urls }: PeopleApi): Trier {
+export function trierOf(call: ApiCall, { urls }: PeopleApi): Trier {
   return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
 /** The refresh token of the body, else of the cookie, which only pages of the platform may use; empty when there is none. */
-function refreshTokenOf(call: Call, given: unknown, { urls }: PeopleApi): { value: string; isCookie: boolean } {
+function refreshTokenOf(call: ApiCall, given: unknown, { urls }: PeopleApi): { value: string; isCookie: boolean } {
   if (typeof given === "string") return { value: given, isCookie: false };
   const { baseUrl } = urls();
   // Also without the cookie: the answer may remove it.

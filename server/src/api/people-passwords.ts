@@ -10,9 +10,9 @@ import {
   twoFactorSignInFields,
 } from "@slipway/contract/people-fields.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Call, Handler } from "./call.ts";
+import type { ApiCall, Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
-import { answerSignedIn, callerOf, trierOf, type PeopleApi } from "./people-auth.ts";
+import { answerSignedIn, personCallerOf, trierOf, type PeopleApi } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 
 type PasswordIds = "signUp" | "changePassword" | "forgotPassword" | "resetPassword" | "createPasswordReset";
@@ -43,7 +43,7 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
       const body = readBody({ fields: passwordFields, required }, call.body);
       const current = new Secret(String(body["currentPassword"]));
       const next = new Secret(String(body["newPassword"]));
-      await people.passwords.change(callerOf(call), { current, next, by: call.by });
+      await people.passwords.change(personCallerOf(call), { current, next, by: call.by });
       return { message: "The password is changed, and your other sessions have ended." };
     },
     async forgotPassword(call) {
@@ -70,7 +70,7 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
 /** Answers for second factors. */
 export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler> {
   const { people, urls } = api;
-  const change = (call: Call): { code: string; password: Secret | null } => {
+  const change = (call: ApiCall): { code: string; password: Secret | null } => {
     const body = readBody({ fields: twoFactorChangeFields, required: ["code"] }, call.body);
     return { code: String(body["code"]), password: secretOf(body["password"]) };
   };
@@ -83,15 +83,15 @@ export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler>
     },
     async beginTwoFactor(call) {
       const body = readBody({ fields: twoFactorFields, required: [] }, call.body ?? {});
-      return people.twoFactor.begin(callerOf(call), secretOf(body["password"]));
+      return people.twoFactor.begin(personCallerOf(call), secretOf(body["password"]));
     },
     async confirmTwoFactor(call) {
       const body = readBody({ fields: twoFactorConfirmFields, required: ["code"] }, call.body);
-      const done = await people.twoFactor.confirm(callerOf(call), String(body["code"]), call.by);
+      const done = await people.twoFactor.confirm(personCallerOf(call), String(body["code"]), call.by);
       return answerSignedIn(call, done, api);
     },
     async disableTwoFactor(call) {
-      const done = await people.twoFactor.disable(callerOf(call), { ...change(call), by: call.by });
+      const done = await people.twoFactor.disable(personCallerOf(call), { ...change(call), by: call.by });
       return answerSignedIn(call, done, api);
     },
     async createTwoFactorReset(call) {
@@ -100,7 +100,9 @@ export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler>
       return { message: "Two-factor sign-in is off, and all sessions of the person have ended." };
     },
     async renewBackupCodes(call) {
-      return { backupCodes: await people.twoFactor.renewBackupCodes(callerOf(call), { ...change(call), by: call.by }) };
+      return {
+        backupCodes: await people.twoFactor.renewBackupCodes(personCallerOf(call), { ...change(call), by: call.by }),
+      };
     },
   };
 }

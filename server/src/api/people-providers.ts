@@ -3,7 +3,7 @@ import { providerFields } from "@slipway/contract/people-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
 import type { VisitEnd } from "#people/provider-sign-in.ts";
-import { pathPart, type Call, type Handler } from "./call.ts";
+import { pathPart, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { setCookies, trierOf, type PeopleApi } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
@@ -11,7 +11,7 @@ import { requireOwnPage } from "./session-cookie.ts";
 type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
 
 /** What a provider sends back is shorter. */
-const queryLengthMost = 4_000;
+const queryLengthMax = 4_000;
 
 /** Answers for providers. */
 export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
@@ -53,15 +53,15 @@ function placeOf({ done, returnTo }: VisitEnd): string {
 }
 
 /** The cookie of the visit alone: no other is anything to the provider's side. */
-function visitCookie({ request }: Call): string | null {
+function visitCookie({ request }: ApiCall): string | null {
   const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
   return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;
 }
 
 /** Providers add parameters of their own; those that are not text, or come twice, are none. */
-function queryOf({ request }: Call): Record<string, string> {
+function queryOf({ request }: ApiCall): Record<string, string> {
   const given = Object.entries(request.query as Record<string, unknown>);
   const texts = given.filter((entry): entry is [string, string] => typeof entry[1] === "string");
   const wanted = texts.filter(([name]) => ["code", "state", "error", "iss"].includes(name));
-  return Object.fromEntries(wanted.map(([name, value]) => [name, value.slice(0, queryLengthMost)]));
+  return Object.fromEntries(wanted.map(([name, value]) => [name, value.slice(0, queryLengthMax)]));
 }

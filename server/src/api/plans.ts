@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
 import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
-import type { PlanDesk, ProjectPlan } from "#billing/plan-desk.ts";
+import type { PlanUseCases, ProjectWithPlan } from "#billing/plan-use-cases.ts";
 import { projectOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
@@ -10,15 +10,15 @@ type Ids = "getProjectPlan" | "listOperatorProjects" | "updateOperatorProject";
 
 /** `days`: for how long is kept what a plan says nothing of. */
 export type PlanParts = {
-  readonly desk: PlanDesk;
+  readonly useCases: PlanUseCases;
   readonly days: { readonly audit: number; readonly logs: number };
 };
 
 /** Answers for plans. */
-export function planHandlers({ desk, days }: PlanParts): Record<Ids, Handler> {
+export function planHandlers({ useCases, days }: PlanParts): Record<Ids, Handler> {
   return {
     async getProjectPlan(call) {
-      const { plan, usage } = await desk.get(projectOf(call));
+      const { plan, usage } = await useCases.get(projectOf(call));
       return {
         plan: plan.name,
         limits: { apps: plan.appsMax, replicas: plan.replicasMax, gpus: plan.gpusMax },
@@ -31,18 +31,18 @@ export function planHandlers({ desk, days }: PlanParts): Record<Ids, Handler> {
     },
     async listOperatorProjects({ query }) {
       const after = query["nextToken"] as string | null;
-      const { projects, next } = await desk.list({ after, size: Number(query["pageSize"]) });
+      const { projects, next } = await useCases.list({ after, size: Number(query["pageSize"]) });
       const items = projects.map(showProject);
       return (next === null ? { items } : { items, nextToken: next }) satisfies z.infer<typeof operatorProjectPage>;
     },
     async updateOperatorProject(call) {
       const body = readBody({ fields: operatorProjectFields, required: ["plan"] }, call.body);
-      return showProject(await desk.change(projectOf(call), String(body["plan"]), call.by));
+      return showProject(await useCases.change(projectOf(call), String(body["plan"]), call.by));
     },
   };
 }
 
-function showProject({ project, plan }: ProjectPlan): z.infer<typeof operatorProject> {
+function showProject({ project, plan }: ProjectWithPlan): z.infer<typeof operatorProject> {
   return {
     ...{ id: project.id, name: project.name, plan: plan.name, is_default_plan: project.plan === null },
     created_at: project.created_at.toISOString(),

@@ -6,7 +6,7 @@ import type { Handler } from "./call.ts";
 import type { Urls } from "./urls.ts";
 
 /** Whether the platform is alive, and ready. */
-export type Health = {
+export type HealthAnswer = {
   /** Why it does not serve: it starts or stops; null: it does. */
   notServing(): string | null;
   /** Why calls and runs cannot be taken at the moment; null: they can. Answers within seconds. */
@@ -16,7 +16,7 @@ export type Health = {
 type Parts = {
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly urls: () => Urls;
-  readonly health: Health;
+  readonly health: HealthAnswer;
 };
 
 type Handlers = Record<"health" | "ready" | "keySet" | "openApi", Handler>;

@@ -4,7 +4,7 @@ import type { projectDetail } from "@slipway/contract/project-answers.ts";
 import { projectFields } from "@slipway/contract/project-fields.ts";
 import type { ProjectList, ProjectView } from "#apps/project-list.ts";
 import type { Clock } from "#lib/clock.ts";
-import { callerOf, projectOf, type Call, type Handler } from "./call.ts";
+import { callerOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids = "listProjects" | "createProject" | "getProject" | "updateProject" | "deleteProject";
@@ -40,7 +40,7 @@ export function projectHandlers({
   };
 }
 
-function nameOf(call: Call): string {
+function nameOf(call: ApiCall): string {
   return String(readBody({ fields: projectFields, required: ["name"] }, call.body)["name"]);
 }
 

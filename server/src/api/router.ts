@@ -13,13 +13,13 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { authenticate, authorize, type Tokens } from "./access.ts";
+import { authenticate, authorize, type ApiAuthenticator } from "./access.ts";
 import { pathPart, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import { readQuery } from "./parameters.ts";
 
 export type RouterParts = {
-  readonly tokens: Tokens;
+  readonly tokens: ApiAuthenticator;
   readonly projects: ProjectList;
   readonly attempts: Attempts;
   readonly log: Log;
@@ -30,7 +30,7 @@ export type RouterParts = {
  * Refused attempts of one caller that are recorded within a minute: a token that may do nothing, as one for calling apps that
  * is in everybody's hands, must not fill the log. Nobody learns more from the next ones.
  */
-const refusalsMost = 300;
+const refusalsMax = 300;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 
@@ -43,7 +43,7 @@ export function addRoutes(
   handlers: Readonly<Record<RouteId, Handler>>,
   parts: RouterParts,
 ): void {
-  const recorded = new RateLimit({ most: refusalsMost, clock: parts.clock });
+  const recorded = new RateLimit({ most: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   const paths = new Set<string>(routeIds.map((id) => routes[id].path));
   for (const path of paths) addOtherMethods(api, path);
@@ -133,11 +133,11 @@ function ownProjects(
 ): readonly (ProjectId | null)[] {
   const named = pathPart(request, "project_id") as ProjectId | undefined;
   if (named !== undefined) return [roles.has(named) ? named : null];
-  return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMost) : [null];
+  return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMax) : [null];
 }
 
 /** Nobody belongs to more for anything but a test. */
-const ownProjectsMost = 200;
+const ownProjectsMax = 200;
 
 /** The project that an operator acted on, unless it was refused because there is none. */
 function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {

@@ -7,15 +7,15 @@ import type { Apps } from "#apps/app.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { DeadChoice } from "#runs/dead-runs.ts";
-import type { RunDesk } from "#runs/run-desk.ts";
+import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
-import { appOf, projectOf, runOf, type Call, type Handler } from "./call.ts";
+import { appOf, projectOf, runOf, type ApiCall, type Handler } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";
 
 type Parts = {
-  readonly runs: RunDesk;
+  readonly runs: RunUseCases;
   readonly apps: Apps;
   /** What keeps the calls of an app waiting; undefined: nothing. */
   readonly waitReason: (appId: AppId) => string | undefined;
@@ -138,7 +138,7 @@ function contentTypeOf(named: string | null): string {
   return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named) ? named : "application/octet-stream";
 }
 
-function pageWanted<Status extends string>({ query }: Call) {
+function pageWanted<Status extends string>({ query }: ApiCall) {
   return {
     status: query["status"] as Status | null,
     pageSize: Number(query["pageSize"]),
@@ -146,22 +146,22 @@ function pageWanted<Status extends string>({ query }: Call) {
   };
 }
 
-function choiceOf(call: Call): DeadChoice {
+function choiceOf(call: ApiCall): DeadChoice {
   const { query } = call;
   const status = query["status"] as "failure" | "timeout" | null;
   return { projectId: projectOf(call), appId: appOf(call), status, limit: query["limit"] as number | null };
 }
 
-function showPage({ runs, nextToken }: RunPage, call: Call, parts: Parts): z.infer<typeof answers.runPage> {
+function showPage({ runs, nextToken }: RunPage, call: ApiCall, parts: Parts): z.infer<typeof answers.runPage> {
   const items = runs.map((row) => show(row, call, parts));
   return { items, ...(nextToken === null ? {} : { nextToken }) };
 }
 
-function showOne(row: RunRow, call: Call, parts: Parts): z.infer<typeof answers.oneRun> {
+function showOne(row: RunRow, call: ApiCall, parts: Parts): z.infer<typeof answers.oneRun> {
   return { item: show(row, call, parts) };
 }
 
-function show(row: RunRow, call: Call, { waitReason, clock }: Parts): z.infer<typeof answers.run> {
+function show(row: RunRow, call: ApiCall, { waitReason, clock }: Parts): z.infer<typeof answers.run> {
   const reason = row.state === "queued" ? waitReason(row.app_id) : undefined;
   return showRun(row, { projectId: projectOf(call), waitReason: reason, nowMs: clock.now() });
 }

@@ -1,14 +1,14 @@
 // Secrets of projects and apps: flat maps.
-import type { SecretPlace } from "#apps/secret-store.ts";
+import type { SecretScope } from "#apps/secret-store.ts";
 import { readSecretMap, type SecretMap, type Secrets } from "#apps/secrets.ts";
-import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 
 type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
 
 /** Answers for secrets. */
 export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
-  const read = async (call: Call, place: SecretPlace): Promise<object> => shown(await secrets.read(place, call.by));
-  const replace = async (call: Call, place: SecretPlace): Promise<object> => {
+  const read = async (call: ApiCall, place: SecretScope): Promise<object> => shown(await secrets.read(place, call.by));
+  const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
     const restarts = call.query["restart"] === true;
     const { changed, restarted } = await secrets.replace(place, readSecretMap(call.body), { by: call.by, restarts });
     const done = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
@@ -23,11 +23,11 @@ export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Reco
   };
 }
 
-function ofProject(call: Call): SecretPlace {
+function ofProject(call: ApiCall): SecretScope {
   return { projectId: projectOf(call), appId: null };
 }
 
-function ofApp(call: Call): SecretPlace {
+function ofApp(call: ApiCall): SecretScope {
   return { projectId: projectOf(call), appId: appOf(call) };
 }
 

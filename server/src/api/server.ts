@@ -4,16 +4,16 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { fastify, type FastifyError, type FastifyInstance, type FastifyRequest } from "fastify";
 import type { SigningKeys } from "#accounts/keys.ts";
-import type { KeyDesk } from "#accounts/key-desk.ts";
-import type { TokenDesk } from "#accounts/token-desk.ts";
+import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
+import type { TokenUseCases } from "#accounts/token-use-cases.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
 import type { AuditExport } from "#audit/export.ts";
-import type { ForwardingDesk } from "#audit/forwarding-desk.ts";
-import type { BudgetDesk } from "#billing/budget-desk.ts";
-import type { CouponDesk } from "#billing/coupon-desk.ts";
-import type { StatementDesk } from "#billing/statements.ts";
-import type { UsageDesk } from "#billing/usage-desk.ts";
+import type { ForwardingUseCases } from "#audit/forwarding-use-cases.ts";
+import type { BudgetUseCases } from "#billing/budget-use-cases.ts";
+import type { CouponUseCases } from "#billing/coupon-use-cases.ts";
+import type { StatementQueries } from "#billing/statement-queries.ts";
+import type { UsageQueries } from "#billing/usage-queries.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -23,9 +23,9 @@ import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
-import type { RunDesk } from "#runs/run-desk.ts";
-import type { WebhookDesk } from "#webhooks/desk.ts";
-import type { Tokens } from "./access.ts";
+import type { RunUseCases } from "#runs/run-use-cases.ts";
+import type { WebhookUseCases } from "#webhooks/use-cases.ts";
+import type { ApiAuthenticator } from "./access.ts";
 import { apiKeyHandlers } from "./api-keys.ts";
 import { appHandlers } from "./apps.ts";
 import { auditExportHandlers } from "./audit-export.ts";
@@ -46,7 +46,7 @@ import { providerHandlers } from "./people-providers.ts";
 import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
 import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
-import { platformHandlers, type Health } from "./platform-info.ts";
+import { platformHandlers, type HealthAnswer } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
@@ -61,22 +61,22 @@ import { webhookHandlers } from "./webhooks.ts";
 export type ApiParts = {
   /** `useCases(…)` of `#apps/use-cases.ts`. */
   readonly useCases: UseCases;
-  readonly tokens: Tokens;
-  readonly tokenDesk: TokenDesk;
-  readonly keyDesk: KeyDesk;
+  readonly tokens: ApiAuthenticator;
+  readonly tokenUseCases: TokenUseCases;
+  readonly keyUseCases: SigningKeyUseCases;
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page">;
-  readonly runs: RunDesk;
-  readonly webhooks: WebhookDesk;
-  readonly coupons: CouponDesk;
-  readonly usage: UsageDesk;
-  readonly statements: StatementDesk;
+  readonly runs: RunUseCases;
+  readonly webhooks: WebhookUseCases;
+  readonly coupons: CouponUseCases;
+  readonly usage: UsageQueries;
+  readonly statements: StatementQueries;
   readonly plans: PlanParts;
-  readonly budgets: BudgetDesk;
+  readonly budgets: BudgetUseCases;
   readonly auditLog: AuditLog;
   readonly auditExport: AuditExport;
-  readonly auditForwarding: ForwardingDesk;
+  readonly auditForwarding: ForwardingUseCases;
   readonly membership: MemberParts;
   readonly people: People;
   /** Asked for each answer, since the port is known only once the platform listens. */
@@ -84,7 +84,7 @@ export type ApiParts = {
   readonly deploysPerMinute: number;
   readonly trustedProxies: TrustedProxies;
   /** For `/healthz` and `/readyz`. */
-  readonly health: Health;
+  readonly health: HealthAnswer;
   /** `Scheduler.waitReason`. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
@@ -94,9 +94,9 @@ export type ApiParts = {
 };
 
 /** The largest JSON body, in bytes. */
-const bodyBytesMost = 1_048_576;
+const bodyBytesMax = 1_048_576;
 /** A secret's name is at most 253 characters long; so are hosts. */
-const pathPartLengthMost = 300;
+const pathPartLengthMax = 300;
 
 /** Makes the instance; call `ready()` before use and `close()` at the end, which also ends live logs. */
 export function createApi(parts: ApiParts): FastifyInstance {
@@ -124,11 +124,11 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
-    ...couponHandlers({ desk: parts.coupons, clock }),
+    ...couponHandlers({ useCases: parts.coupons, clock }),
     ...usageHandlers({ usage: parts.usage, apps: useCases.apps, clock }),
     ...statementHandlers(parts.statements),
     ...planHandlers(parts.plans),
-    ...budgetHandlers({ desk: parts.budgets, apps: useCases.apps }),
+    ...budgetHandlers({ useCases: parts.budgets, apps: useCases.apps }),
     ...auditLogHandlers(parts.auditLog),
     ...auditExportHandlers({ auditExport: parts.auditExport, clock, log, stopping: anyStop }),
     ...auditForwardingHandlers(parts.auditForwarding),
@@ -137,9 +137,9 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...passwordHandlers(parts),
     ...twoFactorHandlers(parts),
     ...deviceLoginHandlers({ logins: parts.people.devices, urls: parts.urls, clock }),
-    ...serviceAccountHandlers(parts.tokenDesk),
-    ...apiKeyHandlers(parts.tokenDesk),
-    ...operatorTokenHandlers({ desk: parts.tokenDesk, keys: parts.keyDesk }),
+    ...serviceAccountHandlers(parts.tokenUseCases),
+    ...apiKeyHandlers(parts.tokenUseCases),
+    ...operatorTokenHandlers({ useCases: parts.tokenUseCases, keys: parts.keyUseCases }),
     ...secretHandlers(useCases),
     ...credentialHandlers(useCases),
     ...platformHandlers({ keys: parts.keys, urls: parts.urls, health: parts.health }),
@@ -161,8 +161,8 @@ function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
     logger: false,
     genReqId: () => randomUUID(),
     requestIdHeader: false,
-    bodyLimit: bodyBytesMost,
-    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMost },
+    bodyLimit: bodyBytesMax,
+    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMax },
     frameworkErrors: (error: FastifyError, request, reply) => {
       void reply.header("x-request-id", request.id);
       setSecurityHeaders(reply);

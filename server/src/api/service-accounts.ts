@@ -9,9 +9,9 @@ import {
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import type { Rights } from "#accounts/rights.ts";
-import type { AccountPlace, IssuedAccount, TokenDesk } from "#accounts/token-desk.ts";
+import type { TokenAccountRef, IssuedAccount, TokenUseCases } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, type Call, type Handler } from "./call.ts";
+import { projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 
@@ -25,10 +25,10 @@ type Ids =
 const kind = "service_account" as const;
 
 /** Answers for service accounts. */
-export function serviceAccountHandlers(desk: TokenDesk): Record<Ids, Handler> {
+export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
   return {
     async listServiceAccounts(call) {
-      return (await desk.list({ kind, projectId: projectOf(call) })).map(show);
+      return (await useCases.list({ kind, projectId: projectOf(call) })).map(show);
     },
     async createServiceAccount(call) {
       const body = readBody({ fields: serviceAccountFields, required: ["name"] }, call.body);
@@ -38,7 +38,7 @@ export function serviceAccountHandlers(desk: TokenDesk): Record<Ids, Handler> {
         ...{ kind, projectId: projectOf(call), role: rights.role, expiresAt: endOf(body["expires_at"]) },
         ...(rights.permissions === null ? {} : { permissions: rights.permissions }),
       } as const;
-      return showIssued(await desk.issue({ wish, name: String(body["name"]) }, askingOf(call)));
+      return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async updateServiceAccount(call) {
       const body = readBody({ fields: serviceAccountChange, required: [] }, call.body);
@@ -48,18 +48,18 @@ export function serviceAccountHandlers(desk: TokenDesk): Record<Ids, Handler> {
         throw new Fault("invalid", "The body changes nothing; give name, role or permissions.");
       }
       const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
-      return show(await desk.update(placeOf(call), change, askingOf(call)));
+      return show(await useCases.update(placeOf(call), change, askingOf(call)));
     },
     async rotateServiceAccount(call) {
-      return showIssued(await desk.rotate(placeOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call)));
     },
     async deleteServiceAccount(call) {
-      return show(await desk.revoke(placeOf(call), call.by));
+      return show(await useCases.revoke(placeOf(call), call.by));
     },
   };
 }
 
-function placeOf(call: Call): AccountPlace {
+function placeOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: projectOf(call), accountId: accountOf(call, "service_account_id") };
 }
 

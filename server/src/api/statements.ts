@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
-import type { Statement, StatementDesk } from "#billing/statements.ts";
+import type { Statement, StatementQueries } from "#billing/statement-queries.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -12,10 +12,10 @@ import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
 
 /** Answers for statements. */
-export function statementHandlers(desk: StatementDesk): Record<"listStatements" | "getStatement", Handler> {
+export function statementHandlers(queries: StatementQueries): Record<"listStatements" | "getStatement", Handler> {
   return {
     async listStatements(call) {
-      const statements = await desk.list(projectOf(call));
+      const statements = await queries.list(projectOf(call));
       return { items: statements.map(sumsOf) } satisfies z.infer<typeof statementList>;
     },
     async getStatement(call) {
@@ -24,7 +24,7 @@ export function statementHandlers(desk: StatementDesk): Record<"listStatements" 
       if (!costQuery.month.form.test(month)) {
         throw new Fault("invalid", `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`);
       }
-      const found = await desk.read(projectId, month);
+      const found = await queries.read(projectId, month);
       if (found === null) throw new Fault("not_found", "This month is still to come: it has no statement.");
       const { reply, query } = call;
       if (query["format"] === "json") return showStatement(projectId, found);

@@ -2,29 +2,29 @@
 import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
-import type { Asking, Rotation } from "#accounts/token-desk.ts";
+import type { Asking, Rotation } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm, type TokenId } from "#lib/ids.ts";
-import { callerOf, pathPart, type Call } from "./call.ts";
+import { callerOf, pathPart, type ApiCall } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 /** What all kinds have in common. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
 /** The account's id in the path. Throws `Fault("not_found")` for what cannot be one. */
-export function accountOf(call: Call, part: string): TokenId {
+export function accountOf(call: ApiCall, part: string): TokenId {
   const given = pathPart(call.request, part) ?? "";
   if (!uuidForm.test(given)) throw new Fault("not_found", "There is none of that id.");
   return given as TokenId;
 }
 
 /** Who asks, whose rights bound what they can give. */
-export function askingOf(call: Call): Asking {
+export function askingOf(call: ApiCall): Asking {
   return { caller: callerOf(call), by: call.by };
 }
 
 /** The body of a rotation; none is one without fields. Here an end that is null says never: left out, it is another one. */
-export function rotationOf(call: Call): Rotation {
+export function rotationOf(call: ApiCall): Rotation {
   const given = call.body ?? {};
   const body = readBody({ fields: rotationFields, required: [] }, given);
   const isGiven = Object.hasOwn(given, "expires_at");

@@ -15,15 +15,15 @@ export function appPage(urls: Urls, { projectId, appId }: { projectId: ProjectId
   return `${urls.dashboardUrl}/projects/${projectId}/apps/${appId}`;
 }
 
-type BuildPlace = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
+type BuildRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
 
 /** A build's page. */
-export function buildPage(urls: Urls, place: BuildPlace): string {
+export function buildPage(urls: Urls, place: BuildRef): string {
   return `${appPage(urls, place)}/builds/${place.buildId}`;
 }
 
 /** A build's log in the API. */
-export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildPlace): string {
+export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildRef): string {
   return `${urls.baseUrl}/v2/projects/${projectId}/apps/${appId}/builds/${buildId}/logs`;
 }
 

@@ -3,42 +3,42 @@ import type { z } from "zod";
 import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { shown } from "#apps/refusal.ts";
-import type { CostOfMonth, CouponCredit, UsageDesk } from "#billing/usage-desk.ts";
+import type { CostOfMonth, CouponCredit, UsageQueries } from "#billing/usage-queries.ts";
 import type { Grouping, UsageGroup } from "#billing/usage-store.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
-import { appOf, projectOf, type Call, type Handler } from "./call.ts";
+import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money.ts";
 
 type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
 
 const dayMs = 86_400_000;
 /** A year and a month: a bound on how many rows an answer may take. */
-const daysMost = 400;
+const daysMax = 400;
 
 /** Answers for usage. */
 export function usageHandlers(parts: {
-  readonly usage: UsageDesk;
+  readonly usage: UsageQueries;
   readonly apps: UseCases["apps"];
   readonly clock: Clock;
 }): Record<Ids, Handler> {
-  const { usage: desk, apps, clock } = parts;
+  const { usage: queries, apps, clock } = parts;
   return {
     async getProjectCost(call) {
-      return showCost(await desk.cost(projectOf(call), monthOf(call)));
+      return showCost(await queries.cost(projectOf(call), monthOf(call)));
     },
     async getAppCost(call) {
       const projectId = projectOf(call);
       const appId = appOf(call);
       await apps.require(projectId, appId);
-      const cost = await desk.costOfApp(projectId, appId, monthOf(call));
+      const cost = await queries.costOfApp(projectId, appId, monthOf(call));
       return { summary: summaryOf(cost) } satisfies z.infer<typeof appCost>;
     },
     async getUsage(call) {
       const { from, to } = windowOf(call, clock.now());
       const grouping = call.query["group_by"] as Grouping;
-      const { currency, groups, total } = await desk.usage({ projectId: projectOf(call), from, to }, grouping);
+      const { currency, groups, total } = await queries.usage({ projectId: projectOf(call), from, to }, grouping);
       return {
         ...{ from, to, group_by: grouping, currency },
         items: groups.map((group) => ({ ...keysOf(group), ...showSums(group) })),
@@ -48,7 +48,7 @@ export function usageHandlers(parts: {
     async listLedger(call) {
       const { query } = call;
       const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
-      const page = await desk.ledger({ projectId: projectOf(call), before, size: Number(query["pageSize"]) });
+      const page = await queries.ledger({ projectId: projectOf(call), before, size: Number(query["pageSize"]) });
       const items = page.transactions.map(({ id, kind, period, currency, createdAt, entries }) => ({
         ...{ id, kind, month: period, currency, created_at: createdAt.toISOString() },
         entries: entries.map(({ account, couponCode, micros }) => ({
@@ -59,18 +59,18 @@ export function usageHandlers(parts: {
       return { items, ...next } satisfies z.infer<typeof ledgerPage>;
     },
     async listAppliedCoupons(call) {
-      return { items: (await desk.coupons(projectOf(call))).map(showCredit) };
+      return { items: (await queries.coupons(projectOf(call))).map(showCredit) };
     },
   };
 }
 
-function monthOf({ query }: Call): string | null {
+function monthOf({ query }: ApiCall): string | null {
   const given = query["month"] ?? null;
   return given === null ? null : String(given);
 }
 
 /** By default this month so far. */
-function windowOf(call: Call, nowMs: number): { readonly from: string; readonly to: string } {
+function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
   const fromGiven = dayOf(call, "from");
   const toGiven = dayOf(call, "to");
   const to = toGiven ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
@@ -79,16 +79,16 @@ function windowOf(call: Call, nowMs: number): { readonly from: string; readonly 
     fromGiven ?? `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
   if (days < 0) throw new Fault("invalid", `from is ${shown(from)}, but must not be after to, which is ${shown(to)}.`);
-  if (days > daysMost) {
+  if (days > daysMax) {
     throw new Fault(
       "invalid",
-      `to is ${shown(to)}, but must be at most ${daysMost} days after from, which is ${shown(from)}.`,
+      `to is ${shown(to)}, but must be at most ${daysMax} days after from, which is ${shown(from)}.`,
     );
   }
   return { from, to };
 }
 
-function dayOf({ query }: Call, name: "from" | "to"): string | null {
+function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
   const given = query[name] ?? null;
   if (given === null) return null;
   const atMs = Date.parse(`${String(given)}T00:00:00Z`);

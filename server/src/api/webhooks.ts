@@ -12,11 +12,11 @@ import type {
   DeliveryQuery,
   EndpointItem,
   PageQuery,
-  WebhookDesk,
+  WebhookUseCases,
   WebhookPage,
-} from "#webhooks/desk.ts";
-import type { WebhookSecret } from "#webhooks/secret-desk.ts";
-import { pathPart, projectOf, type Call, type Handler } from "./call.ts";
+} from "#webhooks/use-cases.ts";
+import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
+import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 type SecretIds = "listWebhookSecrets" | "createWebhookSecret" | "deleteWebhookSecret";
@@ -26,18 +26,23 @@ type ScheduleIds = "getWebhookSchedule" | "setWebhookSchedule";
 
 /** Answers for webhooks. */
 export function webhookHandlers(
-  desk: WebhookDesk,
+  useCases: WebhookUseCases,
 ): Record<SecretIds | DeliveryIds | EndpointIds | ScheduleIds, Handler> {
-  return { ...secretHandlers(desk), ...deliveryHandlers(desk), ...endpointHandlers(desk), ...scheduleHandlers(desk) };
+  return {
+    ...secretHandlers(useCases),
+    ...deliveryHandlers(useCases),
+    ...endpointHandlers(useCases),
+    ...scheduleHandlers(useCases),
+  };
 }
 
-function secretHandlers(desk: WebhookDesk): Record<SecretIds, Handler> {
+function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
   return {
     async listWebhookSecrets(call) {
       const { caller, by } = call;
       const projectId = projectOf(call);
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
-      const all = (await desk.listSecrets(projectId, by)).map(showSecret);
+      const all = (await useCases.listSecrets(projectId, by)).map(showSecret);
       return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies z.infer<
         typeof answers.webhookSecretList
       >;
@@ -45,17 +50,21 @@ function secretHandlers(desk: WebhookDesk): Record<SecretIds, Handler> {
     async createWebhookSecret(call) {
       // The body may be left out.
       const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
-      const made = await desk.createSecret(projectOf(call), { overlapHours: Number(body["overlapHours"]) }, call.by);
+      const made = await useCases.createSecret(
+        projectOf(call),
+        { overlapHours: Number(body["overlapHours"]) },
+        call.by,
+      );
       return showSecret(made);
     },
     async deleteWebhookSecret(call) {
-      await desk.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
+      await useCases.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
       return { message: "The secret is removed; it signs nothing any more." };
     },
   };
 }
 
-function deliveryHandlers(desk: WebhookDesk): Record<DeliveryIds, Handler> {
+function deliveryHandlers(useCases: WebhookUseCases): Record<DeliveryIds, Handler> {
   return {
     async listWebhookDeliveries(call) {
       const { query } = call;
@@ -66,10 +75,10 @@ function deliveryHandlers(desk: WebhookDesk): Record<DeliveryIds, Handler> {
         endpointId: (query["endpointId"] as EndpointId | null) ?? undefined,
         runId: (query["runId"] as RunId | null) ?? undefined,
       };
-      return showPage(await desk.listDeliveries(projectOf(call), wanted), showDelivery);
+      return showPage(await useCases.listDeliveries(projectOf(call), wanted), showDelivery);
     },
     async getWebhookDelivery(call) {
-      const { delivery, attempts } = await desk.readDelivery(projectOf(call), deliveryOf(call));
+      const { delivery, attempts } = await useCases.readDelivery(projectOf(call), deliveryOf(call));
       const answer: z.infer<typeof answers.oneWebhookDelivery> = {
         item: showDelivery(delivery),
         attempts: attempts.map(showAttempt),
@@ -77,7 +86,7 @@ function deliveryHandlers(desk: WebhookDesk): Record<DeliveryIds, Handler> {
       return answer;
     },
     async replayWebhookDelivery(call) {
-      return { item: showDelivery(await desk.replay(projectOf(call), deliveryOf(call), call.by)) };
+      return { item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)) };
     },
     async replayWebhookDeliveries(call) {
       const body = readBody({ fields: replayFields, required: ["from", "to"] }, call.body);
@@ -87,53 +96,53 @@ function deliveryHandlers(desk: WebhookDesk): Record<DeliveryIds, Handler> {
         state: body["state"] as "failed" | "delivered",
         endpointId: (body["endpointId"] as EndpointId | null) ?? undefined,
       };
-      return await desk.replayRange(projectOf(call), range, call.by);
+      return await useCases.replayRange(projectOf(call), range, call.by);
     },
   };
 }
 
-function endpointHandlers(desk: WebhookDesk): Record<EndpointIds, Handler> {
+function endpointHandlers(useCases: WebhookUseCases): Record<EndpointIds, Handler> {
   return {
     async listWebhookEndpoints(call) {
-      return showPage(await desk.listEndpoints(projectOf(call), pageWanted(call)), showEndpoint);
+      return showPage(await useCases.listEndpoints(projectOf(call), pageWanted(call)), showEndpoint);
     },
     async pauseWebhookEndpoint(call) {
-      return { item: showEndpoint(await desk.pauseEndpoint(projectOf(call), endpointOf(call), call.by)) };
+      return { item: showEndpoint(await useCases.pauseEndpoint(projectOf(call), endpointOf(call), call.by)) };
     },
     async resumeWebhookEndpoint(call) {
-      return { item: showEndpoint(await desk.resumeEndpoint(projectOf(call), endpointOf(call), call.by)) };
+      return { item: showEndpoint(await useCases.resumeEndpoint(projectOf(call), endpointOf(call), call.by)) };
     },
   };
 }
 
-function scheduleHandlers(desk: WebhookDesk): Record<ScheduleIds, Handler> {
+function scheduleHandlers(useCases: WebhookUseCases): Record<ScheduleIds, Handler> {
   return {
     async getWebhookSchedule(call) {
-      return { schedule: await desk.readSchedule(projectOf(call)) };
+      return { schedule: await useCases.readSchedule(projectOf(call)) };
     },
     async setWebhookSchedule(call) {
       const body = readBody({ fields: scheduleFields, required: ["schedule"] }, call.body);
       const schedule = body["schedule"] === "short" ? "short" : "standard";
-      await desk.setSchedule(projectOf(call), schedule, call.by);
+      await useCases.setSchedule(projectOf(call), schedule, call.by);
       return { schedule };
     },
   };
 }
 
-function part(call: Call, name: string): string {
+function part(call: ApiCall, name: string): string {
   return must(pathPart(call.request, name), `the route names a ${name}`);
 }
 
 /** Whether they can be ids at all is found out where they are looked for. */
-function deliveryOf(call: Call): DeliveryId {
+function deliveryOf(call: ApiCall): DeliveryId {
   return part(call, "delivery_id") as DeliveryId;
 }
 
-function endpointOf(call: Call): EndpointId {
+function endpointOf(call: ApiCall): EndpointId {
   return part(call, "endpoint_id") as EndpointId;
 }
 
-function pageWanted({ query }: Call): PageQuery {
+function pageWanted({ query }: ApiCall): PageQuery {
   return {
     pageSize: Number(query["pageSize"]),
     nextToken: (query["nextToken"] as string | null) ?? undefined,

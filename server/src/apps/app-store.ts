@@ -22,7 +22,7 @@ export type BuildRow = Omit<
 export type ReplicaRow = Selectable<ReplicasTable>;
 
 /** An app, and what became of its builds. */
-export type AppState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
+export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
   readonly latest_build_id: BuildId | null;
   readonly latest_status: BuildRow["status"] | null;
   readonly latest_reason: string | null;
@@ -78,7 +78,7 @@ export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promis
 export async function readApps(
   db: Db,
   { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
-): Promise<AppState[]> {
+): Promise<AppWithState[]> {
   let query = withBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])

@@ -15,10 +15,10 @@ import {
   readApps,
   readAppSource,
   type AppSource,
-  type AppState,
+  type AppWithState,
   type BuildRow,
 } from "./app-store.ts";
-import type { BuildDesk } from "./build-desk.ts";
+import type { BuildReceiver } from "./build-receiver.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
 import { resolveSettings } from "./settings.ts";
 import { releaseSettings } from "./stored-settings.ts";
@@ -26,7 +26,7 @@ import { releaseSettings } from "./stored-settings.ts";
 export type AppsOptions = {
   readonly db: Db;
   readonly sealer: Sealer;
-  readonly builds: Pick<BuildDesk, "receiveBuild">;
+  readonly builds: Pick<BuildReceiver, "receiveBuild">;
   /** Identifiers that the field provider may name. */
   readonly providers: readonly string[];
 };
@@ -60,13 +60,13 @@ export type AppView = {
 export type AppDetail = AppView & { readonly settings: AppSettings };
 
 /** A project has fewer; this only bounds one answer. */
-const appsMost = 10_000;
+const appsMax = 10_000;
 
 /** Apps of projects. */
 export class Apps {
   readonly #db: Db;
   readonly #sealer: Sealer;
-  readonly #builds: Pick<BuildDesk, "receiveBuild">;
+  readonly #builds: Pick<BuildReceiver, "receiveBuild">;
   readonly #providers: readonly string[];
 
   constructor(options: AppsOptions) {
@@ -122,7 +122,7 @@ export class Apps {
 
   /** All apps of a project, by name. */
   async list(projectId: ProjectId): Promise<AppView[]> {
-    const rows = await readApps(this.#db, { projectId, limit: appsMost });
+    const rows = await readApps(this.#db, { projectId, limit: appsMax });
     return rows.map(view);
   }
 
@@ -150,7 +150,7 @@ export class Apps {
   }
 }
 
-function view(row: AppState): AppView {
+function view(row: AppWithState): AppView {
   const { latest_build_id: buildId, latest_status: status, latest_reason: reason } = row;
   return {
     appId: row.id,
@@ -168,7 +168,7 @@ export function dockerAuthContext(appId: AppId): string {
   return `docker-auth:${appId}`;
 }
 
-function statusOf(row: AppState): AppStatus {
+function statusOf(row: AppWithState): AppStatus {
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";
   if (row.latest_status === "cancelled") return "STOPPED";

@@ -5,7 +5,7 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
-import type { BuildDesk, BuildPlace } from "./build-desk.ts";
+import type { BuildReceiver, BuildRef } from "./build-receiver.ts";
 
 type BuildStatus = BuildRow["status"];
 
@@ -24,58 +24,58 @@ export type BuildView = {
   readonly endedAt: Date | null;
 };
 
-const buildsMost = 100;
+const buildsMax = 100;
 
 /** Builds of apps. */
 export class Builds {
   readonly #db: Db;
-  readonly #desk: BuildDesk;
+  readonly #receiver: BuildReceiver;
 
-  constructor(options: { readonly db: Db; readonly desk: BuildDesk }) {
+  constructor(options: { readonly db: Db; readonly receiver: BuildReceiver }) {
     this.#db = options.db;
-    this.#desk = options.desk;
+    this.#receiver = options.receiver;
   }
 
   /** The newest 100 builds of an app first. Throws `Fault("not_found")` when there is no such app. */
   async list(projectId: ProjectId, appId: AppId): Promise<BuildView[]> {
-    const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMost });
+    const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMax });
     if (rows.length === 0 && !(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
     return rows.map(view);
   }
 
   /** One build. Throws `Fault("not_found")`. */
-  async get(place: BuildPlace): Promise<BuildView> {
-    const [row] = await readBuilds(this.#db, { ...place, limit: 1 });
-    if (row === undefined) throw new Fault("not_found", `The app ${place.appId} has no build ${place.buildId}.`);
+  async get(ref: BuildRef): Promise<BuildView> {
+    const [row] = await readBuilds(this.#db, { ...ref, limit: 1 });
+    if (row === undefined) throw new Fault("not_found", `The app ${ref.appId} has no build ${ref.buildId}.`);
     return view(row);
   }
 
   /** Asks for its end, and returns it as it is then. Throws `Fault("not_found" | "conflict")`. */
-  async cancel(place: BuildPlace, by: By): Promise<BuildView> {
+  async cancel(ref: BuildRef, by: By): Promise<BuildView> {
     await this.#db.transaction().execute(async (tx) => {
-      const { status } = await this.#desk.requestCancel(tx, place);
+      const { status } = await this.#receiver.requestCancel(tx, ref);
       const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
       await record(tx, {
-        projectId: place.projectId,
+        projectId: ref.projectId,
         action: "build.cancel",
         by,
-        resource: resourceOf(place),
+        resource: resourceOf(ref),
         changes,
       });
     });
-    return await this.get(place);
+    return await this.get(ref);
   }
 
   /** Adds a build of the same commit and settings. Throws `Fault("not_found" | "rate_limited")`. */
-  async rebuild(place: BuildPlace, by: By): Promise<{ readonly buildId: BuildId; readonly status: BuildStatus }> {
+  async rebuild(ref: BuildRef, by: By): Promise<{ readonly buildId: BuildId; readonly status: BuildStatus }> {
     return await this.#db.transaction().execute(async (tx) => {
-      const { buildId, status } = await this.#desk.rebuild(tx, place);
-      const changes = { buildId: { old: place.buildId, new: buildId } };
+      const { buildId, status } = await this.#receiver.rebuild(tx, ref);
+      const changes = { buildId: { old: ref.buildId, new: buildId } };
       await record(tx, {
-        projectId: place.projectId,
+        projectId: ref.projectId,
         action: "build.rebuild",
         by,
-        resource: resourceOf(place),
+        resource: resourceOf(ref),
         changes,
       });
       return { buildId, status };
@@ -83,8 +83,8 @@ export class Builds {
   }
 }
 
-function resourceOf(place: BuildPlace): { type: string; id: string; name: string } {
-  return { type: "build", id: place.buildId, name: place.appId };
+function resourceOf(ref: BuildRef): { type: string; id: string; name: string } {
+  return { type: "build", id: ref.buildId, name: ref.appId };
 }
 
 function view(row: BuildRow): BuildView {

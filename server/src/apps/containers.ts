@@ -18,7 +18,7 @@ export type ContainerView = {
   readonly region: string | null;
 };
 
-const containersMost = 2000;
+const containersMax = 2000;
 
 /** Replicas of apps. */
 export class Containers {
@@ -31,7 +31,7 @@ export class Containers {
   /** Oldest first. Throws `Fault("not_found")` when there is no such app. */
   async list(projectId: ProjectId, appId: AppId): Promise<ContainerView[]> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
-    const rows = await readReplicas(this.#db, { appId, limit: containersMost });
+    const rows = await readReplicas(this.#db, { appId, limit: containersMax });
     return rows.flatMap((row) => (row.state === "stopped" ? [] : [{ ...view(row), state: row.state }]));
   }
 }

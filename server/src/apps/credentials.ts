@@ -23,7 +23,7 @@ export type CredentialView = Pick<CredentialRow, "host" | "kind" | "username"> &
   readonly updatedAt: Date;
 };
 
-const credentialsMost = 1000;
+const credentialsMax = 1000;
 const keyForm = /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
 
 /** Git credentials of projects. */
@@ -38,7 +38,7 @@ export class Credentials {
 
   /** All of a project, by host; the reading is recorded. */
   async list(projectId: ProjectId, by: By): Promise<CredentialView[]> {
-    const rows = await readCredentials(this.#db, { projectId, limit: credentialsMost });
+    const rows = await readCredentials(this.#db, { projectId, limit: credentialsMax });
     await record(this.#db, { projectId, action: "git_credentials.read", by });
     return rows.map(view);
   }

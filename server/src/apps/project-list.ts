@@ -1,7 +1,7 @@
 // Projects as callers see, make, rename and delete them.
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
-import { isProject, listProjects, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
+import { isProject, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
@@ -16,17 +16,17 @@ export type ProjectView = {
   readonly createdAt: Date;
 };
 
-const projectsMost = 10_000;
+const projectsMax = 10_000;
 
 /** The use cases. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
 export class ProjectList {
   readonly #db: Db;
-  readonly #told: (personId: string) => void;
+  readonly #personChanged: (personId: string) => void;
 
-  /** `told` hears of each person who has a new project, after the commit: for what remembers people in this process. */
-  constructor({ db, told }: { readonly db: Db; readonly told: (personId: string) => void }) {
+  /** `personChanged` hears of each person who has a new project, after the commit: for what remembers people in this process. */
+  constructor({ db, personChanged }: { readonly db: Db; readonly personChanged: (personId: string) => void }) {
     this.#db = db;
-    this.#told = told;
+    this.#personChanged = personChanged;
   }
 
   /** True when there is such a project. */
@@ -68,7 +68,7 @@ export class ProjectList {
       if (row === null) throw noSuchProject();
       return { ...viewOf(row, caller), role: ownerId === null ? null : ("owner" as const) };
     });
-    if (ownerId !== null) this.#told(ownerId);
+    if (ownerId !== null) this.#personChanged(ownerId);
     return made;
   }
 
@@ -83,7 +83,7 @@ export class ProjectList {
   }
 
   #rowsOf(caller: Caller): Promise<readonly ProjectRow[]> {
-    if (caller.kind === "operator") return listProjects(this.#db, projectsMost);
+    if (caller.kind === "operator") return projectRows(this.#db, projectsMax);
     const own = caller.projectId === null ? [] : [caller.projectId];
     return projectsByIds(this.#db, caller.kind === "person" ? [...caller.roles.keys()] : own);
   }

@@ -1,8 +1,8 @@
 // How values are shown in refusals and warnings: short, on one line, never a secret. Used wherever settings are checked.
 import { Fault } from "#lib/fault.ts";
-import { nearest } from "#lib/nearest.ts";
+import { closestName } from "#lib/closest-name.ts";
 
-const shownMost = 80;
+const shownMax = 80;
 
 /** A given value, for a sentence about it: JSON, cut to 80 characters; lists and objects only when they are small. */
 export function shown(value: unknown): string {
@@ -13,7 +13,7 @@ export function shown(value: unknown): string {
   if (typeof value === "object" && value !== null) return "an object";
   if (typeof value !== "string") return typeof value === "boolean" ? String(value) : "null";
   const text = withoutKeys(value);
-  return text.length > shownMost ? `${JSON.stringify(text.slice(0, shownMost))}…` : JSON.stringify(text);
+  return text.length > shownMax ? `${JSON.stringify(text.slice(0, shownMax))}…` : JSON.stringify(text);
 }
 
 /**
@@ -32,7 +32,7 @@ function shownList(values: readonly unknown[]): string {
     return `a list of ${values.length}`;
   }
   const text = `[${values.map(shown).join(", ")}]`;
-  return text.length > 3 * shownMost ? `a list of ${values.length}` : text;
+  return text.length > 3 * shownMax ? `a list of ${values.length}` : text;
 }
 
 /** What kind of thing a body is, for the refusal of a whole body: its content may hold secrets. */
@@ -50,6 +50,6 @@ export function refused(what: { field: string; given: unknown; allowed: string; 
 
 /** The end of a sentence about an unknown name: the known one that was probably meant, if there is one. */
 export function suggestion(given: string, known: Iterable<string>): string {
-  const close = nearest(given, known);
+  const close = closestName(given, known);
   return close === undefined ? "" : `; did you mean ${close}?`;
 }

@@ -12,7 +12,7 @@ import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts
 import { readSettings } from "./stored-settings.ts";
 
 /** What the proxy must know about an app. Frozen. */
-export type Route = {
+export type AppRoute = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
   readonly appName: string;
@@ -36,7 +36,7 @@ export type RoutesOptions = {
 
 type Listener = (appId: AppId) => void;
 
-const reading: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 5_000, jitter: 0.2, triesMax: untilStop };
+const reading: RetryPolicy = { firstMs: 100, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 
 /** `start()` once, before it is asked; `stop()` ends the listening. */
 export class Routes {
@@ -44,8 +44,8 @@ export class Routes {
   readonly #notifications: Pick<Notifications, "listen">;
   readonly #log: Log;
   readonly #clock: Clock;
-  readonly #byKey = new Map<string, Route>();
-  readonly #byAppId = new Map<AppId, Route>();
+  readonly #byKey = new Map<string, AppRoute>();
+  readonly #byAppId = new Map<AppId, AppRoute>();
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
@@ -63,16 +63,16 @@ export class Routes {
   }
 
   /** The app of this name, in one map access; undefined: there is none. */
-  find(projectId: string, appName: string): Route | undefined {
+  find(projectId: string, appName: string): AppRoute | undefined {
     return this.#byKey.get(`${projectId}/${appName}`);
   }
 
-  byAppId(appId: AppId): Route | undefined {
+  byAppId(appId: AppId): AppRoute | undefined {
     return this.#byAppId.get(appId);
   }
 
   /** All routes there are now, in no order. */
-  all(): Route[] {
+  all(): AppRoute[] {
     return [...this.#byAppId.values()];
   }
 
@@ -164,7 +164,7 @@ export class Routes {
     for (const route of routes) this.#put(route.appId, route, read);
   }
 
-  #put(appId: AppId, route: Route | undefined, read: number): void {
+  #put(appId: AppId, route: AppRoute | undefined, read: number): void {
     if ((this.#readOf.get(appId) ?? 0) > read) return;
     const before = this.#byAppId.get(appId);
     if (route === undefined) {
@@ -183,12 +183,12 @@ export class Routes {
   }
 }
 
-function keyOf(route: Route): string {
+function keyOf(route: AppRoute): string {
   return `${route.projectId}/${route.appName}`;
 }
 
 /** A release never changes, so its id stands for its settings. */
-function isSame(left: Route, right: Route): boolean {
+function isSame(left: AppRoute, right: AppRoute): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
     left.unreadable === right.unreadable &&
@@ -199,7 +199,7 @@ function isSame(left: Route, right: Route): boolean {
   );
 }
 
-function toRoute(row: RouteRow): Route {
+function toRoute(row: RouteRow): AppRoute {
   const live = liveOf(row);
   // Before the first release as the latest build found it, or else as the request asks for it.
   const asked = (row.latest_settings ?? row.request) as { readonly disableAuth?: unknown };
@@ -215,7 +215,7 @@ function toRoute(row: RouteRow): Route {
 }
 
 /** The live release, or why it cannot be used: one app must not keep the others from being read. */
-function liveOf({ release_id: releaseId, build_id: buildId, settings: stored }: RouteRow): Route["live"] | Fault {
+function liveOf({ release_id: releaseId, build_id: buildId, settings: stored }: RouteRow): AppRoute["live"] | Fault {
   if (releaseId === null || buildId === null) return null;
   const settings = readSettings(stored);
   return settings instanceof Fault ? settings : Object.freeze({ releaseId, buildId, settings });

@@ -4,16 +4,16 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
 /** Whose secrets. */
-export type SecretPlace = { readonly projectId: ProjectId; readonly appId: AppId | null };
+export type SecretScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
 export type SealedSecret = { readonly name: string; readonly value_sealed: string };
 
 /** All secrets of a place, by name. No locks. */
-export async function readSealed(db: Db, place: SecretPlace): Promise<SealedSecret[]> {
+export async function readSealed(db: Db, scope: SecretScope): Promise<SealedSecret[]> {
   return await db
     .selectFrom("secrets")
     .select(["name", "value_sealed"])
-    .where("project_id", "=", place.projectId)
-    .where("app_id", "is not distinct from", place.appId)
+    .where("project_id", "=", scope.projectId)
+    .where("app_id", "is not distinct from", scope.appId)
     .orderBy("name")
     .execute();
 }
@@ -35,7 +35,7 @@ export async function readSealedForApp(
 }
 
 /** Asks for a restart of the replicas of those apps of a place that have a release, all of the project where it names none; returns which. */
-export async function restartApps(tx: Tx, { projectId, appId }: SecretPlace): Promise<AppId[]> {
+export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Promise<AppId[]> {
   const rows = await tx
     .updateTable("apps")
     .set({ restarts: sql<number>`restarts + 1` })
@@ -48,10 +48,10 @@ export async function restartApps(tx: Tx, { projectId, appId }: SecretPlace): Pr
 }
 
 /** Sets one secret. */
-export async function putSealed(tx: Tx, place: SecretPlace, secret: SealedSecret): Promise<void> {
+export async function putSealed(tx: Tx, scope: SecretScope, secret: SealedSecret): Promise<void> {
   await tx
     .insertInto("secrets")
-    .values({ project_id: place.projectId, app_id: place.appId, ...secret })
+    .values({ project_id: scope.projectId, app_id: scope.appId, ...secret })
     .onConflict((conflict) =>
       conflict
         .columns(["project_id", "app_id", "name"])
@@ -61,12 +61,12 @@ export async function putSealed(tx: Tx, place: SecretPlace, secret: SealedSecret
 }
 
 /** Removes secrets by name. */
-export async function dropSecrets(tx: Tx, place: SecretPlace, names: readonly string[]): Promise<void> {
+export async function dropSecrets(tx: Tx, scope: SecretScope, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   await tx
     .deleteFrom("secrets")
-    .where("project_id", "=", place.projectId)
-    .where("app_id", "is not distinct from", place.appId)
+    .where("project_id", "=", scope.projectId)
+    .where("app_id", "is not distinct from", scope.appId)
     .where("name", "in", names)
     .execute();
 }

@@ -17,12 +17,12 @@ import {
   readSealedForApp,
   restartApps,
   type SealedSecret,
-  type SecretPlace,
+  type SecretScope,
 } from "./secret-store.ts";
 
-const secretsMost = 1000;
+const secretsMax = 1000;
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
-const valueLengthMost = 65_536;
+const valueLengthMax = 65_536;
 
 /** Name → value. */
 export type SecretMap = ReadonlyMap<string, Secret>;
@@ -40,8 +40,8 @@ export function readSecretMap(body: unknown): SecretMap {
     throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object of names and values.`);
   }
   const entries = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
-  if (entries.length > secretsMost) {
-    throw new Fault("invalid", `The body has ${entries.length} secrets, but must have at most ${secretsMost}.`);
+  if (entries.length > secretsMax) {
+    throw new Fault("invalid", `The body has ${entries.length} secrets, but must have at most ${secretsMax}.`);
   }
   return new Map(entries.map(([name, value]) => [readName(name), readValue(name, value)]));
 }
@@ -54,8 +54,8 @@ function readName(name: string): string {
 
 function readValue(name: string, value: unknown): Secret {
   const isFine = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
-  if (isFine && value.length <= valueLengthMost) return new Secret(value);
-  const allowed = `a text of at most ${valueLengthMost} characters without the character NUL`;
+  if (isFine && value.length <= valueLengthMax) return new Secret(value);
+  const allowed = `a text of at most ${valueLengthMax} characters without the character NUL`;
   throw new Fault("invalid", `The value of the secret ${shown(name)} is not shown here, but must be ${allowed}.`);
 }
 
@@ -70,47 +70,47 @@ export class Secrets {
   }
 
   /** Shows the secrets of a place; the reading is recorded. Throws `Fault("not_found")` when there is no such app. */
-  async read(place: SecretPlace, by: By): Promise<SecretMap> {
+  async read(scope: SecretScope, by: By): Promise<SecretMap> {
     return await this.#db.transaction().execute(async (tx) => {
-      await requireApp(tx, place);
-      const secrets = this.#open(place, await readSealed(tx, place));
-      await record(tx, { projectId: place.projectId, action: "secrets.read", by, resource: resourceOf(place) });
+      await requireApp(tx, scope);
+      const secrets = this.#open(scope, await readSealed(tx, scope));
+      await record(tx, { projectId: scope.projectId, action: "secrets.read", by, resource: resourceOf(scope) });
       return secrets;
     });
   }
 
   /** Replaces all secrets of a place, and has the apps that use them restarted if wanted. Throws `Fault("not_found")` when there is no such app. */
-  async replace(place: SecretPlace, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
+  async replace(scope: SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
-      await requireApp(tx, place);
-      await lockProject(tx, place.projectId);
-      const before = this.#open(place, await readSealed(tx, place));
+      await requireApp(tx, scope);
+      await lockProject(tx, scope.projectId);
+      const before = this.#open(scope, await readSealed(tx, scope));
       // A secret may be named as a property that every object has.
       const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
       for (const [name, old] of dropped) changed.set(name, { old });
       await dropSecrets(
         tx,
-        place,
+        scope,
         dropped.map(([name]) => name),
       );
       for (const [name, value] of secrets) {
         const old = before.get(name);
         if (old?.reveal() === value.reveal()) continue;
-        await putSealed(tx, place, {
+        await putSealed(tx, scope, {
           name,
-          value_sealed: this.#sealer.seal(value.reveal(), secretContext(place, name)),
+          value_sealed: this.#sealer.seal(value.reveal(), secretContext(scope, name)),
         });
         changed.set(name, old === undefined ? { new: value } : { old, new: value });
       }
-      const apps = restarts ? await restartApps(tx, place) : [];
+      const apps = restarts ? await restartApps(tx, scope) : [];
       for (const appId of apps) await notify(tx, "apps", appId);
       const changes = Object.fromEntries(changed);
       await record(tx, {
-        projectId: place.projectId,
+        projectId: scope.projectId,
         action: "secrets.update",
         by,
-        resource: resourceOf(place),
+        resource: resourceOf(scope),
         // No secret can have this name.
         changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
@@ -127,20 +127,20 @@ export class Secrets {
     return Object.fromEntries(opened.flatMap((secrets) => [...secrets]));
   }
 
-  #open(place: SecretPlace, rows: readonly SealedSecret[]): SecretMap {
-    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, secretContext(place, row.name))]));
+  #open(scope: SecretScope, rows: readonly SealedSecret[]): SecretMap {
+    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, secretContext(scope, row.name))]));
   }
 }
 
-async function requireApp(db: Db, { projectId, appId }: SecretPlace): Promise<void> {
+async function requireApp(db: Db, { projectId, appId }: SecretScope): Promise<void> {
   if (appId !== null && !(await hasApp(db, projectId, appId))) throw noSuchApp(appId);
 }
 
 /** What a sealed secret is bound to. */
-export function secretContext({ projectId, appId }: SecretPlace, name: string): string {
+export function secretContext({ projectId, appId }: SecretScope, name: string): string {
   return `secret:${projectId}:${appId ?? ""}:${name}`;
 }
 
-function resourceOf({ projectId, appId }: SecretPlace): { type: string; id: string } {
+function resourceOf({ projectId, appId }: SecretScope): { type: string; id: string } {
   return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
 }

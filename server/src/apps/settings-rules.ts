@@ -7,10 +7,10 @@ import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
 
 /** A value as it was given, and where: a field of the body, or a place in a TOML file. */
-export type Given = { readonly value: unknown; readonly place: string; readonly isBody: boolean };
+export type GivenSetting = { readonly value: unknown; readonly path: string; readonly isBody: boolean };
 
 export type RulesContext = {
-  readonly source: (field: FieldName) => Given | undefined;
+  readonly source: (field: FieldName) => GivenSetting | undefined;
   /** True once the repository was read: then a field that is not given has its default for good. */
   readonly isComplete: boolean;
 };
@@ -30,16 +30,16 @@ export function checkRules(settings: AppSettings, context: RulesContext): Rules 
 function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const most = source("maxReplicaCount");
   if (settings.minReplicaCount <= settings.maxReplicaCount || (most === undefined && !isComplete)) return;
-  const place = source("minReplicaCount")?.place ?? "minReplicaCount";
-  const limit = `${most?.place ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
+  const path = source("minReplicaCount")?.path ?? "minReplicaCount";
+  const limit = `${most?.path ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
   const byDefault = most === undefined ? " by default" : "";
-  throw new Fault("invalid", `${place} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`);
+  throw new Fault("invalid", `${path} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`);
 }
 
 function checkScaling(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const metric = settings.scalingMetric;
-  const metricPlace = source("scalingMetric")?.place ?? "scalingMetric";
-  const targetPlace = source("scalingTarget")?.place ?? "scalingTarget";
+  const metricPlace = source("scalingMetric")?.path ?? "scalingMetric";
+  const targetPlace = source("scalingTarget")?.path ?? "scalingTarget";
   const isMetricKnown = isComplete || source("scalingMetric") !== undefined;
   if (metric !== "requests_per_second" && isMetricKnown && settings.scalingTarget > 100) {
     throw new Fault(
@@ -55,10 +55,10 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
     );
   }
   if (settings.scalingBuffer > 0) {
-    const place = source("scalingBuffer")?.place ?? "scalingBuffer";
+    const path = source("scalingBuffer")?.path ?? "scalingBuffer";
     throw new Fault(
       "invalid",
-      `${place} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer goes with concurrency_utilization and requests_per_second.`,
+      `${path} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer goes with concurrency_utilization and requests_per_second.`,
     );
   }
 }
@@ -83,13 +83,13 @@ function checkGpuCount(settings: AppSettings, { source }: RulesContext): Rules {
   const given = source("gpuCount");
   const isCpu = settings.compute[0] === "CPU";
   if (isCpu && settings.gpuCount > 0) {
-    const warning = `${given?.place ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
+    const warning = `${given?.path ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
     return { settings: { ...settings, gpuCount: 0 }, warnings: [warning] };
   }
   if (!isCpu && settings.gpuCount === 0) {
     throw new Fault(
       "invalid",
-      `${given?.place ?? "gpuCount"} is 0, but must be 1 to 16 for compute ${settings.compute.join(", ")}; leave it out for 1.`,
+      `${given?.path ?? "gpuCount"} is 0, but must be 1 to 16 for compute ${settings.compute.join(", ")}; leave it out for 1.`,
     );
   }
   return { settings, warnings: [] };
@@ -101,10 +101,10 @@ function checkRuntime(settings: AppSettings, context: RulesContext): Rules {
 
 function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
   if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
-    const place = source("runtime")?.place ?? "runtime";
+    const path = source("runtime")?.path ?? "runtime";
     throw new Fault(
       "invalid",
-      `${place === "runtime" ? 'runtime is "custom"' : place}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
+      `${path === "runtime" ? 'runtime is "custom"' : path}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
     );
   }
   return { settings, warnings: settings.dockerfilePath === null ? [] : ignoredWithDockerfile(settings) };
@@ -135,7 +135,7 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
         `${field} is ${shown(value)}, but the runtime is cortex, which starts main.py by itself: send "runtime": "custom", or leave ${field} out.`,
       );
     }
-    warnings.push(`${given.place} has no effect: the runtime is cortex.`);
+    warnings.push(`${given.path} has no effect: the runtime is cortex.`);
   }
   if (!isRuntimeKnown) return { settings, warnings };
   const none = { entrypoint: [], dockerfilePath: null, healthcheckEndpoint: "", readycheckEndpoint: "" };

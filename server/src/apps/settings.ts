@@ -6,7 +6,7 @@ import { settingNames, type AppSettings, type SettingName } from "@slipway/contr
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { refused } from "./refusal.ts";
-import { checkRules, type Given } from "./settings-rules.ts";
+import { checkRules, type GivenSetting } from "./settings-rules.ts";
 import { shellWords } from "./shell-words.ts";
 import { packageKinds } from "./toml-dependencies.ts";
 import { noToml, readTomlFile, type TomlSettings } from "./toml-file.ts";
@@ -81,13 +81,13 @@ class GivenValues {
   }
 
   /** Where the value that counts was given; undefined: nowhere. */
-  source(field: FieldName): Given | undefined {
+  source(field: FieldName): GivenSetting | undefined {
     const own = Object.hasOwn(this.#input.body, field) ? this.#input.body[field] : undefined;
-    if (own !== undefined && own !== null) return { value: own, place: field, isBody: true };
+    if (own !== undefined && own !== null) return { value: own, path: field, isBody: true };
     const toml = this.#tomls.find((file) => file.values.has(field));
     if (toml === undefined) return undefined;
     const place = field === "runtime" ? "runtime.custom" : must(appFields[field].toml, `${field} has a TOML place`);
-    return { value: toml.values.get(field), place: `${place} in ${toml.file}`, isBody: false };
+    return { value: toml.values.get(field), path: `${place} in ${toml.file}`, isBody: false };
   }
 
   /** The checked value; undefined: given nowhere. */
@@ -99,7 +99,7 @@ class GivenValues {
     const isKnown = name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
       const allowed = name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
-      throw refused({ field: given.place, given: given.value, allowed, isSecret: "isSecret" in row });
+      throw refused({ field: given.path, given: given.value, allowed, isSecret: "isSecret" in row });
     }
     // The schema above is made from the same row as the type.
     return value as FieldValue<Name>;
@@ -185,10 +185,10 @@ function plainPath(path: string): string {
 function pythonVersion(written: string, given: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
-  const place = given.source("pythonVersion")?.place ?? "";
-  if (minor === "1") given.warnings.push(`${place} is 3.1 and read as 3.10; write it as a text: "3.10".`);
+  const path = given.source("pythonVersion")?.path ?? "";
+  if (minor === "1") given.warnings.push(`${path} is 3.1 and read as 3.10; write it as a text: "3.10".`);
   else if (patch !== undefined)
-    given.warnings.push(`${place} is ${written}; the newest ${version} that is there is used.`);
+    given.warnings.push(`${path} is ${written}; the newest ${version} that is there is used.`);
   return version;
 }
 
@@ -198,7 +198,7 @@ function entrypoint(written: readonly string[], given: GivenValues): readonly st
   const words = shellWords(only);
   if (words !== null) return words;
   throw refused({
-    field: given.source("entrypoint")?.place ?? "entrypoint",
+    field: given.source("entrypoint")?.path ?? "entrypoint",
     given: written,
     allowed: "a command whose quotes are closed",
   });

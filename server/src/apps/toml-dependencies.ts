@@ -7,21 +7,21 @@ import { refused } from "./refusal.ts";
 export const packageKinds = ["pip", "apt", "conda"] as const;
 export type PackageKind = (typeof packageKinds)[number];
 
-const packagesMost = 2000;
+const packagesMax = 2000;
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
 /** Reads one table name → version. Versions stay as written; a number is taken as its text, with a warning. Throws `Fault("invalid")`. */
-export function readPackages(place: string, value: unknown): { packages: PackageVersions; warnings: string[] } {
+export function readPackages(path: string, value: unknown): { packages: PackageVersions; warnings: string[] } {
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) {
-    throw refused({ field: place, given: value, allowed: 'a table of the form name = "version"' });
+    throw refused({ field: path, given: value, allowed: 'a table of the form name = "version"' });
   }
   const entries = Object.entries(value);
-  if (entries.length > packagesMost) {
-    throw refused({ field: place, given: `${entries.length} packages`, allowed: `at most ${packagesMost} packages` });
+  if (entries.length > packagesMax) {
+    throw refused({ field: path, given: `${entries.length} packages`, allowed: `at most ${packagesMax} packages` });
   }
   const warnings: string[] = [];
   const packages = entries.map(([name, version]: [string, unknown]): [string, string] => {
-    const field = `${place}, package ${JSON.stringify(name.slice(0, 80))},`;
+    const field = `${path}, package ${JSON.stringify(name.slice(0, 80))},`;
     if (!nameForm.test(name) || !name.isWellFormed()) {
       throw refused({ field, given: name, allowed: "a name without control characters" });
     }
@@ -38,8 +38,8 @@ export function readPackages(place: string, value: unknown): { packages: Package
 }
 
 /** Reads the path of a file that lists packages. Throws `Fault("invalid")` when it leaves the repository. */
-export function readPath(place: string, value: unknown): string {
+export function readPath(path: string, value: unknown): string {
   const { form, allowed } = appFields.dockerfilePath;
   if (typeof value === "string" && value !== "" && value.isWellFormed() && form.test(value)) return value;
-  throw refused({ field: place, given: value, allowed });
+  throw refused({ field: path, given: value, allowed });
 }

@@ -36,8 +36,8 @@ export const noToml: TomlSettings = {
 
 const fieldsByPlace = new Map(
   fieldNames.flatMap((name) => {
-    const place: string | null = appFields[name].toml;
-    return place === null ? [] : [[place, name] as const];
+    const path: string | null = appFields[name].toml;
+    return path === null ? [] : [[path, name] as const];
   }),
 );
 const commandsByPlace = new Map<string, CommandKind>([
@@ -112,45 +112,45 @@ class Reader {
     for (const [key, value] of Object.entries(table)) this.#readPlace(prefix === "" ? key : `${prefix}.${key}`, value);
   }
 
-  #readPlace(place: string, value: unknown): void {
-    const field = fieldsByPlace.get(place);
-    const command = commandsByPlace.get(place);
-    const kind = packageKinds.find((candidate) => place === `dependencies.${candidate}`);
+  #readPlace(path: string, value: unknown): void {
+    const field = fieldsByPlace.get(path);
+    const command = commandsByPlace.get(path);
+    const kind = packageKinds.find((candidate) => path === `dependencies.${candidate}`);
     if (field !== undefined) this.#values.set(field, value);
-    else if (command !== undefined) this.#commands[command] = this.#readCommands(place, value);
-    else if (kind !== undefined) this.#readPackages(kind, place, value);
-    else if (place === "dependencies.paths") this.#readPaths(place, value);
-    else if (tables.includes(place)) this.#enter(place, value);
-    else if (place === "runtime.deepgram" || place === "runtime.rime") throw this.#noPartner(place);
-    else if (!ignoredPlaces.has(place)) this.#warnUnknown(place);
+    else if (command !== undefined) this.#commands[command] = this.#readCommands(path, value);
+    else if (kind !== undefined) this.#readPackages(kind, path, value);
+    else if (path === "dependencies.paths") this.#readPaths(path, value);
+    else if (tables.includes(path)) this.#enter(path, value);
+    else if (path === "runtime.deepgram" || path === "runtime.rime") throw this.#noPartner(path);
+    else if (!ignoredPlaces.has(path)) this.#warnUnknown(path);
   }
 
-  #enter(place: string, value: unknown): void {
-    if (place === "runtime.custom") this.#values.set("runtime", "custom");
-    if (place === "runtime.cortex" && !this.#values.has("runtime")) this.#values.set("runtime", "cortex");
-    this.#readTable(place, this.#table(place, value));
+  #enter(path: string, value: unknown): void {
+    if (path === "runtime.custom") this.#values.set("runtime", "custom");
+    if (path === "runtime.cortex" && !this.#values.has("runtime")) this.#values.set("runtime", "cortex");
+    this.#readTable(path, this.#table(path, value));
   }
 
-  #readPackages(kind: PackageKind, place: string, value: unknown): void {
-    const read = readPackages(`${place} in ${this.#file}`, value);
+  #readPackages(kind: PackageKind, path: string, value: unknown): void {
+    const read = readPackages(`${path} in ${this.#file}`, value);
     this.#packages[kind] = read.packages;
     this.#warnings.push(...read.warnings);
   }
 
-  #readPaths(place: string, value: unknown): void {
-    for (const [key, path] of Object.entries(this.#table(place, value))) {
+  #readPaths(table: string, given: unknown): void {
+    for (const [key, path] of Object.entries(this.#table(table, given))) {
       const kind = packageKinds.find((candidate) => candidate === key);
-      if (kind === undefined) this.#warnUnknown(`${place}.${key}`);
-      else this.#paths[kind] = readPath(`${place}.${key} in ${this.#file}`, path);
+      if (kind === undefined) this.#warnUnknown(`${table}.${key}`);
+      else this.#paths[kind] = readPath(`${table}.${key} in ${this.#file}`, path);
     }
   }
 
-  #readCommands(place: string, value: unknown): readonly string[] {
+  #readCommands(path: string, value: unknown): readonly string[] {
     const list = typeof value === "string" ? [value] : value;
     const isFine = (line: unknown): line is string =>
       typeof line === "string" && line.isWellFormed() && !line.includes("\0");
     if (!Array.isArray(list) || list.length > 1000 || !list.every(isFine)) {
-      throw refused({ field: `${place} in ${this.#file}`, given: value, allowed: "a list of at most 1000 texts" });
+      throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a list of at most 1000 texts" });
     }
     return list.filter((line) => line.trim() !== "");
   }
@@ -166,37 +166,37 @@ class Reader {
     }
   }
 
-  #table(place: string, value: unknown): Table {
+  #table(path: string, value: unknown): Table {
     if (typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)) {
       return value as Table;
     }
-    throw refused({ field: `${place} in ${this.#file}`, given: value, allowed: "a table" });
+    throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a table" });
   }
 
-  #noPartner(place: string): Fault {
-    const partner = place.slice("runtime.".length);
+  #noPartner(path: string): Fault {
+    const partner = path.slice("runtime.".length);
     return new Fault(
       "invalid",
-      `${place} in ${this.#file} asks for the partner service ${partner}, which is not to be had here; use runtime.custom with an entrypoint or a Dockerfile.`,
+      `${path} in ${this.#file} asks for the partner service ${partner}, which is not to be had here; use runtime.custom with an entrypoint or a Dockerfile.`,
     );
   }
 
-  #warnUnknown(place: string): void {
+  #warnUnknown(path: string): void {
     // Looking for the name that was meant takes time, which a file with very many of them must not have.
-    if (this.#warnings.length >= warningsMost) return void this.#unsaid++;
-    const name = place.slice(place.lastIndexOf(".") + 1);
+    if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
+    const name = path.slice(path.lastIndexOf(".") + 1);
     const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));
-    const hint = sameName === undefined ? suggestion(place, knownPlaces) : `; did you mean ${sameName}?`;
-    this.#warn(`${oneLine(place)} in ${this.#file} is not known and has no effect${hint || "."}`);
+    const hint = sameName === undefined ? suggestion(path, knownPlaces) : `; did you mean ${sameName}?`;
+    this.#warn(`${oneLine(path)} in ${this.#file} is not known and has no effect${hint || "."}`);
   }
 
   #warn(sentence: string): void {
-    if (this.#warnings.length < warningsMost) this.#warnings.push(sentence);
+    if (this.#warnings.length < warningsMax) this.#warnings.push(sentence);
     else this.#unsaid++;
   }
 }
 
-const warningsMost = 50;
+const warningsMax = 50;
 
 function oneLine(name: string): string {
   return /^[\w.-]{1,80}$/.test(name) ? name : JSON.stringify(name.slice(0, 80));

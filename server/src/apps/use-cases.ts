@@ -3,7 +3,7 @@ import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
 import { Attempts } from "./attempts.ts";
-import type { BuildDesk } from "./build-desk.ts";
+import type { BuildReceiver } from "./build-receiver.ts";
 import { Builds } from "./builds.ts";
 import { Containers } from "./containers.ts";
 import { Credentials } from "./credentials.ts";
@@ -25,20 +25,20 @@ export function useCases(options: {
   readonly db: Db;
   readonly sealer: Sealer;
   /** `deploy/receive.ts`. */
-  readonly desk: BuildDesk;
+  readonly receiver: BuildReceiver;
   /** Identifiers that the field provider may name. */
   readonly providers: readonly string[];
   /** Hears of people whose projects have changed, after the commit. */
   readonly personChanged: (personId: string) => void;
 }): UseCases {
-  const { db, sealer, desk, providers, personChanged: told } = options;
+  const { db, sealer, receiver, providers, personChanged } = options;
   return {
-    apps: new Apps({ db, sealer, builds: desk, providers }),
-    builds: new Builds({ db, desk }),
+    apps: new Apps({ db, sealer, builds: receiver, providers }),
+    builds: new Builds({ db, receiver }),
     containers: new Containers({ db }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
-    projects: new ProjectList({ db, told }),
+    projects: new ProjectList({ db, personChanged }),
     attempts: new Attempts({ db }),
   };
 }

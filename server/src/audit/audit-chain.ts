@@ -13,7 +13,7 @@ import {
   exportHeader,
   signedText,
   stubLine,
-  type ChainPlace,
+  type ChainPosition,
   type CheckpointLine,
   type ExportFilter,
   type ExportHeader,
@@ -72,7 +72,7 @@ export class AuditChain {
    * Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, which is all that there was
    * when it was called, or the beginning.
    */
-  async checkpoint(projectId: ProjectId | null): Promise<ChainPlace> {
+  async checkpoint(projectId: ProjectId | null): Promise<ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
     let least: number | undefined;
@@ -92,7 +92,7 @@ export class AuditChain {
     db: Db,
     wanted: {
       readonly projectId: ProjectId | null;
-      readonly through: ChainPlace;
+      readonly through: ChainPosition;
       readonly filter: ExportFilter | null;
     },
   ): Promise<ExportBegin> {
@@ -137,7 +137,7 @@ export class AuditChain {
   async signDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#options.clock.now();
     const [before, beyond] = [new Date(nowMs - checkpointEveryMs), new Date(nowMs + checkpointEveryMs)];
-    await this.#signAll({ due: { before, beyond, entriesLeast: checkpointEntries } }, signal);
+    await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
   }
 
   async #signAll(which: Pick<Parameters<typeof listOpenEnds>[1], "due">, signal?: AbortSignal): Promise<void> {

@@ -5,7 +5,7 @@ import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
 import type { RetentionOf } from "./audit-retention.ts";
-import { listEntries, type AuditRow, type EntryPlace, type Outcome } from "./audit-store.ts";
+import { listEntries, type AuditRow, type EntryCursor, type AuditOutcome } from "./audit-store.ts";
 import { windowOf } from "./audit-window.ts";
 import type { Instant } from "./instant.ts";
 import { record } from "./record.ts";
@@ -22,7 +22,7 @@ type TokenScope = {
   readonly to: Instant | null;
   readonly action: string | null;
   readonly actorId: string | null;
-  readonly outcome: Outcome | null;
+  readonly outcome: AuditOutcome | null;
 };
 
 type PageWanted = TokenScope & {
@@ -30,9 +30,9 @@ type PageWanted = TokenScope & {
   readonly nextToken: string | null;
 };
 
-const auditTokens = new PageTokens<EntryPlace>({
+const auditTokens = new PageTokens<EntryCursor>({
   list: "audit",
-  place: { atMicros: "number", id: "number" },
+  cursor: { atMicros: "number", id: "number" },
   next: "nextPageToken",
 });
 
@@ -71,8 +71,8 @@ export class AuditLog {
 }
 
 /** The token of the page behind a place. */
-export function auditToken(scope: TokenScope, place: EntryPlace): string {
-  return auditTokens.make(queryOf(scope), place);
+export function auditToken(scope: TokenScope, cursor: EntryCursor): string {
+  return auditTokens.make(queryOf(scope), cursor);
 }
 
 function queryOf({ projectId, from, to, action, actorId, outcome }: TokenScope): (string | null)[] {

@@ -6,7 +6,7 @@ import { daysAgo, type RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
-import { signedText, stubLine, type ChainPlace } from "./export-format.ts";
+import { signedText, stubLine, type ChainPosition } from "./export-format.ts";
 import { projectOfChain, type Chain } from "./export-store.ts";
 
 /** For how many days entries of a project are kept, at least 1; null: of no project. Answers from memory. */
@@ -35,7 +35,7 @@ async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<number> {
-  const cut: ChainPlace | undefined = await findCut(db, { chain, before, limit });
+  const cut: ChainPosition | undefined = await findCut(db, { chain, before, limit });
   if (cut === undefined) return 0;
   const at = new Date(clock.now());
   const times = { before: before.toISOString(), at: at.toISOString() };

@@ -8,10 +8,10 @@ import { timeOfMicros } from "./instant.ts";
 /** `at_micros`: `at` to the microsecond, which a Date does not hold. */
 export type AuditRow = Selectable<AuditLogTable> & { readonly at_micros: number };
 
-export type Outcome = "success" | "failure";
+export type AuditOutcome = "success" | "failure";
 
 /** An entry's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
-export type EntryPlace = { readonly atMicros: number; readonly id: number };
+export type EntryCursor = { readonly atMicros: number; readonly id: number };
 
 /** What to read; absent conditions do not narrow. Times: `from` included, `to` not. `before` itself is left out. */
 export type AuditQuery = {
@@ -20,8 +20,8 @@ export type AuditQuery = {
   readonly toMicros?: number | null;
   readonly action?: string | null;
   readonly actorId?: string | null;
-  readonly outcome?: Outcome | null;
-  readonly before?: EntryPlace | null;
+  readonly outcome?: AuditOutcome | null;
+  readonly before?: EntryCursor | null;
   readonly limit: number;
 };
 
@@ -52,13 +52,13 @@ export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
 }
 
 /** A page of one outcome, which every index has before the time. */
-function partOf(query: AuditQuery, outcome: Outcome): RawBuilder<unknown> {
+function partOf(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
   const where = conditionsOf(query, outcome);
   return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${query.limit})`;
 }
 
 /** Of all entries that a query wants those of one outcome, as the indexes have them. */
-export function conditionsOf(query: Omit<AuditQuery, "limit">, outcome: Outcome): RawBuilder<unknown> {
+export function conditionsOf(query: Omit<AuditQuery, "limit">, outcome: AuditOutcome): RawBuilder<unknown> {
   const { projectId, fromMicros, toMicros, action, actorId, before } = query;
   const conditions = [sql`project_id = ${projectId}`, sql`outcome = ${sql.lit(outcome)}`];
   if (action) conditions.push(sql`action = ${action}`);

@@ -5,7 +5,7 @@ import {
   linkHash,
   linkText,
   signedText,
-  type ChainPlace,
+  type ChainPosition,
   type CheckpointLine,
   type EntryLine,
   type ExportHeader,
@@ -38,7 +38,7 @@ export class ChainCheck {
   readonly #header: ExportHeader;
   readonly #keys: PublicKeys | null;
   /** The last entry that is as it should be, its line, and the hash before it. */
-  #last: ChainPlace;
+  #last: ChainPosition;
   #lastLine = 1;
   #hashBefore = chainBegin.hash;
   #stub: StubLine | null = null;
@@ -53,7 +53,7 @@ export class ChainCheck {
   }
 
   /** How far it has come. */
-  get place(): ChainPlace {
+  get position(): ChainPosition {
     return this.#last;
   }
 
@@ -128,8 +128,8 @@ export class ChainCheck {
     const { number, hash, entry } = given;
     const next = this.#next;
     const { project, through } = this.#header;
-    const hashAs = (place: ChainPlace): string =>
-      linkHash(place.hash, linkText({ number: place.number + 1, project, entry }));
+    const hashAs = (position: ChainPosition): string =>
+      linkHash(position.hash, linkText({ number: position.number + 1, project, entry }));
     const isSuccessor = hashAs(this.#last) === hash;
     if (number === next && isSuccessor && number <= through.number) {
       this.#hashBefore = this.#last.hash;
@@ -199,11 +199,11 @@ export class ChainCheck {
     const next = this.#next;
     const what = `Line ${line}, entry ${number} (id ${entry.id})`;
     const judge = ({ entries }: Survey): Broken => {
-      const place = entries.get(next)?.line;
-      if (place === undefined) return missing(line, next, number);
+      const position = entries.get(next)?.line;
+      if (position === undefined) return missing(line, next, number);
       if (entries.has(number))
         return broken("inserted", line, number, `${what}, was put in: it stands in its place too.`);
-      return broken("reordered", line, number, `${what}, stands before entry ${next} (line ${place}).`);
+      return broken("reordered", line, number, `${what}, stands before entry ${next} (line ${position}).`);
     };
     return { sought: [next, number], judge };
   }
@@ -239,13 +239,13 @@ export class ChainCheck {
   #lateCheckpoint(line: number, number: number): Doubt {
     const [lastLine, last] = [this.#lastLine, this.#last.number];
     const judge = ({ entries }: Survey): Broken => {
-      const place = entries.get(last)?.line;
-      if (place !== undefined) {
+      const position = entries.get(last)?.line;
+      if (position !== undefined) {
         return broken(
           "inserted",
           lastLine,
           last,
-          `Line ${lastLine}, as entry ${last}, was put in: the true one is line ${place}.`,
+          `Line ${lastLine}, as entry ${last}, was put in: the true one is line ${position}.`,
         );
       }
       const what = `Line ${line}, the checkpoint of entry ${number}`;
@@ -258,10 +258,10 @@ export class ChainCheck {
     const next = this.#next;
     const what = `Line ${line}, the checkpoint of entry ${number},`;
     const judge = ({ entries, checkpoints }: Survey): Broken => {
-      const place = entries.get(next)?.line;
-      if (place === undefined) return missing(line, next, number + 1);
+      const position = entries.get(next)?.line;
+      if (position === undefined) return missing(line, next, number + 1);
       if (checkpoints.has(number)) return broken("inserted", line, number, `${what} was put in.`);
-      return broken("reordered", line, number, `${what} stands before entry ${next} (line ${place}).`);
+      return broken("reordered", line, number, `${what} stands before entry ${next} (line ${position}).`);
     };
     return { sought: [next, number], judge };
   }

@@ -2,17 +2,17 @@
 // Links are read in export-store.ts; the database itself writes them.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
-import { checkpointLine, stubLine, type ChainPlace, type CheckpointLine, type StubLine } from "./export-format.ts";
+import { checkpointLine, stubLine, type ChainPosition, type CheckpointLine, type StubLine } from "./export-format.ts";
 import type { Chain } from "./export-store.ts";
 
 /** The end of a chain that no checkpoint is of yet. `previous`: the number of its last checkpoint, or 0. */
-export type OpenEnd = ChainPlace & { readonly chain: Chain; readonly previous: number };
+export type OpenEnd = ChainPosition & { readonly chain: Chain; readonly previous: number };
 
 export type OpenEndQuery = {
   /** Of this chain only. */
   readonly chain?: Chain;
   /** Only those whose last checkpoint is older, of a time that no clock can have come to, or so many entries back. */
-  readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesLeast: number };
+  readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesMin: number };
   readonly limit: number;
 };
 
@@ -22,7 +22,7 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
   const isDue =
     due === undefined
       ? sql`true`
-      : sql`(checked.at is null or checked.at <= ${due.before} or checked.at > ${due.beyond} or last.number - checked.number >= ${due.entriesLeast})`;
+      : sql`(checked.at is null or checked.at <= ${due.before} or checked.at > ${due.beyond} or last.number - checked.number >= ${due.entriesMin})`;
   const { rows } = await sql<OpenEnd>`
     select known.chain, last.number, encode(last.hash, 'hex') as hash, coalesce(checked.number, 0) as previous
       from audit_chains as known
@@ -72,8 +72,8 @@ export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefin
 }
 
 /** The last place of a chain that is signed, by a checkpoint or a stub; undefined: there is none. No locks. */
-export async function readSigned(db: Db, chain: Chain): Promise<ChainPlace | undefined> {
-  const { rows } = await sql<ChainPlace>`
+export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | undefined> {
+  const { rows } = await sql<ChainPosition>`
     (select number, encode(hash, 'hex') as hash from audit_checkpoints where chain = ${chain} order by number desc limit 1)
     union all
     (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
@@ -96,8 +96,8 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
 export async function findCut(
   db: Db,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
-): Promise<ChainPlace | undefined> {
-  const { rows } = await sql<ChainPlace>`
+): Promise<ChainPosition | undefined> {
+  const { rows } = await sql<ChainPosition>`
     with begin as materialized (
       select link.number, link.hash, entry.at
         from audit_links as link join audit_log as entry on entry.id = link.entry_id

@@ -9,10 +9,10 @@ import type { ShownEntry } from "./shown-entry.ts";
 export const exportVersion = 1;
 
 /** A link of a chain: entries of a project are numbered from 1 on, without gaps. `hash`: 64 lower-case hexadecimal digits. */
-export type ChainPlace = { readonly number: number; readonly hash: string };
+export type ChainPosition = { readonly number: number; readonly hash: string };
 
 /** Before the first entry of a chain. */
-export const chainBegin: ChainPlace = { number: 0, hash: "0".repeat(64) };
+export const chainBegin: ChainPosition = { number: 0, hash: "0".repeat(64) };
 
 /** What narrows an export; null: it does not. */
 export type ExportFilter = {
@@ -35,14 +35,14 @@ export type ExportHeader = {
   /** RFC 3339, UTC. */
   readonly exportedAt: string;
   readonly filter: ExportFilter | null;
-  readonly after: ChainPlace;
-  readonly through: ChainPlace;
+  readonly after: ChainPosition;
+  readonly through: ChainPosition;
   /** Over `signedText` of this line. */
   readonly jws: string;
 };
 
 /** The second line, where retention has removed the entries up to `number`, whose hash was `hash`. */
-export type StubLine = ChainPlace & {
+export type StubLine = ChainPosition & {
   readonly kind: "stub";
   /** All that was removed is older. */
   readonly before: string;
@@ -51,10 +51,10 @@ export type StubLine = ChainPlace & {
 };
 
 /** One entry, exactly as the API shows it. */
-export type EntryLine = ChainPlace & { readonly kind: "entry"; readonly entry: ShownEntry };
+export type EntryLine = ChainPosition & { readonly kind: "entry"; readonly entry: ShownEntry };
 
 /** What the platform signed when the chain had reached `number`. `previous`: the number of the checkpoint before it, or 0. */
-export type CheckpointLine = ChainPlace & {
+export type CheckpointLine = ChainPosition & {
   readonly kind: "checkpoint";
   readonly previous: number;
   readonly at: string;
@@ -115,6 +115,6 @@ function filterOf({ from, to, action, actor, outcome }: ExportFilter): ExportFil
   return { from, to, action, actor, outcome };
 }
 
-function placeOf({ number, hash }: ChainPlace): ChainPlace {
+function placeOf({ number, hash }: ChainPosition): ChainPosition {
   return { number, hash };
 }

@@ -4,9 +4,9 @@ import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import { conditionsOf, type AuditQuery, type AuditRow, type EntryPlace, type Outcome } from "./audit-store.ts";
+import { conditionsOf, type AuditQuery, type AuditRow, type EntryCursor, type AuditOutcome } from "./audit-store.ts";
 import { timeOfMicros } from "./instant.ts";
-import { chainBegin, type ChainPlace } from "./export-format.ts";
+import { chainBegin, type ChainPosition } from "./export-format.ts";
 
 /** A project's id, or `platform` for entries of no project. */
 export type Chain = string;
@@ -24,16 +24,16 @@ export function projectOfChain(chain: Chain): ProjectId | null {
 }
 
 /** An entry with its place in its chain. */
-export type LinkedRow = AuditRow & ChainPlace;
+export type LinkedRow = AuditRow & ChainPosition;
 
 /** The last link of a chain, which may have been removed. No locks. */
-export async function readHead(db: Db, chain: Chain): Promise<ChainPlace> {
+export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
   const { rows } = await headOf(chain).execute(db);
   return rows[0] ?? chainBegin;
 }
 
 /** `atMicros`: the database's clock when it was read; every entry up to `number` is of before. */
-export type ChainEnd = ChainPlace & { readonly atMicros: number };
+export type ChainEnd = ChainPosition & { readonly atMicros: number };
 
 /** The last link of a chain, which may have been removed, and when that was. No locks. */
 export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
@@ -47,8 +47,8 @@ export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
 }
 
 /** The last link, or the stub where there is none. */
-function headOf(chain: Chain): RawBuilder<ChainPlace> {
-  return sql<ChainPlace>`
+function headOf(chain: Chain): RawBuilder<ChainPosition> {
+  return sql<ChainPosition>`
     (select number, encode(hash, 'hex') as hash from audit_links where chain = ${chain} order by number desc limit 1)
     union all
     (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
@@ -61,7 +61,7 @@ export type LinksByTime = Pick<
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
 > & {
   readonly chain: Chain;
-  readonly after: EntryPlace | null;
+  readonly after: EntryCursor | null;
   readonly limit: number;
 };
 
@@ -80,7 +80,7 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
   return rows;
 }
 
-function oldestOf(wanted: LinksByTime, outcome: Outcome): RawBuilder<unknown> {
+function oldestOf(wanted: LinksByTime, outcome: AuditOutcome): RawBuilder<unknown> {
   const { after, limit } = wanted;
   const begin = after && sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
   return sql`

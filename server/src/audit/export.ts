@@ -1,14 +1,14 @@
 // The audit log of a project as one text that is made while it is read: constant memory, and without a transaction that
 // would be open for so long. What it holds is settled when it begins: all entries up to the number that the chain has
 // reached then. All of it as NDJSON goes by number and can be verified; CSV and what filters leave go by time.
-import { ahead } from "#lib/ahead.ts";
+import { readAhead } from "#lib/read-ahead.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
 import type { AuditChain } from "./audit-chain.ts";
 import type { RetentionOf } from "./audit-retention.ts";
-import type { Outcome } from "./audit-store.ts";
+import type { AuditOutcome } from "./audit-store.ts";
 import { windowOf, type AuditWindow } from "./audit-window.ts";
 import { readStub } from "./chain-store.ts";
 import { csvHead, csvLine } from "./export-csv.ts";
@@ -44,7 +44,7 @@ export type ExportWish = {
   readonly to: Instant | null;
   readonly action: string | null;
   readonly actorId: string | null;
-  readonly outcome: Outcome | null;
+  readonly outcome: AuditOutcome | null;
 };
 
 export type AuditExportOptions = {
@@ -95,7 +95,8 @@ export class AuditExport {
     });
     yield textOf([header, ...(stub === undefined ? [] : [stub])]);
     const range = { chain, after: header.after.number, through: header.through.number };
-    for await (const { rows, checkpoints } of ahead(this.#byNumber(range))) yield textOf(linesOf(rows, checkpoints));
+    for await (const { rows, checkpoints } of readAhead(this.#byNumber(range)))
+      yield textOf(linesOf(rows, checkpoints));
   }
 
   async *#byNumber(range: { readonly chain: Chain; readonly after: number; readonly through: number }): AsyncGenerator<{
@@ -124,12 +125,12 @@ export class AuditExport {
 
   async *#filtered(header: ExportLine, wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield textOf([header]);
-    for await (const rows of ahead(this.#byTime(wish, settled))) yield textOf(linesOf(rows, []));
+    for await (const rows of readAhead(this.#byTime(wish, settled))) yield textOf(linesOf(rows, []));
   }
 
   async *#csv(wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield csvHead;
-    for await (const rows of ahead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
+    for await (const rows of readAhead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
   }
 
   /** Oldest first by time and id; what is committed later than the export began is left out. */

@@ -11,8 +11,8 @@ import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
-import { fly, type FlightParts, type ForwardingLease, type Receiver } from "./forwarding-flight.ts";
-import { forwardingSecretContext } from "./forwarding-desk.ts";
+import { sendBatches, type SenderParts, type ForwardingLease, type Receiver } from "./forwarding-sender.ts";
+import { forwardingSecretContext } from "./forwarding-use-cases.ts";
 import { followChains, forgetChains, forgetDeletedProjects, type ForwardingRow } from "./forwarding-store.ts";
 
 type Scope = ForwardingRow["scope"];
@@ -51,7 +51,7 @@ export class Forwarder {
   readonly #leases: Leases<"audit_forwardings">;
   readonly #loop: Loop;
   readonly #stopping = new AbortController();
-  readonly #flights = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
+  readonly #sending = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
   #unlisten: (() => void) | undefined;
 
   constructor(options: ForwarderOptions) {
@@ -75,7 +75,7 @@ export class Forwarder {
     this.#unlisten?.();
     this.#stopping.abort(new Error("the platform is stopping"));
     await this.#loop.stop();
-    await Promise.all([...this.#flights.project, ...this.#flights.platform]);
+    await Promise.all([...this.#sending.project, ...this.#sending.platform]);
   }
 
   async #turn(): Promise<void> {
@@ -87,7 +87,7 @@ export class Forwarder {
   }
 
   async #claim(scope: Scope): Promise<void> {
-    const limit = atOnceMax[scope] - this.#flights[scope].size;
+    const limit = atOnceMax[scope] - this.#sending[scope].size;
     if (limit <= 0 || this.#stopping.signal.aborted) return;
     const where = sql`
       scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
@@ -99,19 +99,19 @@ export class Forwarder {
   }
 
   #begin(lease: ForwardingLease, scope: Scope): void {
-    const flights = this.#flights[scope];
+    const underWay = this.#sending[scope];
     const { db, clock, log, timeoutMs = timeoutMsUsual } = this.#options;
     const receiverOf = (row: ForwardingRow): Receiver | null => this.#receiverOf(row);
-    const parts: FlightParts = {
+    const parts: SenderParts = {
       ...{ db, clock, log, timeoutMs, receiverOf, leases: this.#leases, stopping: this.#stopping.signal },
     };
-    const flight = fly(lease, parts)
+    const sending = sendBatches(lease, parts)
       .catch((error: unknown) => log.error({ err: error, forwarding: lease.id }, "sending entries on failed"))
       .finally(() => {
-        flights.delete(flight);
+        underWay.delete(sending);
         this.#loop.nudge();
       });
-    flights.add(flight);
+    underWay.add(sending);
   }
 
   #receiverOf({ id, scope, url, secret_sealed: sealed }: ForwardingRow): Receiver | null {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { OutwardAnswer } from "#lib/outward-request.ts";
-import { judge, type BatchVerdict, type Judged } from "./forwarding-schedule.ts";
+import { judgeBatch, type BatchVerdict, type JudgedBatch } from "./forwarding-schedule.ts";
 
 const dayMs = 86_400_000;
 const nowMs = Date.UTC(2026, 0, 10);
@@ -12,8 +12,8 @@ const answered = (status: number, retryAfter: string | null = null): OutwardAnsw
   ...{ kind: "answered", status, retryAfter },
   ...{ firstBytes: Buffer.alloc(0), durationMs: 1 },
 });
-const after = (answer: OutwardAnswer, changes: Partial<Judged> = {}): BatchVerdict =>
-  judge({ answer, failures: 0, failingSinceMs: null, isPausable: true, nowMs, random: 0.5, ...changes });
+const after = (answer: OutwardAnswer, changes: Partial<JudgedBatch> = {}): BatchVerdict =>
+  judgeBatch({ answer, failures: 0, failingSinceMs: null, isPausable: true, nowMs, random: 0.5, ...changes });
 
 test("every 2xx is taken; everything else is sent again, later and later up to 15 minutes", () => {
   for (const status of [200, 201, 202, 204, 299]) assert.deepEqual(after(answered(status)), { kind: "taken" });

@@ -9,7 +9,7 @@ export type BatchVerdict =
   | { readonly kind: "pause"; readonly reason: string };
 
 /** What the verdict depends on. */
-export type Judged = {
+export type JudgedBatch = {
   readonly answer: OutwardAnswer;
   /** Attempts that failed before this one since the last that did not. */
   readonly failures: number;
@@ -23,14 +23,14 @@ export type Judged = {
 };
 
 /** Soon at first; never so rarely that a receiver that is back waits for long. */
-const waits: Backoff = { firstMs: 1_000, factor: 2, mostMs: 900_000, jitter: 0.2 };
+const waits: Backoff = { firstMs: 1_000, factor: 2, msMax: 900_000, jitter: 0.2 };
 const retryAfterMsMax = 3_600_000;
 /** Longer than a weekend with a holiday. */
 const failingMsMax = 4 * 86_400_000;
 const pausedHint = "Set the forwarding again to go on.";
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
-export function judge({ answer, failures, failingSinceMs, isPausable, nowMs, random }: Judged): BatchVerdict {
+export function judgeBatch({ answer, failures, failingSinceMs, isPausable, nowMs, random }: JudgedBatch): BatchVerdict {
   const reason = reasonOf(answer);
   if (reason === null) return { kind: "taken" };
   const isUnwanted = answer.kind === "answered" && answer.status === 410;

@@ -11,10 +11,10 @@ export type Kept = string | number | boolean | null | readonly Kept[] | { readon
 const hidden = "[secret]";
 const tooLarge = "[too large]";
 const tooMany = "[too many]";
-const textLengthMost = 1_000;
-const entriesMost = 100;
-const depthMost = 6;
-const totalLengthMost = 32_000;
+const textLengthMax = 1_000;
+const entriesMax = 100;
+const depthMax = 6;
+const totalLengthMax = 32_000;
 
 /** Names of fields whose values are secret wherever they stand; compared without case, dashes and underscores. */
 const secretFields = new Set(
@@ -34,10 +34,10 @@ const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sea
 export function maskChanges(changes: Changes): Record<string, Kept> {
   const fields = Object.entries(changes);
   // Not set one by one: a field may have the name of a property that every object has.
-  const masked = Object.fromEntries(fields.slice(0, entriesMost).map(([field, change]) => maskChange(field, change)));
-  const names = fields.slice(entriesMost).map(([field]) => cutText(field, 200));
+  const masked = Object.fromEntries(fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)));
+  const names = fields.slice(entriesMax).map(([field]) => cutText(field, 200));
   const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
-  if (JSON.stringify(all).length <= totalLengthMost) return all;
+  if (JSON.stringify(all).length <= totalLengthMax) return all;
   return namesOnly(fields.map(([field]) => cutText(field, 200)));
 }
 
@@ -51,7 +51,7 @@ function maskChange(field: string, change: Change): [string, Kept] {
 function namesOnly(names: readonly string[]): Record<string, Kept> {
   let length = 0;
   const kept = names.filter(
-    (name) => (length += JSON.stringify(name).length + tooLarge.length + 4) < totalLengthMost - 100,
+    (name) => (length += JSON.stringify(name).length + tooLarge.length + 4) < totalLengthMax - 100,
   );
   const rest = names.length - kept.length;
   const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
@@ -59,7 +59,7 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
 }
 
 /** Text of at most `most` characters that PostgreSQL can hold, with a mark where it was cut. */
-export function cutText(text: string, most: number = textLengthMost): string {
+export function cutText(text: string, most: number = textLengthMax): string {
   const clean = text.replaceAll("\0", "").toWellFormed();
   return clean.length <= most ? clean : `${clean.slice(0, most - 1).toWellFormed()}…`;
 }
@@ -78,14 +78,14 @@ function maskValue(value: unknown, depth: number): Kept {
   if (typeof value === "boolean" || value === null) return value;
   if (typeof value === "bigint") return value.toString();
   if (typeof value !== "object") return null;
-  if (depth >= depthMost) return "[too deep]";
+  if (depth >= depthMax) return "[too deep]";
   if (Array.isArray(value)) {
-    const items = value.slice(0, entriesMost).map((item: unknown) => maskValue(item, depth + 1));
-    return value.length > entriesMost ? [...items, `[${value.length - entriesMost} more]`] : items;
+    const items = value.slice(0, entriesMax).map((item: unknown) => maskValue(item, depth + 1));
+    return value.length > entriesMax ? [...items, `[${value.length - entriesMax} more]`] : items;
   }
   const entries = Object.entries(value);
   const kept = entries
-    .slice(0, entriesMost)
+    .slice(0, entriesMax)
     .map(([name, item]) => [cutText(name, 200), maskField(name, item, depth + 1)] as const);
   const rest = entries.length - kept.length;
   return Object.fromEntries(rest > 0 ? [...kept, ["(more)", rest]] : kept);

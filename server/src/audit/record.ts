@@ -21,13 +21,13 @@ export type AuditEntry = {
   readonly reason?: string;
 };
 
-const nameLengthMost = 300;
-const userAgentLengthMost = 500;
+const nameLengthMax = 300;
+const userAgentLengthMax = 500;
 
 /** Writes one row. `tx` is the transaction of the change, or the database for what was refused. */
 export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   const { actor, request } = entry.by;
-  const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMost);
+  const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMax);
   await insertEntry(tx, {
     project_id: entry.projectId,
     action: entry.action,
@@ -40,7 +40,7 @@ export async function record(tx: Db, entry: AuditEntry): Promise<void> {
     resource_name: name(entry.resource?.name),
     request_id: name(request?.id),
     address: name(request?.address),
-    user_agent: cutOrNull(request?.userAgent, userAgentLengthMost),
+    user_agent: cutOrNull(request?.userAgent, userAgentLengthMax),
     changes: entry.changes === undefined ? null : toJson(maskChanges(entry.changes)),
     reason: entry.reason === undefined ? null : cutText(entry.reason),
   });

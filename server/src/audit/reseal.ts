@@ -2,7 +2,7 @@
 // start of the platform, after `apps/reseal.ts`.
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
-import { forwardingSecretContext } from "./forwarding-desk.ts";
+import { forwardingSecretContext } from "./forwarding-use-cases.ts";
 
 /** Seals anew what an older key sealed; returns how many texts. May run twice, or beside changes: those win. */
 export async function resealForwardings(db: Db, sealer: Sealer): Promise<number> {

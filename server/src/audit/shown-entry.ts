@@ -1,7 +1,7 @@
 // An entry of the audit log as its readers get it: from the API, in an export and where entries are sent on. All of it is
 // part of the entry's hash, see export-format.ts.
 import type { ActorType } from "./actor.ts";
-import type { AuditRow, Outcome } from "./audit-store.ts";
+import type { AuditRow, AuditOutcome } from "./audit-store.ts";
 import type { JsonObject } from "./canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
@@ -12,7 +12,7 @@ export type ShownEntry = {
   readonly timestamp: string;
   readonly action: string;
   readonly actor: { readonly type: ActorType; readonly id: string | null; readonly name: string | null };
-  readonly outcome: Outcome;
+  readonly outcome: AuditOutcome;
   readonly resource: { readonly type: string; readonly id: string | null; readonly name: string | null } | null;
   readonly requestId: string | null;
   readonly address: string | null;

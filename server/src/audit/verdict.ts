@@ -1,5 +1,5 @@
 // What is said of an exported audit log that was verified.
-import type { ChainPlace, StubLine } from "./export-format.ts";
+import type { ChainPosition, StubLine } from "./export-format.ts";
 
 /** What is wrong at a line. "signature": it is not by a key that was given, or does not fit. */
 export type Trouble = "altered" | "missing" | "reordered" | "inserted" | "truncated" | "signature";
@@ -9,8 +9,8 @@ export type Intact = {
   readonly result: "intact";
   readonly project: string | null;
   readonly exportedAt: string;
-  readonly after: ChainPlace;
-  readonly through: ChainPlace;
+  readonly after: ChainPosition;
+  readonly through: ChainPosition;
   readonly stub: StubLine | null;
   readonly checkpoints: number;
   readonly areSigned: boolean;

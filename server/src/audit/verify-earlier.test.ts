@@ -1,12 +1,12 @@
 // What the first line of an export and a place of its chain say beside an earlier export.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chainBegin, exportHeader, type ChainPlace } from "./export-format.ts";
+import { chainBegin, exportHeader, type ChainPosition } from "./export-format.ts";
 import type { Intact } from "./verdict.ts";
-import { headerFault, placeFault } from "./verify-earlier.ts";
+import { headerFault, positionFault } from "./verify-earlier.ts";
 
-const place = (number: number, digit: string): ChainPlace => ({ number, hash: digit.repeat(64) });
-const header = (after: ChainPlace, through: ChainPlace, project: string = "p-1") =>
+const place = (number: number, digit: string): ChainPosition => ({ number, hash: digit.repeat(64) });
+const header = (after: ChainPosition, through: ChainPosition, project: string = "p-1") =>
   exportHeader({ project, exportedAt: "2026-02-01T00:00:00.000Z", filter: null, after, through, jws: "" });
 const earlier: Intact = {
   result: "intact",
@@ -35,7 +35,7 @@ test("a first line fits an earlier export, speaks against it, or leaves nothing 
 });
 
 test("a place is another one than the earlier export ended with, or says nothing", () => {
-  assert.equal(placeFault(place(5, "a"), 7, earlier), null);
-  assert.equal(placeFault(place(4, "b"), 6, earlier), null);
-  assert.partialDeepStrictEqual(placeFault(place(5, "b"), 7, earlier), { trouble: "altered", line: 7, entry: 5 });
+  assert.equal(positionFault(place(5, "a"), 7, earlier), null);
+  assert.equal(positionFault(place(4, "b"), 6, earlier), null);
+  assert.partialDeepStrictEqual(positionFault(place(5, "b"), 7, earlier), { trouble: "altered", line: 7, entry: 5 });
 });

@@ -1,6 +1,6 @@
 // Whether an export goes on from an earlier one of the same log. Only that shows a log whose end was cut off and written
 // anew, which whoever owns the database can do and have signed.
-import type { ChainPlace, ExportHeader } from "./export-format.ts";
+import type { ChainPosition, ExportHeader } from "./export-format.ts";
 import { broken, type Broken, type Intact, type Unverifiable } from "./verdict.ts";
 
 /** What the first line tells; null: nothing that speaks against it. `earlier`: an export that was found intact. */
@@ -17,14 +17,14 @@ export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unv
     const ends = `This export ends with entry ${header.through.number}, but the earlier one with ${number}`;
     return broken("truncated", 1, number, `${ends}: the log was cut off, or this one is the older of both.`);
   }
-  return placeFault(header.after, 1, earlier);
+  return positionFault(header.after, 1, earlier);
 }
 
 /** What a place of the chain tells, which is known behind a line. */
-export function placeFault(place: ChainPlace, line: number, { through, exportedAt }: Intact): Broken | null {
-  if (place.number !== through.number || place.hash === through.hash) return null;
-  const what = `Not all entries up to ${place.number} are those of the earlier export, of ${exportedAt}`;
-  return broken("altered", line, place.number, `${what}: the log was written anew since.`);
+export function positionFault(position: ChainPosition, line: number, { through, exportedAt }: Intact): Broken | null {
+  if (position.number !== through.number || position.hash === through.hash) return null;
+  const what = `Not all entries up to ${position.number} are those of the earlier export, of ${exportedAt}`;
+  return broken("altered", line, position.number, `${what}: the log was written anew since.`);
 }
 
 function unverifiable(message: string): Unverifiable {

@@ -5,7 +5,7 @@ import type { PublicKeys } from "./chain-signature.ts";
 import { exportVersion } from "./export-format.ts";
 import { LineReader, parseLine, parseObject, type TextLine } from "./export-reader.ts";
 import { broken, type Intact, type Unverifiable, type Verdict } from "./verdict.ts";
-import { headerFault, placeFault } from "./verify-earlier.ts";
+import { headerFault, positionFault } from "./verify-earlier.ts";
 import { surveyRest } from "./verify-survey.ts";
 
 /**
@@ -26,7 +26,7 @@ export async function verifyExport(
   for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
     const doubt = await check.take(line);
     if (doubt === null) {
-      const differs = earlier === null ? null : placeFault(check.place, line.line, earlier);
+      const differs = earlier === null ? null : positionFault(check.position, line.line, earlier);
       if (differs !== null) return differs;
       continue;
     }

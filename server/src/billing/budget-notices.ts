@@ -30,7 +30,7 @@ const answerBytesMax = 1_024;
 const holdMs = batchMax * postWaitMs + 60_000;
 /** Five hours with the pauses below. */
 const attemptsMax = 12;
-const again: Backoff = { firstMs: 30_000, factor: 2, mostMs: 3_600_000, jitter: 0.2 };
+const again: Backoff = { firstMs: 30_000, factor: 2, msMax: 3_600_000, jitter: 0.2 };
 
 /** The loop; `start` and `stop` it with the platform, `nudge` it when there is word to send. */
 export function budgetNotices(parts: BudgetNoticesParts): Loop {
@@ -72,7 +72,7 @@ async function problemOf(
   }
   // There was a way to send mail when it was written down.
   if (mail === null) return null;
-  // The row holds what `budget-turn.ts` has put into it.
+  // The row holds what `budget-step.ts` has put into it.
   const { subject, text } = content as { readonly subject: string; readonly text: string };
   try {
     await mail.send({ to: target, subject, text });

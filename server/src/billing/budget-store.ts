@@ -8,10 +8,10 @@ import type { BudgetState, BudgetTerms } from "./budget.ts";
 import { costOfMonth } from "./usage-store.ts";
 
 /** What a budget is of; `appId` null: the project as a whole. */
-export type BudgetPlace = { readonly projectId: ProjectId; readonly appId: AppId | null };
+export type BudgetScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
 
 /** A budget as it is kept. */
-export type Budget = BudgetPlace & {
+export type Budget = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
   readonly state: BudgetState;
@@ -32,14 +32,14 @@ export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
 };
 
 /** The budget, or null. */
-export async function findBudget(db: Db, place: BudgetPlace): Promise<Budget | null> {
-  const row = await ofPlace(db, place).executeTakeFirst();
+export async function findBudget(db: Db, scope: BudgetScope): Promise<Budget | null> {
+  const row = await ofPlace(db, scope).executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
 /** The budget, locked until the transaction ends, or null. */
-export async function lockBudget(tx: Tx, place: BudgetPlace): Promise<Budget | null> {
-  const row = await ofPlace(tx, place).forNoKeyUpdate().executeTakeFirst();
+export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | null> {
+  const row = await ofPlace(tx, scope).forNoKeyUpdate().executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
@@ -55,7 +55,7 @@ export async function listBudgets(
 }
 
 /** A budget with the terms that it is to have. */
-export type BudgetWithTerms = BudgetPlace & {
+export type BudgetWithTerms = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
   readonly webhookUrl: string | null;
@@ -116,7 +116,7 @@ export async function removeBudget(tx: Tx, id: string): Promise<void> {
 }
 
 /** What was spent of the budget in the month, before coupons, in micro-units. */
-export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetPlace, month: string): Promise<bigint> {
+export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetScope, month: string): Promise<bigint> {
   return await costOfMonth(db, { projectId, month, ...(appId === null ? {} : { appId }) });
 }
 
@@ -177,7 +177,7 @@ export async function removeNotice(db: Db, id: string): Promise<void> {
 
 type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofPlace>["executeTakeFirstOrThrow"]>>;
 
-function ofPlace(db: Db | Tx, { projectId, appId }: BudgetPlace) {
+function ofPlace(db: Db | Tx, { projectId, appId }: BudgetScope) {
   return db
     .selectFrom("budgets")
     .selectAll()

@@ -5,12 +5,12 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
-import { judge } from "./budget.ts";
+import { judgeBudget } from "./budget.ts";
 import { periodOf } from "./period.ts";
 import { listBudgets, lockBudget, spentOf, type Budget } from "./budget-store.ts";
-import { takeStep, type BudgetTurnParts } from "./budget-turn.ts";
+import { takeStep, type BudgetStepParts } from "./budget-step.ts";
 
-export type BudgetWatchParts = BudgetTurnParts & {
+export type BudgetWatchParts = BudgetStepParts & {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
@@ -74,7 +74,7 @@ export class BudgetWatch {
     try {
       const period = periodOf(clock.now());
       const spentMicros = await spentOf(db, budget, period);
-      const { state, warning, turn } = judge(budget.terms, budget.state, { period, spentMicros });
+      const { state, warning, turn } = judgeBudget(budget.terms, budget.state, { period, spentMicros });
       if (warning === null && turn === null && state.period === budget.state.period) return;
       await db.transaction().execute(async (tx) => {
         // Somebody else may have taken the step, or changed the budget.

@@ -27,7 +27,7 @@ export type BudgetStep = {
 };
 
 /** The next step after `before`, when so much was spent in the month. */
-export function judge(
+export function judgeBudget(
   terms: BudgetTerms,
   before: BudgetState,
   now: { readonly period: string; readonly spentMicros: bigint },

@@ -3,12 +3,12 @@
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
 import { boundsOf, periodOf, type Period } from "./period.ts";
-import { periodsMax, type AppliedCoupon, type Settlement } from "./settle.ts";
+import { periodsMax, type AppliedCoupon, type UsageSettlement } from "./settle.ts";
 
 /** All that decides: what a project has applied, what that has taken off, and the time. */
 export type CreditOf = {
   readonly applied: readonly AppliedCoupon[];
-  readonly settlement: Settlement;
+  readonly settlement: UsageSettlement;
   readonly nowMs: number;
 };
 
@@ -30,7 +30,7 @@ export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
 }
 
 /** As if the project had applied the coupon only once. */
-function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: Settlement): Money {
+function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: UsageSettlement): Money {
   const none = nothing(base.currency);
   const { discount, appliedAtMs, expiresAtMs } = coupon;
   const { fromMs, toMs } = boundsOf(period);

@@ -1,7 +1,7 @@
-// What a coupon is, which wishes for one make sense, and who may apply it: pure. Called by `coupon-desk.ts`.
+// What a coupon is, which wishes for one make sense, and who may apply it: pure. Called by `coupon-use-cases.ts`.
 import { Fault } from "#lib/fault.ts";
 import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
-import type { Plan } from "./plan.ts";
+import type { ProjectPlan } from "./plan.ts";
 
 /** What a coupon takes off: an amount, or a part of what is charged. */
 export type Discount =
@@ -124,7 +124,7 @@ export type Application = {
   /** Of the project's billing account. */
   readonly currency: Currency;
   /** Of the project. */
-  readonly plan: Pick<Plan, "name" | "coupons">;
+  readonly plan: Pick<ProjectPlan, "name" | "coupons">;
   readonly nowMs: number;
 };
 

@@ -2,14 +2,18 @@
 // `ledger.ts` writes them.
 import { nothing, plus, minus, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
-import { move, type Entry } from "./entry.ts";
-import type { AppliedCoupon, Settlement } from "./settle.ts";
+import { move, type LedgerEntry } from "./entry.ts";
+import type { AppliedCoupon, UsageSettlement } from "./settle.ts";
 
 /**
  * Entries for all that is drawn now and was not before; what was drawn too much is given back. One movement for each
  * coupon that has changed, so that no credit is below zero on the way; none when nothing has changed.
  */
-export function drawEntries(applied: readonly AppliedCoupon[], before: Settlement, after: Settlement): Entry[] {
+export function drawEntries(
+  applied: readonly AppliedCoupon[],
+  before: UsageSettlement,
+  after: UsageSettlement,
+): LedgerEntry[] {
   return applied.flatMap((coupon) => {
     const amount = minus(drawnFrom(coupon, after), drawnFrom(coupon, before));
     if (amount.micros === 0n) return [];
@@ -23,7 +27,7 @@ export function drawEntries(applied: readonly AppliedCoupon[], before: Settlemen
   });
 }
 
-function drawnFrom(coupon: AppliedCoupon, { drawn, base }: Settlement): Money {
+function drawnFrom(coupon: AppliedCoupon, { drawn, base }: UsageSettlement): Money {
   return drawn
     .filter(({ applicationId }) => applicationId === coupon.id)
     .reduce((sum, { amount }) => plus(sum, amount), nothing(base.currency));

@@ -8,7 +8,7 @@ import { negative, type Money } from "#lib/money.ts";
 export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
 /** Debits are above zero, credits below. The application and the code of a coupon: of what coupons move only, else null. */
-export type Entry = {
+export type LedgerEntry = {
   readonly account: Account;
   readonly applicationId: string | null;
   readonly couponCode: string | null;
@@ -19,7 +19,7 @@ export type Entry = {
 export function move(
   amount: Money,
   given: { from: Account; to: Account; applicationId: string; couponCode: string },
-): Entry[] {
+): LedgerEntry[] {
   const { from, to, applicationId, couponCode } = given;
   const credit = negative(amount);
   return [

@@ -2,7 +2,7 @@
 import { sql, type Insertable } from "kysely";
 import type { Tx } from "#store/database.ts";
 import type { LedgerTransactionsTable } from "#store/tables.ts";
-import type { Entry } from "./entry.ts";
+import type { LedgerEntry } from "./entry.ts";
 
 /** Adds a transaction; false when its reference is taken. Waits for another one of the same reference that is not committed yet. */
 export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactionsTable>): Promise<boolean> {
@@ -15,7 +15,7 @@ export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactio
 }
 
 /** Adds the entries of a transaction that this database transaction has made. */
-export async function insertEntries(tx: Tx, transactionId: string, entries: readonly Entry[]): Promise<void> {
+export async function insertEntries(tx: Tx, transactionId: string, entries: readonly LedgerEntry[]): Promise<void> {
   const rows = entries.map(({ account, applicationId, couponCode, amount }, number) => ({
     transaction_id: transactionId,
     number,

@@ -5,7 +5,7 @@ import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { nothing, plus, type Currency } from "#lib/money.ts";
 import type { Tx } from "#store/database.ts";
-import type { Entry } from "./entry.ts";
+import type { LedgerEntry } from "./entry.ts";
 import { insertEntries, insertTransaction } from "./ledger-store.ts";
 import type { Period } from "./period.ts";
 
@@ -18,7 +18,7 @@ export type Posting = {
   readonly projectId: ProjectId;
   readonly currency: Currency;
   /** At least two; their sum is zero. */
-  readonly entries: readonly Entry[];
+  readonly entries: readonly LedgerEntry[];
 };
 
 /** Writes a transaction; false when its reference is there already, and nothing is written. */

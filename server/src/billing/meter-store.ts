@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Slice } from "./slices.ts";
-import { poolOf, type Metered, type Source, type SourceKind } from "./source.ts";
+import { poolOf, type Metered, type MeteredSource, type SourceKind } from "./metered-source.ts";
 
 /** Projects that have something to meter or to post, in any order. No locks. */
 export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
@@ -47,7 +47,7 @@ type SourceRow = {
 };
 
 /** What of a project is to be metered, at most `limit` replicas (those that are furthest behind first) and as many builds. No locks. */
-export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<Source[]> {
+export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<MeteredSource[]> {
   const { rows } = await sql<SourceRow>`
     (select id, 'run' as kind, app_id, compute, compute_tier, provider, region, gpu_count,
             cpu_cores * 1000 as cores, memory_gb * 1000 as gbs,
@@ -134,7 +134,7 @@ export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<
         attos_before = excluded.attos_before, amount_micros = excluded.amount_micros`.execute(tx);
 }
 
-function sliceRow(source: Source, slice: Slice) {
+function sliceRow(source: MeteredSource, slice: Slice) {
   const { id, kind, projectId, appId, resources } = source;
   return {
     ...{ source_id: id, begins_at: new Date(slice.beginsAtMs), kind, project_id: projectId, app_id: appId },

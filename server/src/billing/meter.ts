@@ -20,8 +20,8 @@ import type { MeterStep } from "./meter-step.ts";
 import { postUsage } from "./posting.ts";
 import { rateAt, type Prices } from "./prices.ts";
 import { slicesUpTo } from "./slices.ts";
-import type { Metered, Source } from "./source.ts";
-import { closeStatements } from "./statements.ts";
+import type { Metered, MeteredSource } from "./metered-source.ts";
+import { closeStatements } from "./statement-queries.ts";
 import { bordersOf, cutsOf } from "./stretches.ts";
 import { addToDays, addToStretches, cutStretch, readStretches } from "./usage-sums-store.ts";
 import { changesOf } from "./usage-sums.ts";
@@ -141,7 +141,7 @@ async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly numb
   return cuts.length > 0;
 }
 
-function meterSource(source: Source, borders: readonly number[], prices: Prices): Metered {
+function meterSource(source: MeteredSource, borders: readonly number[], prices: Prices): Metered {
   const { resources, startMs, endMs, known, isEnded } = source;
   const slices = slicesUpTo({
     ...{ startMs, endMs, borders, known, slicesMax },

@@ -1,7 +1,7 @@
 // What the files that an operator writes for billing (plans, prices; TOML) have in common: how they are parsed, and the
 // sentences by which they are refused. The readers know what may stand where. Pure.
 import { parse, TomlError } from "smol-toml";
-import { nearest } from "#lib/nearest.ts";
+import { closestName } from "#lib/closest-name.ts";
 
 /** The file cannot be used; the message is for the operator. */
 export class OperatorFileRefused extends Error {
@@ -12,13 +12,13 @@ export class OperatorFileRefused extends Error {
 export type Table = Readonly<Record<string, unknown>>;
 
 /** Deeper than any field is; what nests further is refused. */
-const depthMost = 10;
-const shownLengthMost = 60;
+const depthMax = 10;
+const shownLengthMax = 60;
 
 /** The table that a whole file is. Throws `OperatorFileRefused`. */
 export function parseFile(text: string): Table {
   try {
-    return parse(text, { maxDepth: depthMost });
+    return parse(text, { maxDepth: depthMax });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
@@ -31,7 +31,7 @@ export function parseFile(text: string): Table {
 /** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
 export function tableOf(where: string, given: unknown): Table {
   const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
-  if (!isTable) throw refused(where, given, "a table");
+  if (!isTable) throw operatorFileRefused(where, given, "a table");
   return given as Table;
 }
 
@@ -39,14 +39,14 @@ export function tableOf(where: string, given: unknown): Table {
 export function refuseUnknown(table: Table, known: readonly string[], whereOf: (key: string) => string): void {
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
-    const meant = nearest(key, known);
+    const meant = closestName(key, known);
     const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
     throw new OperatorFileRefused(`${whereOf(key)} is not known; ${hint}`);
   }
 }
 
 /** The refusal of a value: where it stands, what it is, what it may be. */
-export function refused(where: string, given: unknown, allowed: string): OperatorFileRefused {
+export function operatorFileRefused(where: string, given: unknown, allowed: string): OperatorFileRefused {
   return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
 }
 
@@ -55,5 +55,5 @@ function shown(value: unknown): string {
   if (value instanceof Date) return String(value.toISOString());
   if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
   const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? "nothing");
-  return text.length > shownLengthMost ? `${text.slice(0, shownLengthMost)}…` : text;
+  return text.length > shownLengthMax ? `${text.slice(0, shownLengthMax)}…` : text;
 }

@@ -7,7 +7,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { openAccount } from "./coupon-store.ts";
-import type { Plan, Plans } from "./plan.ts";
+import type { ProjectPlan, Plans } from "./plan.ts";
 
 /** Projects that are seen to in one turn; the next turn finds the others. */
 const projectsMax = 500;
@@ -15,7 +15,7 @@ const projectsMax = 500;
 /** Makes the project's credit that of the plan, from now on. Its row is locked. Repeating it changes nothing. */
 export async function setPlanCredit(
   tx: Tx,
-  given: { readonly projectId: ProjectId; readonly plan: Plan; readonly nowMs: number },
+  given: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
 ): Promise<void> {
   const { projectId, plan, nowMs } = given;
   const wanted = plan.monthlyCreditCents === 0 ? null : couponIdOf(plan);
@@ -72,7 +72,7 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
 }
 
 /** The same on every platform: whoever needs it first makes it. */
-async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: Plan): Promise<void> {
+async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: ProjectPlan): Promise<void> {
   await tx
     .insertInto("coupons")
     .values({
@@ -85,7 +85,7 @@ async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: Plan)
 }
 
 /** A UUID made from the plan and the amount: another amount is another coupon. */
-function couponIdOf({ name, monthlyCreditCents }: Plan): string {
+function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
   const hex = createHash("sha256").update(`plan credit ${name} ${monthlyCreditCents}`).digest("hex");
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
     "-",

@@ -1,14 +1,21 @@
 // Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Whatever is wrong is refused with the line and the field, what stands
 // there and what may: a limit that is not understood must not be one that is not kept.
-import { parseFile, refused, refuseUnknown, tableOf, type OperatorFileRefused, type Table } from "./operator-file.ts";
-import { couponRules, selfHosted, type Plan, type Plans } from "./plan.ts";
+import {
+  parseFile,
+  operatorFileRefused,
+  refuseUnknown,
+  tableOf,
+  type OperatorFileRefused,
+  type Table,
+} from "./operator-file.ts";
+import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
 /** Where something stands, from the root. */
-type Place = readonly string[];
+type FieldPath = readonly string[];
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
 const namesAllowed = "1 to 50 lower-case letters, digits and dashes, the first no dash";
-const plansMost = 100;
+const plansMax = 100;
 
 /** Numbers of a plan: the field of the file, and what it may be. A plan without an app or a replica would be of no use. */
 const numbers = {
@@ -18,7 +25,7 @@ const numbers = {
   audit_retention_days: { of: "auditRetentionDays", least: 1, most: 3650 },
   log_retention_days: { of: "logRetentionDays", least: 1, most: 3650 },
   monthly_credit_cents: { of: "monthlyCreditCents", least: 0, most: 100_000_000_000 },
-} as const satisfies Record<string, { of: keyof Plan; least: number; most: number }>;
+} as const satisfies Record<string, { of: keyof ProjectPlan; least: number; most: number }>;
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
@@ -40,7 +47,7 @@ class Reader {
     this.#refuseUnknown([], root, ["default", "plans"]);
     const tables = this.#table(["plans"], root["plans"] ?? {});
     const names = Object.keys(tables);
-    if (names.length > plansMost) throw this.#refused(["plans"], `${names.length} plans`, `at most ${plansMost} plans`);
+    if (names.length > plansMax) throw this.#refused(["plans"], `${names.length} plans`, `at most ${plansMax} plans`);
     const plans = names.map((name) => this.#plan(name, tables[name]));
     const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
     const wanted = root["default"] ?? selfHosted.name;
@@ -49,52 +56,52 @@ class Reader {
     return { standard, byName };
   }
 
-  #plan(name: string, given: unknown): Plan {
-    const place = ["plans", name];
-    if (!nameForm.test(name)) throw this.#refused(place, name, `called by ${namesAllowed}`);
-    const table = this.#table(place, given);
-    this.#refuseUnknown(place, table, planFields);
-    const read: Partial<Record<keyof Plan, number>> = {};
+  #plan(name: string, given: unknown): ProjectPlan {
+    const path = ["plans", name];
+    if (!nameForm.test(name)) throw this.#refused(path, name, `called by ${namesAllowed}`);
+    const table = this.#table(path, given);
+    this.#refuseUnknown(path, table, planFields);
+    const read: Partial<Record<keyof ProjectPlan, number>> = {};
     for (const [field, { of, least, most }] of Object.entries(numbers)) {
       const value = table[field];
       if (value === undefined) continue;
       if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most) {
-        throw this.#refused([...place, field], value, `a whole number from ${least} to ${most}`);
+        throw this.#refused([...path, field], value, `a whole number from ${least} to ${most}`);
       }
       read[of] = value;
     }
-    return { ...selfHosted, ...read, name, coupons: this.#coupons([...place, "coupons"], table["coupons"]) };
+    return { ...selfHosted, ...read, name, coupons: this.#coupons([...path, "coupons"], table["coupons"]) };
   }
 
-  #coupons(place: Place, given: unknown): Plan["coupons"] {
+  #coupons(path: FieldPath, given: unknown): ProjectPlan["coupons"] {
     const rule = given === undefined ? selfHosted.coupons : couponRules.find((known) => known === given);
-    if (rule === undefined) throw this.#refused(place, given, `one of ${couponRules.join(", ")}`);
+    if (rule === undefined) throw this.#refused(path, given, `one of ${couponRules.join(", ")}`);
     return rule;
   }
 
-  #table(place: Place, given: unknown): Table {
-    return tableOf(this.#where(place), given);
+  #table(path: FieldPath, given: unknown): Table {
+    return tableOf(this.#where(path), given);
   }
 
-  #refuseUnknown(place: Place, table: Table, known: readonly string[]): void {
-    refuseUnknown(table, known, (key) => this.#where([...place, key]));
+  #refuseUnknown(path: FieldPath, table: Table, known: readonly string[]): void {
+    refuseUnknown(table, known, (key) => this.#where([...path, key]));
   }
 
-  #refused(place: Place, given: unknown, allowed: string): OperatorFileRefused {
-    return refused(this.#where(place), given, allowed);
+  #refused(path: FieldPath, given: unknown, allowed: string): OperatorFileRefused {
+    return operatorFileRefused(this.#where(path), given, allowed);
   }
 
   /** `line 4: plans.hobby.apps`; without a line where it cannot be told, as of an inline table. */
-  #where(place: Place): string {
-    const name = place.join(".");
-    const line = lineOf(this.#text, place);
+  #where(path: FieldPath): string {
+    const name = path.join(".");
+    const line = lineOf(this.#text, path);
     return line === null ? name : `line ${line}: ${name}`;
   }
 }
 
 /** The line on which a key or the header of a table stands, counted from 1; null: it is written in another way. */
-function lineOf(text: string, place: Place): number | null {
-  const wanted = place.join(".");
+function lineOf(text: string, path: FieldPath): number | null {
+  const wanted = path.join(".");
   let table = "";
   for (const [index, line] of text.split("\n").entries()) {
     const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];

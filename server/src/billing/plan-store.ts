@@ -50,7 +50,7 @@ export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
 }
 
 /** What the project uses now; replicas are those that start or serve. No locks. */
-export async function usageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
+export async function planUsageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
   const row = await db
     .selectFrom("replicas")
     .select((one) => one.fn.countAll<string>().as("replicas"))

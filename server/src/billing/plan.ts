@@ -1,11 +1,11 @@
 // What a plan is: the limits of a project and what it is given each month. Pure. Plans come from `plan-file.ts`; which one
-// a project has, from `plan-book.ts`.
+// a project has, from `plan-cache.ts`.
 
 /** Which coupons projects of a plan can apply: any, only those that name the plan, or none. */
 export const couponRules = ["all", "named", "none"] as const;
 
 /** A plan. Null: no limit; of the days: as the settings of the platform say. */
-export type Plan = {
+export type ProjectPlan = {
   readonly name: string;
   readonly appsMax: number | null;
   /** Replicas that start or serve, of all apps of a project. */
@@ -20,10 +20,10 @@ export type Plan = {
 };
 
 /** All plans there are. `standard` is the one of projects that were given none. */
-export type Plans = { readonly standard: Plan; readonly byName: ReadonlyMap<string, Plan> };
+export type Plans = { readonly standard: ProjectPlan; readonly byName: ReadonlyMap<string, ProjectPlan> };
 
 /** Limits nothing; there is always a plan of its name. */
-export const selfHosted: Plan = {
+export const selfHosted: ProjectPlan = {
   name: "self-hosted",
   appsMax: null,
   replicasMax: null,

@@ -6,7 +6,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { readApplied, type AppliedRow } from "./applied-store.ts";
 import { readAccountCurrency } from "./coupon-store.ts";
 import { drawEntries } from "./draw.ts";
-import type { Entry } from "./entry.ts";
+import type { LedgerEntry } from "./entry.ts";
 import { post, type Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
 import {
@@ -18,7 +18,7 @@ import {
   writeDrawn,
   writePosted,
 } from "./posting-store.ts";
-import { settle, type AppliedCoupon, type Drawn, type Settlement, type Usage } from "./settle.ts";
+import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./settle.ts";
 import { readStretches } from "./usage-sums-store.ts";
 
 /** What is known now of a project's usage, and what coupons take off it. */
@@ -27,7 +27,7 @@ export type SettledUsage = {
   readonly applied: readonly AppliedRow[];
   /** Month → micro-units before coupons. */
   readonly bases: ReadonlyMap<Period, bigint>;
-  readonly settlement: Settlement;
+  readonly settlement: UsageSettlement;
 };
 
 /** Computed anew from sums that are few: the ledger follows later. No locks. */
@@ -39,7 +39,7 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
 }
 
 /** The usage of a project as coupons see it: one record for each stretch of time. */
-function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): Usage[] {
+function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): UsageItem[] {
   return stretches.map(({ atMs, micros }) => ({ id: String(atMs), atMs, amount: { currency, micros } }));
 }
 
@@ -86,7 +86,7 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
 
 type Part = Pick<Posting, "kind" | "entries"> & { readonly period: Period };
 
-function basesOf(usage: readonly Usage[]): Map<Period, bigint> {
+function basesOf(usage: readonly UsageItem[]): Map<Period, bigint> {
   const bases = new Map<Period, bigint>();
   for (const { atMs, amount } of usage) {
     const period = periodOf(atMs);
@@ -96,7 +96,7 @@ function basesOf(usage: readonly Usage[]): Map<Period, bigint> {
 }
 
 /** What is used is owed. */
-function chargeEntries(amount: Money): Entry[] {
+function chargeEntries(amount: Money): LedgerEntry[] {
   const none = { applicationId: null, couponCode: null };
   return [
     { account: "receivable", ...none, amount },
@@ -105,7 +105,7 @@ function chargeEntries(amount: Money): Entry[] {
 }
 
 /** By month, and first all that is given back: no credit is below zero on the way. */
-function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], after: Settlement): Part[] {
+function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], after: UsageSettlement): Part[] {
   const { currency } = after.base;
   const earlier = amountsOf(before);
   const later = amountsOf(after.drawn);
@@ -116,7 +116,7 @@ function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], 
   const periods = [...new Set([...before, ...after.drawn].map(({ period }) => period))].sort();
   const step = (from: readonly Drawn[], to: readonly Drawn[]): Part[] =>
     periods.flatMap((period) => {
-      const of = (drawn: readonly Drawn[]): Settlement => ({
+      const of = (drawn: readonly Drawn[]): UsageSettlement => ({
         base: nothing(currency),
         drawn: drawn.filter((one) => one.period === period),
         net: nothing(currency),

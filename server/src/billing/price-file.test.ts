@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { OperatorFileRefused } from "./operator-file.ts";
 import { readPrices } from "./price-file.ts";
-import { builtInPrices, rateAt, type Resources } from "./prices.ts";
+import { builtInPrices, rateAt, type PricedResources } from "./prices.ts";
 
 const types = ["CPU", "HOPPER_H100", "TURING_T4"];
-const plain: Resources = {
+const plain: PricedResources = {
   ...{ compute: "HOPPER_H100", computeTier: "interruptible", provider: null, region: null },
   ...{ gpuCount: 1, coreThousandths: 2_500n, gbThousandths: 10_000n },
 };

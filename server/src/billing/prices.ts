@@ -24,7 +24,7 @@ export type PriceVersion = Rates & {
 export type Prices = readonly [PriceVersion, ...PriceVersion[]];
 
 /** What has a price. Cores and memory in thousandths of a core and of a GB. */
-export type Resources = {
+export type PricedResources = {
   readonly compute: string;
   readonly computeTier: string;
   readonly provider: string | null;
@@ -37,7 +37,7 @@ export type Resources = {
 const whole = 1000n;
 
 /** What a second costs at an instant, in 10^-15 of the currency's unit. */
-export function rateAt(prices: Prices, resources: Resources, atMs: number): bigint {
+export function rateAt(prices: Prices, resources: PricedResources, atMs: number): bigint {
   const version = prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
   const { compute, computeTier, gpuCount, coreThousandths, gbThousandths } = resources;
   const pools = poolsOf(version, resources);
@@ -49,7 +49,7 @@ export function rateAt(prices: Prices, resources: Resources, atMs: number): bigi
 }
 
 /** Those that hold for where it runs, a region before its provider. */
-function poolsOf({ pools }: PriceVersion, { provider, region }: Resources): PoolRates[] {
+function poolsOf({ pools }: PriceVersion, { provider, region }: PricedResources): PoolRates[] {
   const ofProvider = pools.filter((pool) => pool.provider === provider);
   return [
     ...ofProvider.filter((pool) => pool.region !== null && pool.region === region),

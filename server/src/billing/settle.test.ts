@@ -6,8 +6,8 @@ import { must } from "#lib/assert.ts";
 import { minus, nothing, ofCents, plus, readCurrency, type Money, type Rate } from "#lib/money.ts";
 import { isCredit, type Frequency } from "./coupon.ts";
 import { drawEntries } from "./draw.ts";
-import type { Entry } from "./entry.ts";
-import { settle, type AppliedCoupon, type Settlement, type Usage } from "./settle.ts";
+import type { LedgerEntry } from "./entry.ts";
+import { settle, type AppliedCoupon, type UsageSettlement, type UsageItem } from "./settle.ts";
 
 const usd = must(readCurrency("USD"), "dollars are known");
 const eur = must(readCurrency("EUR"), "euros are known");
@@ -46,7 +46,7 @@ const coupons = (discount: fc.Arbitrary<AppliedCoupon["discount"]>): fc.Arbitrar
 const anyCoupons = coupons(fc.oneof(fixed, percentage));
 const records = fc
   .array(fc.record({ atMs, amount: micros(3_000n) }), { maxLength: 25 })
-  .map((drafts) => drafts.map((draft, number): Usage => ({ id: `record-${number}`, ...draft })));
+  .map((drafts) => drafts.map((draft, number): UsageItem => ({ id: `record-${number}`, ...draft })));
 
 const sum = (amounts: readonly Money[]): Money => amounts.reduce((total, amount) => plus(total, amount), nothing(usd));
 
@@ -124,7 +124,7 @@ describe("any coupons and any usage", () => {
 });
 
 /** Fixed amounts, gone through record by record: slow and plain. Every coupon is applied once. */
-function drawnOneByOne(applied: readonly AppliedCoupon[], usage: readonly Usage[]): Map<string, bigint> {
+function drawnOneByOne(applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Map<string, bigint> {
   const drawn = new Map<string, bigint>();
   const months = new Map<string, Set<string>>();
   for (const record of usage.toSorted((one, other) => one.atMs - other.atMs)) {
@@ -174,12 +174,12 @@ const couponOf = (
 };
 const dollars = (cents: number) => ({ kind: "fixed_amount", amount: ofCents(usd, cents) }) as const;
 const percent = (value: number) => ({ kind: "percentage", rate: (value * 100_000) as Rate }) as const;
-const used = (month: number, cents: number): Usage => ({
+const used = (month: number, cents: number): UsageItem => ({
   id: `${month} ${cents}`,
   atMs: Date.UTC(2026, month - 1, 15),
   amount: ofCents(usd, cents),
 });
-const shown = ({ drawn }: Settlement) =>
+const shown = ({ drawn }: UsageSettlement) =>
   drawn.map(({ applicationId, period, amount }) => `${applicationId} ${period} ${amount.micros / 10_000n}`).sort();
 
 describe("how often a coupon takes off", () => {
@@ -214,7 +214,7 @@ describe("how often a coupon takes off", () => {
   test("a coupon is in force from the instant at which it was applied, and not from that at which it expires", () => {
     const during = { appliedAtMs: january + 10, expiresAtMs: january + 20 };
     const coupon = couponOf(1, { discount: percent(100), frequency: { kind: "forever" }, ...during });
-    const at = (ms: number): Usage => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 2 ** ms) });
+    const at = (ms: number): UsageItem => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 2 ** ms) });
     const { drawn } = settle(usd, [coupon], [9, 10, 19, 20].map(at));
     assert.deepEqual(
       drawn.map(({ amount }) => amount),
@@ -225,7 +225,7 @@ describe("how often a coupon takes off", () => {
   test("a month in which a coupon takes off is one month, whatever other coupon begins or expires within it", () => {
     const once = couponOf(1, { discount: percent(50), frequency: { kind: "once" } });
     const later = couponOf(2, { discount: dollars(1), frequency: { kind: "once" }, appliedAtMs: january + 10 });
-    const usage = [5, 15].map((ms): Usage => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 100) }));
+    const usage = [5, 15].map((ms): UsageItem => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 100) }));
     assert.deepEqual(shown(settle(usd, [once, later], usage)), [
       "application-1 2026-01 100",
       "application-2 2026-01 1",
@@ -248,7 +248,7 @@ describe("how often a coupon takes off", () => {
 });
 
 /** What the entries leave in each account of each application. */
-function balances(entries: readonly Entry[]): Record<string, bigint> {
+function balances(entries: readonly LedgerEntry[]): Record<string, bigint> {
   const found: Record<string, bigint> = {};
   for (const { account, applicationId, amount } of entries) {
     const key = `${applicationId} ${account}`;
@@ -268,7 +268,7 @@ describe("entries of draws", () => {
     fc.assert(
       fc.property(steps, ([applied, arriving]) => {
         let before = settle(usd, applied, []);
-        const all: Entry[] = [];
+        const all: LedgerEntry[] = [];
         const left = new Map(applied.map((coupon) => [coupon.id, creditLeft(coupon, before).micros]));
         for (const [index] of arriving.entries()) {
           const after = settle(usd, applied, arriving.slice(0, index + 1));
@@ -293,7 +293,7 @@ describe("entries of draws", () => {
 });
 
 /** What is left of a credit that is granted once, after what was drawn from it; nothing of any other coupon. */
-function creditLeft(coupon: AppliedCoupon, settlement: Settlement): Money {
+function creditLeft(coupon: AppliedCoupon, settlement: UsageSettlement): Money {
   const none = nothing(settlement.base.currency);
   if (!isCredit(coupon)) return none;
   const { amount } = must(coupon.discount.kind === "fixed_amount" ? coupon.discount : null, "a credit has an amount");

@@ -20,13 +20,13 @@ export type AppliedCoupon = {
 };
 
 /** One record of usage. Records with one id are the same record. */
-export type Usage = { readonly id: string; readonly atMs: number; readonly amount: Money };
+export type UsageItem = { readonly id: string; readonly atMs: number; readonly amount: Money };
 
 /** What one applied coupon took off in one month (of the form 2026-01, in UTC). */
 export type Drawn = { readonly applicationId: string; readonly period: string; readonly amount: Money };
 
 /** `base` = all that `drawn` holds + `net`. */
-export type Settlement = {
+export type UsageSettlement = {
   readonly base: Money;
   readonly drawn: readonly Drawn[];
   readonly net: Money;
@@ -36,7 +36,11 @@ export type Settlement = {
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };
 
 /** Everything that coupons take off this usage. All amounts of usage are of the currency and not below zero. */
-export function settle(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly Usage[]): Settlement {
+export function settle(
+  currency: Currency,
+  applied: readonly AppliedCoupon[],
+  usage: readonly UsageItem[],
+): UsageSettlement {
   const ordered = applied.toSorted((one, other) => one.number - other.number);
   const stretches = stretchesOf(currency, ordered, usage);
   const draws = new Draws(currency);
@@ -53,7 +57,7 @@ export function settle(currency: Currency, applied: readonly AppliedCoupon[], us
 }
 
 /** In the order of time. */
-function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly Usage[]): Stretch[] {
+function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Stretch[] {
   const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [appliedAtMs, expiresAtMs ?? Infinity]);
   const found = new Map<string, Stretch>();
   for (const { atMs, amount } of distinct(usage)) {
@@ -67,8 +71,8 @@ function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usag
   return [...found.values()].sort((one, other) => one.atMs - other.atMs);
 }
 
-function distinct(usage: readonly Usage[]): Iterable<Usage> {
-  const known = new Map<string, Usage>();
+function distinct(usage: readonly UsageItem[]): Iterable<UsageItem> {
+  const known = new Map<string, UsageItem>();
   for (const record of usage) {
     assert(record.amount.micros >= 0n, "usage is not below zero");
     const same = known.get(record.id) ?? record;

@@ -3,7 +3,7 @@
 import { sql, type RawBuilder } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { poolOf } from "./source.ts";
+import { poolOf } from "./metered-source.ts";
 import type { StretchCut } from "./stretches.ts";
 import type { DayChange } from "./usage-sums.ts";
 

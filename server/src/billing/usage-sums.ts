@@ -1,12 +1,12 @@
 // What sums of usage change by when slices are replaced: pure. `usage-sums-store.ts` writes it.
 import { dayOf } from "./period.ts";
 import type { Slice } from "./slices.ts";
-import { poolOf, type Metered, type Source } from "./source.ts";
+import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
 import { stretchOf } from "./stretches.ts";
 
 /** A change of one row of sums by day. Cores and memory in thousandths. */
 export type DayChange = {
-  readonly source: Source;
+  readonly source: MeteredSource;
   readonly day: string;
   ms: bigint;
   builds: number;
@@ -23,12 +23,12 @@ export type SumChanges = {
 /** What changes when each source's known slices are replaced, and builds are counted; `borders` in the order of time. */
 export function changesOf(
   metered: readonly Metered[],
-  builds: readonly Source[],
+  builds: readonly MeteredSource[],
   borders: readonly number[],
 ): SumChanges {
   const days = new Map<string, DayChange>();
   const stretches = new Map<number, bigint>();
-  const dayFor = (source: Source, atMs: number): DayChange => {
+  const dayFor = (source: MeteredSource, atMs: number): DayChange => {
     const day = dayOf(atMs);
     const { compute, computeTier } = source.resources;
     const key = [day, source.appId, source.kind, compute, computeTier, poolOf(source.resources), shapeOf(source)].join(
@@ -38,7 +38,7 @@ export function changesOf(
     days.set(key, change);
     return change;
   };
-  const add = (source: Source, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
+  const add = (source: MeteredSource, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
     const change = dayFor(source, beginsAtMs);
     change.ms += sign * BigInt(ms);
     change.micros += sign * micros;
@@ -57,6 +57,6 @@ export function changesOf(
 }
 
 /** Replicas of one app may differ in size from release to release; each size is summed up by itself before it is multiplied. */
-function shapeOf({ resources }: Source): string {
+function shapeOf({ resources }: MeteredSource): string {
   return `${resources.gpuCount} ${resources.coreThousandths} ${resources.gbThousandths}`;
 }

@@ -15,7 +15,7 @@ export class BuildStopped extends Error {
   }
 }
 
-export type Ending =
+export type BuildEnding =
   | {
       readonly kind: "end";
       readonly to: Exclude<BuildEnd, "success">;
@@ -28,7 +28,7 @@ export type Ending =
   | { readonly kind: "put_back" };
 
 /** Decides by the error. `timeoutMs` is what the build was allowed. */
-export function endingOf(error: unknown, timeoutMs: number): Ending {
+export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof BuildStopped) {
     if (error.why === "lease_lost") return { kind: "leave" };
     if (error.why === "stopping") return { kind: "put_back" };
@@ -52,6 +52,6 @@ export function endingOf(error: unknown, timeoutMs: number): Ending {
   };
 }
 
-function end(to: Exclude<BuildEnd, "success">, reason: string): Ending & { readonly kind: "end" } {
+function end(to: Exclude<BuildEnd, "success">, reason: string): BuildEnding & { readonly kind: "end" } {
   return { kind: "end", to, reason, isUnexpected: false };
 }

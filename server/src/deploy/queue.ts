@@ -35,7 +35,7 @@ const intervalMs = 2000;
 /** Artifacts of so many earlier releases of an app are kept. */
 const releasesKeptMax = 3;
 /** Builds whose apps are being started, or wait for a machine, beside those that work. */
-const startingMost = 200;
+const startingMax = 200;
 
 /** The builds of one platform. `start()` once; `stop()` puts what runs back into the queue. */
 export class BuildQueue {
@@ -103,9 +103,9 @@ export class BuildQueue {
     const { buildsAtOnce } = this.#options;
     const running = [...this.#running.keys()];
     const working = running.filter((id) => this.#running.get(id)?.isBuilt !== true);
-    const starting = Math.min(running.length - working.length, startingMost);
+    const starting = Math.min(running.length - working.length, startingMax);
     if (running.length - starting >= buildsAtOnce) return false;
-    const share = { running, runningMax: startingMost / 2, working, workingMax: Math.max(1, buildsAtOnce - 1) };
+    const share = { running, runningMax: startingMax / 2, working, workingMax: Math.max(1, buildsAtOnce - 1) };
     const [lease] = await this.#leases.claim({ ...claimable(share), limit: 1 });
     if (lease !== undefined) this.#begin(lease);
     return lease !== undefined;

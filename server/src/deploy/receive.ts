@@ -2,7 +2,7 @@
 // change that it belongs to and the audit row are kept or dropped together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
-import type { BuildPlace, NewBuild, ReceivedBuild } from "#apps/build-desk.ts";
+import type { BuildRef, NewBuild, ReceivedBuild } from "#apps/build-receiver.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -25,7 +25,7 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
  * Adds a build of the same source: the recorded commit and the stored settings of an earlier build, where it came so
  * far; else what was requested then. Throws `Fault("not_found")` for a build that is not the app's.
  */
-export async function rebuild(tx: Tx, given: BuildPlace): Promise<ReceivedBuild> {
+export async function rebuild(tx: Tx, given: BuildRef): Promise<ReceivedBuild> {
   const earlier = await tx
     .selectFrom("builds")
     .select(["request", "config_toml", "commit_sha", "settings"])
@@ -49,7 +49,7 @@ export async function rebuild(tx: Tx, given: BuildPlace): Promise<ReceivedBuild>
  * Asks for the end of a build. One that nobody works on is `cancelled` at once; else its worker ends it within about a
  * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
  */
-export async function requestCancel(tx: Tx, given: BuildPlace): Promise<{ readonly status: BuildState }> {
+export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly status: BuildState }> {
   const build = await tx
     .selectFrom("builds")
     .select("status")

@@ -3,12 +3,12 @@
 export type Backoff = {
   readonly firstMs: number;
   readonly factor: number;
-  readonly mostMs: number;
+  readonly msMax: number;
   readonly jitter: number;
 };
 
 /** The wait before try number `attempt` (1 is the first repeat): first × factor^(attempt-1), bounded, ± jitter. `random` is in [0, 1). */
 export function backoffMs(policy: Backoff, attempt: number, random: number): number {
-  const plain = Math.min(policy.mostMs, policy.firstMs * policy.factor ** Math.max(0, attempt - 1));
+  const plain = Math.min(policy.msMax, policy.firstMs * policy.factor ** Math.max(0, attempt - 1));
   return Math.round(plain * (1 + policy.jitter * (2 * random - 1)));
 }

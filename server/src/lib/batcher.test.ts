@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { until } from "#test/support/until.ts";
 import { settled, VirtualClock } from "#test/support/virtual-clock.ts";
 import { Batcher, BatcherFull, type BatcherOptions } from "./batcher.ts";
-import { Late } from "./within.ts";
+import { DeadlineExceeded } from "./with-deadline.ts";
 
 type Options = Partial<BatcherOptions<number, number>>;
 
@@ -202,7 +202,7 @@ test("a flush waits for repeats, and for what came meanwhile", async () => {
 
 test("a write that takes too long is refused with all that wait for it, and the next one is tried anew", async () => {
   const { batcher, batches, clock, next } = makeHeld({ writeWaitMs: 10_000 });
-  const refused = [1, 2, 3].map((item) => assert.rejects(batcher.add(item), Late));
+  const refused = [1, 2, 3].map((item) => assert.rejects(batcher.add(item), DeadlineExceeded));
   await clock.advance(10_000);
   await Promise.all(refused);
   assert.deepEqual(batches, [[1]], "what was refused is not written later");

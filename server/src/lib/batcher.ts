@@ -3,7 +3,7 @@
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
-import { Late, within } from "./within.ts";
+import { DeadlineExceeded, withDeadline } from "./with-deadline.ts";
 
 /** How batches are written, and how much may wait. */
 export type BatcherOptions<Item, Result> = {
@@ -42,7 +42,7 @@ type Entry<Item, Result> = {
   readonly reject: (error: unknown) => void;
 };
 
-const retryBackoff: Backoff = { firstMs: 50, factor: 2, mostMs: 2_000, jitter: 0.2 };
+const retryBackoff: Backoff = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2 };
 
 /** One kind of write. Stop with `flush()`, or with `stop()`, which waits for no repeats. */
 export class Batcher<Item, Result = void> {
@@ -179,7 +179,9 @@ export class Batcher<Item, Result = void> {
     const giveUpAtMs = clock.monotonicMs() + retryForMs;
     for (let attempt = 1; ; attempt++) {
       try {
-        const results = await (writeWaitMs === undefined ? write(items) : within(clock, writeWaitMs, write(items)));
+        const results = await (writeWaitMs === undefined
+          ? write(items)
+          : withDeadline(clock, writeWaitMs, write(items)));
         return resolveAll(entries, results);
       } catch (error) {
         onFailure?.(error, items);
@@ -200,7 +202,7 @@ export class Batcher<Item, Result = void> {
   /** Those that wait, when they would wait in vain as well: for what does not answer, or at the stop for what is away. */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
     const isAway = this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
-    return error instanceof Late || isAway ? this.#take(this.#queue.length) : [];
+    return error instanceof DeadlineExceeded || isAway ? this.#take(this.#queue.length) : [];
   }
 }
 

@@ -16,16 +16,16 @@ const redacted = [
 ];
 
 /** Causes below causes are shown so deep. */
-const causesMost = 5;
+const causesMax = 5;
 
 /** What a logged error shows. What libraries hang on it (a client with its settings, the values of a row) stays away. */
 function shownError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
   const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
   const shown = { type: error.name, message: error.message, ...code, stack: error.stack };
-  if (depth >= causesMost) return shown;
+  if (depth >= causesMax) return shown;
   const cause = error.cause === undefined ? {} : { cause: shownError(error.cause, depth + 1) };
-  const all: readonly unknown[] = error instanceof AggregateError ? error.errors.slice(0, causesMost) : [];
+  const all: readonly unknown[] = error instanceof AggregateError ? error.errors.slice(0, causesMax) : [];
   return { ...shown, ...cause, ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }) };
 }
 

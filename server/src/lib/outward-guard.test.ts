@@ -147,12 +147,12 @@ test("a bad range is named with what is allowed", () => {
 });
 
 test("the platform's own places are refused on their ports unless they are opened", () => {
-  const ownPlaces = [
+  const ownListeners = [
     { host: "9.9.9.9", port: 8080 },
     { host: "Database.example.", port: 5433 },
     { host: "[2606:4700::1]", port: 8080 },
   ];
-  const own = new OutwardGuard({ allow: [], ownPlaces });
+  const own = new OutwardGuard({ allow: [], ownListeners });
   for (const url of [
     "http://9.9.9.9:8080/",
     "http://database.example:5433/",
@@ -165,7 +165,7 @@ test("the platform's own places are refused on their ports unless they are opene
   for (const url of ["http://9.9.9.9/", "http://database.example/", "http://9.9.9.10:8080/"])
     assert.equal(own.checkUrl(url), null);
   assert.deepEqual([own.isAllowed("9.9.9.9", 8080), own.isAllowed("9.9.9.9", 80)], [false, true]);
-  assert.equal(new OutwardGuard({ allow: ["9.9.9.9"], ownPlaces }).checkUrl("http://9.9.9.9:8080/"), null);
+  assert.equal(new OutwardGuard({ allow: ["9.9.9.9"], ownListeners }).checkUrl("http://9.9.9.9:8080/"), null);
 });
 
 test("a platform that listens everywhere is at every address of its machine", () => {
@@ -173,7 +173,7 @@ test("a platform that listens everywhere is at every address of its machine", ()
   for (const host of ["0.0.0.0", "::", "[::]"]) {
     const own = new OutwardGuard({ allow: [], machineAddresses });
     assert.equal(own.isAllowed("9.9.9.9", 8080), true);
-    own.addOwnPlace({ host, port: 8080 });
+    own.addOwnListener({ host, port: 8080 });
     for (const address of ["9.9.9.9", "2606:4700::9", "::ffff:9.9.9.9"])
       assert.equal(own.isAllowed(address, 8080), false);
     assert.deepEqual([own.isAllowed("9.9.9.9", 80), own.isAllowed("9.9.9.10", 8080)], [true, true]);
@@ -182,7 +182,7 @@ test("a platform that listens everywhere is at every address of its machine", ()
 
 test("the addresses of this machine are read from its interfaces", () => {
   const machine = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  const own = new OutwardGuard({ allow: [], ownPlaces: [{ host: "0.0.0.0", port: 8080 }] });
+  const own = new OutwardGuard({ allow: [], ownListeners: [{ host: "0.0.0.0", port: 8080 }] });
   for (const { address } of machine) assert.equal(own.isAllowed(address, 8080), false, address);
 });
 

@@ -3,16 +3,16 @@
 // operator opened. Knows no DNS: `outward-request.ts` asks it again for each address that it is about to dial.
 import { networkInterfaces } from "node:os";
 import { isAllowedPort } from "./outward-ports.ts";
-import { isWithin, readAddress, readRange, specialKind, type Address, type Range } from "./outward-ranges.ts";
+import { isInRange, readAddress, readRange, specialKind, type IpAddress, type Range } from "./outward-ranges.ts";
 
 /** Where a part of the platform itself listens. `host`: a name or an address; 0.0.0.0 and :: stand for every address of this machine. */
-export type OwnPlace = { readonly host: string; readonly port: number };
+export type OwnListener = { readonly host: string; readonly port: number };
 
 export type OutwardGuardOptions = {
   /** Ranges in CIDR form, or addresses, that may be called although they are not public; the value of SLIPWAY_WEBHOOK_ALLOW. */
   readonly allow: readonly string[];
   /** Refused also where their addresses are public, unless `allow` opens them. More can be added later. */
-  readonly ownPlaces?: readonly OwnPlace[];
+  readonly ownListeners?: readonly OwnListener[];
   /** The addresses of this machine; read from its network interfaces when absent. */
   readonly machineAddresses?: () => readonly string[];
 };
@@ -38,19 +38,19 @@ export const allowHint = "SLIPWAY_WEBHOOK_ALLOW opens address ranges.";
 /** Decides; holds nothing but what it was made with. */
 export class OutwardGuard {
   readonly #allow: readonly Range[];
-  readonly #ownPlaces: OwnPlace[];
+  readonly #ownListeners: OwnListener[];
   readonly #machineAddresses: () => readonly string[];
 
   /** Throws a plain Error that names a bad range of `allow`. */
-  constructor({ allow, ownPlaces = [], machineAddresses = interfaceAddresses }: OutwardGuardOptions) {
+  constructor({ allow, ownListeners = [], machineAddresses = interfaceAddresses }: OutwardGuardOptions) {
     this.#allow = allow.map((text) => readRange(text));
-    this.#ownPlaces = ownPlaces.map((place) => inOneForm(place));
+    this.#ownListeners = ownListeners.map((place) => inOneForm(place));
     this.#machineAddresses = machineAddresses;
   }
 
   /** For what is known only later, such as the port that the platform got. */
-  addOwnPlace(place: OwnPlace): void {
-    this.#ownPlaces.push(inOneForm(place));
+  addOwnListener(place: OwnListener): void {
+    this.#ownListeners.push(inOneForm(place));
   }
 
   /** Null: fine as far as can be said without DNS. Else a sentence for the caller, without what may be secret in the URL. */
@@ -109,22 +109,22 @@ export class OutwardGuard {
     if (/(^|\.)localhost$/.test(name) && !loopbackAddresses.some((one) => this.isAllowed(one, port))) {
       return `The name ${name} may not be called: it leads to a loopback address. ${allowHint}`;
     }
-    if (this.#ownPlaces.some((place) => place.host === name && place.port === port)) {
+    if (this.#ownListeners.some((place) => place.host === name && place.port === port)) {
       return `The name ${name} may not be called on port ${port}: the platform itself is there.`;
     }
     return null;
   }
 
   /** What stands behind "may not be called: ". */
-  #addressProblem(address: Address, port: number | undefined): string | null {
-    if (this.#allow.some((range) => isWithin(address, range))) return null;
+  #addressProblem(address: IpAddress, port: number | undefined): string | null {
+    if (this.#allow.some((range) => isInRange(address, range))) return null;
     const kind = specialKind(address);
     if (kind !== null) return `it is ${kind} address`;
     return port !== undefined && this.#isOwn(address.toString(), port) ? "the platform itself is there" : null;
   }
 
   #isOwn(address: string, port: number): boolean {
-    const places = this.#ownPlaces.filter((place) => place.port === port);
+    const places = this.#ownListeners.filter((place) => place.port === port);
     if (places.some((place) => place.host === address)) return true;
     if (!places.some((place) => everyAddress.includes(place.host))) return false;
     return this.#machineAddresses().some((one) => readAddress(one)?.toString() === address);
@@ -132,7 +132,7 @@ export class OutwardGuard {
 }
 
 /** Compared as text, so each must be in the form that addresses are compared in. */
-function inOneForm({ host, port }: OwnPlace): OwnPlace {
+function inOneForm({ host, port }: OwnListener): OwnListener {
   const bare = host.replace(/^\[|\]$/g, "").toLowerCase();
   return { host: readAddress(bare)?.toString() ?? bare.replace(/\.$/, ""), port };
 }

@@ -4,10 +4,10 @@ import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /** An address in its one form: what is written as IPv6 but is an IPv4 address (`::ffff:…`) is the IPv4 address. */
-export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+export type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** A range in CIDR form. */
-export type Range = { readonly base: Address; readonly prefixBits: number };
+export type Range = { readonly base: IpAddress; readonly prefixBits: number };
 
 /** What a range is called in a sentence: "… is a loopback address". */
 const kindNames: Readonly<Record<string, string>> = {
@@ -35,14 +35,14 @@ const kindNames: Readonly<Record<string, string>> = {
 const azureHost = "168.63.129.16";
 
 /** Reads an address as a socket or a DNS answer gives it; null when it is none. Short, octal and hexadecimal IPv4 is none. */
-export function readAddress(text: string): Address | null {
+export function readAddress(text: string): IpAddress | null {
   if (isIP(text) === 0) return null;
   const address = ipaddr.parse(text);
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
 
 /** Null for a public unicast address, else what it is, as in "a loopback". */
-export function specialKind(address: Address): string | null {
+export function specialKind(address: IpAddress): string | null {
   const range = address.range();
   if (range !== "unicast") return kindNames[range] ?? "a reserved";
   if (address instanceof ipaddr.IPv4) return address.toString() === azureHost ? "a metadata" : null;
@@ -81,7 +81,7 @@ export function readRange(text: string): Range {
 }
 
 /** Whether the range holds the address. */
-export function isWithin(address: Address, { base, prefixBits }: Range): boolean {
+export function isInRange(address: IpAddress, { base, prefixBits }: Range): boolean {
   if (address instanceof ipaddr.IPv4) return base instanceof ipaddr.IPv4 && address.match(base, prefixBits);
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }

@@ -6,10 +6,10 @@ import { PageTokens } from "./page-token.ts";
 
 type Run = { readonly atMicros: number; readonly id: string };
 type Line = { readonly at: number; readonly id: number };
-const runs = new PageTokens<Run>({ list: "runs", place: { atMicros: "number", id: "uuid" }, next: "nextToken" });
-const dead = new PageTokens<Run>({ list: "dead", place: { atMicros: "number", id: "uuid" }, next: "nextToken" });
-const lines = new PageTokens<Line>({ list: null, place: { at: "number", id: "number" }, next: "nextPageToken" });
-const audit = new PageTokens<Line>({ list: "audit", place: { at: "number", id: "number" }, next: "nextPageToken" });
+const runs = new PageTokens<Run>({ list: "runs", cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" });
+const dead = new PageTokens<Run>({ list: "dead", cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" });
+const lines = new PageTokens<Line>({ list: null, cursor: { at: "number", id: "number" }, next: "nextPageToken" });
+const audit = new PageTokens<Line>({ list: "audit", cursor: { at: "number", id: "number" }, next: "nextPageToken" });
 
 const app = "p-00000001-hello";
 const run = { atMicros: 1_795_270_291_000_123, id: "ef812a41-8140-8978-8001-9cab8c0f5c85" };
@@ -18,7 +18,7 @@ const refused = (next: string) => (error: unknown) =>
   error.code === "invalid" &&
   error.message.startsWith(`nextToken is not of this query: take ${next} of its last answer`);
 
-test("a token names its place, and is of no other list or query", () => {
+test("a token names its cursor, and is of no other list or query", () => {
   const query = [app, false, undefined];
   const token = runs.make(query, run);
   assert.match(token, /^[a-z0-9-]{1,50}[\w-]{0,30}$/);
@@ -37,8 +37,8 @@ test("a token names its place, and is of no other list or query", () => {
 });
 
 test("a token that was altered anywhere, or spelled in another way, is refused", () => {
-  const place = { at: 1_795_270_291_000, id: 17 };
-  const token = lines.make([app], place);
+  const cursor = { at: 1_795_270_291_000, id: 17 };
+  const token = lines.make([app], cursor);
   for (let index = 0; index < token.length; index++) {
     const other = token[index] === "7" ? "8" : "7";
     assert.throws(() => lines.read([app], token.slice(0, index) + other + token.slice(index + 1)), Fault);
@@ -57,7 +57,7 @@ test("a token that was altered anywhere, or spelled in another way, is refused",
   }
 });
 
-test("a token with a right check and a place that there cannot be is refused", () => {
+test("a token with a right check and a cursor that there cannot be is refused", () => {
   for (const at of [8_640_000_000_000_001, 2 ** 56, 4.7e18, -1, 0.5, Number.NaN]) {
     assert.throws(() => lines.read([app], lines.make([app], { at, id: 1 })), Fault, String(at));
     assert.throws(() => lines.read([app], lines.make([app], { at: 1, id: at })), Fault, String(at));

@@ -7,11 +7,11 @@ import { Fault } from "./fault.ts";
 /** What the caller wished of the list but the size of the page. */
 type Query = readonly (string | number | boolean | null | undefined)[];
 
-export type PageTokensOptions<Place> = {
+export type PageTokensOptions<Cursor> = {
   /** Null: lines of apps, whose tokens named no list from the first. */
   readonly list: string | null;
   /** What the list is ordered by: numbers from 0 (ids, times), and UUIDs. */
-  readonly place: { readonly [Key in keyof Place]: "number" | "uuid" };
+  readonly cursor: { readonly [Key in keyof Cursor]: "number" | "uuid" };
   /** What answers call the token of the next page. */
   readonly next: "nextToken" | "nextPageToken";
 };
@@ -22,38 +22,38 @@ const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const checkLength = 12;
 
 /** The tokens of one list. They are letters, digits, `-` and `_`, at most 60 for a time and a UUID. */
-export class PageTokens<Place extends object> {
-  readonly #options: PageTokensOptions<Place>;
+export class PageTokens<Cursor extends object> {
+  readonly #options: PageTokensOptions<Cursor>;
 
-  constructor(options: PageTokensOptions<Place>) {
+  constructor(options: PageTokensOptions<Cursor>) {
     this.#options = options;
   }
 
   /** Goes on behind the place. */
-  make(query: Query, place: Place): string {
-    const parts = this.#keys.map((key) => place[key] as string | number);
+  make(query: Query, cursor: Cursor): string {
+    const parts = this.#keys.map((key) => cursor[key] as string | number);
     return this.#write(query, parts);
   }
 
   /** The place that a token names. Throws `Fault("invalid")` when it is none of ours or of another query. */
-  read(query: Query, token: string): Place {
+  read(query: Query, token: string): Cursor {
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
     const isPlace = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));
     // Written again, it must be the same: there is one token for each place.
     if (isPlace && token === this.#write(query, parts)) {
-      return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Place;
+      return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
     }
     const advice = `take ${this.#options.next} of its last answer and leave the other parameters as they are`;
     throw new Fault("invalid", `nextToken is not of this query: ${advice}.`);
   }
 
-  get #keys(): (keyof Place)[] {
-    return Object.keys(this.#options.place) as (keyof Place)[];
+  get #keys(): (keyof Cursor)[] {
+    return Object.keys(this.#options.cursor) as (keyof Cursor)[];
   }
 
-  #part(key: keyof Place, text: string): string | number {
-    if (this.#options.place[key] === "number") return Number.parseInt(text, 36);
+  #part(key: keyof Cursor, text: string): string | number {
+    if (this.#options.cursor[key] === "number") return Number.parseInt(text, 36);
     return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
   }
 

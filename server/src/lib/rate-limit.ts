@@ -18,12 +18,12 @@ type Window = { readonly endsAtMs: number; count: number };
 
 const minuteMs = 60_000;
 /** Whoever has more keys than this to use gets more uses; the memory does not grow, and no use takes longer for it. */
-const keysMost = 10_000;
+const keysMax = 10_000;
 
 /** One limit. What is refused is not counted. */
 export class RateLimit {
   readonly #options: RateLimitOptions;
-  readonly #windows = new LruMap<string, Window>(keysMost);
+  readonly #windows = new LruMap<string, Window>(keysMax);
 
   constructor(options: RateLimitOptions) {
     this.#options = options;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { retry, untilStop, type RetryOptions } from "./retry.ts";
 
-const policy = { firstMs: 100, factor: 2, mostMs: 1_000, jitter: 0.2, triesMax: untilStop };
+const policy = { firstMs: 100, factor: 2, msMax: 1_000, jitter: 0.2, triesMax: untilStop };
 const stopped = new Error("the platform stops");
 
 /** Something that fails `times` times and then gives "done"; its failures, and when it was tried. */

@@ -6,7 +6,7 @@ import { SteadyTime, type StepReport } from "./steady-time.ts";
 /** How long nothing is removed for good after the time in force has changed: time to see the report and put a clock right. */
 const settleMs = 86_400_000;
 /** The clock is read again when it seems to have stepped: the process may have stood still between two readings. */
-const readingsMost = 3;
+const readingsMax = 3;
 
 /** Time since the machine was started, with the time in which it slept, which `monotonicMs` leaves out. */
 type Uptime = () => number;
@@ -70,7 +70,7 @@ export class SteadyClock implements Clock {
 
   #look(): number {
     let monotonicMs = this.#elapsedMs();
-    for (let reading = 0; reading < readingsMost; reading++) {
+    for (let reading = 0; reading < readingsMax; reading++) {
       const wallMs = this.#base.now();
       const afterMs = this.#elapsedMs();
       const isWhole = afterMs - monotonicMs < 1;

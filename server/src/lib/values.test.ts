@@ -6,7 +6,7 @@ import { assert as hold, AssertionFailed, must, never } from "./assert.ts";
 import { backoffMs } from "./backoff.ts";
 import { Fault, faultTable } from "./fault.ts";
 import { appIdOf, appNameForm, newProjectId, newReplicaId, newRunId, projectIdForm } from "./ids.ts";
-import { nearest } from "./nearest.ts";
+import { closestName } from "./closest-name.ts";
 
 describe("assertions", () => {
   test("a broken one throws what was meant to hold", () => {
@@ -23,7 +23,7 @@ describe("assertions", () => {
 });
 
 describe("backoff", () => {
-  const policy = { firstMs: 100, factor: 2, mostMs: 1000, jitter: 0.2 };
+  const policy = { firstMs: 100, factor: 2, msMax: 1000, jitter: 0.2 };
 
   test("waits double until the bound when the dice show the middle", () => {
     const waits = [1, 2, 3, 4, 5, 50].map((attempt) => backoffMs(policy, attempt, 0.5));
@@ -91,15 +91,15 @@ describe("nearest names", () => {
       ["slipway_host", "SLIPWAY_HOST"],
       ["SLIPWAY_DATADIR", "SLIPWAY_DATA_DIR"],
     ] as const) {
-      assert.equal(nearest(given, known), meant);
+      assert.equal(closestName(given, known), meant);
     }
   });
   test("what is like nothing known finds nothing", () => {
-    assert.equal(nearest("completely-different", known), undefined);
-    assert.equal(nearest("x", []), undefined);
+    assert.equal(closestName("completely-different", known), undefined);
+    assert.equal(closestName("x", []), undefined);
   });
   test("a known name is nearest to itself, and endless input ends", () => {
-    fc.assert(fc.property(fc.constantFrom(...known), (name) => assert.equal(nearest(name, known), name)));
-    assert.equal(nearest("x".repeat(1_000_000), known), undefined);
+    fc.assert(fc.property(fc.constantFrom(...known), (name) => assert.equal(closestName(name, known), name)));
+    assert.equal(closestName("x".repeat(1_000_000), known), undefined);
   });
 });

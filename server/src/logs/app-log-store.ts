@@ -33,7 +33,7 @@ export type AppLineFilter = {
 };
 
 /** A line's place in the order of time. */
-export type AppLinePlace = { readonly at: number; readonly id: number };
+export type AppLineCursor = { readonly at: number; readonly id: number };
 
 /** Adds lines in their order, in one transaction with a notification for each app. */
 export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise<void> {
@@ -55,7 +55,7 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 /** Which lines a page shows, from where, how many. `from` itself is left out. */
 export type AppLinePage = AppLineFilter & {
   readonly direction: "forward" | "backward";
-  readonly from: AppLinePlace | null;
+  readonly from: AppLineCursor | null;
   readonly limit: number;
 };
 

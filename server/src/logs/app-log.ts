@@ -12,11 +12,11 @@ import {
   listNewAppLines,
   type AppLine,
   type AppLineFilter,
-  type AppLinePlace,
+  type AppLineCursor,
   type StoredAppLine,
 } from "./app-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
-import { Pace, type PaceLimits } from "./pace.ts";
+import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
 
 /** A page of an app's lines; `nextToken` is null at the end. */
@@ -31,14 +31,14 @@ const queueWeightMax = 16_000_000;
 /** Taken at once from one append, so that a large one of one app does not hold up the others. */
 const sliceMax = 500;
 /** What an app prints when something happens; the characters at once are what a driver keeps of unread output. */
-const burstLimits: PaceLimits = {
+const burstLimits: LineRateLimits = {
   linesAtOnce: 50_000,
   linesPerSecond: 5_000,
   charactersAtOnce: 32_000_000,
   charactersPerSecond: 4_000_000,
 };
 /** What a busy app prints day and night, so that one that never stops fills the disk in weeks, not in hours. */
-const lastingLimits: PaceLimits = {
+const lastingLimits: LineRateLimits = {
   linesAtOnce: 5_000_000,
   linesPerSecond: 500,
   charactersAtOnce: 1_000_000_000,
@@ -47,9 +47,9 @@ const lastingLimits: PaceLimits = {
 const followPageMax = 500;
 /** A notification can be lost with its connection; this is how late a follower then is. */
 const followPollMs = 2_000;
-const pageTokens = new PageTokens<AppLinePlace>({
+const pageTokens = new PageTokens<AppLineCursor>({
   list: null,
-  place: { at: "number", id: "number" },
+  cursor: { at: "number", id: "number" },
   next: "nextPageToken",
 });
 const runIdForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -60,15 +60,15 @@ export class AppLogs {
   readonly #notifications: Notifications;
   readonly #clock: Clock;
   readonly #batcher: Batcher<AppLine>;
-  readonly #paces: readonly Pace[];
+  readonly #paces: readonly LineRate[];
   readonly #stopping = new AbortController();
 
-  constructor(options: { db: Db; notifications: Notifications; clock: Clock; limits?: readonly PaceLimits[] }) {
+  constructor(options: { db: Db; notifications: Notifications; clock: Clock; limits?: readonly LineRateLimits[] }) {
     this.#db = options.db;
     this.#notifications = options.notifications;
     this.#clock = options.clock;
     const { limits = [burstLimits, lastingLimits], clock } = options;
-    this.#paces = limits.map((one) => new Pace({ limits: one, clock }));
+    this.#paces = limits.map((one) => new LineRate({ limits: one, clock }));
     this.#batcher = new Batcher({
       write: (lines) => insertAppLines(this.#db, lines),
       weigh: ({ text }) => text.length,

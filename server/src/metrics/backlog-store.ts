@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
 /** A count that is not complete stands at it. */
-export const countMost = 100_000;
+export const countMax = 100_000;
 
 export type Backlog = {
   readonly runs: Readonly<Record<"pending" | "queued" | "running", number>>;
@@ -18,14 +18,14 @@ export async function readBacklog(db: Db): Promise<Backlog> {
     // Statistics of a table that has just filled or emptied may speak for reading all of it.
     await sql`set local enable_seqscan = off`.execute(tx);
     return await sql<Record<"pending" | "queued" | "running" | "builds" | "deliveries", number>>`
-      with held as (select state from runs where lease_until is not null limit ${countMost})
-      select (select count(*) from (select from runs where state = 'pending' limit ${countMost}) as counted) as pending,
+      with held as (select state from runs where lease_until is not null limit ${countMax})
+      select (select count(*) from (select from runs where state = 'pending' limit ${countMax}) as counted) as pending,
              (select count(*) from held where state = 'queued') as queued,
              (select count(*) from held where state = 'running') as running,
              (select count(*) from builds where ended_at is null and status = 'pending') as builds,
              (select count(*)
                 from (select from webhook_deliveries where state = 'pending' and lease_holder is null
-                       limit ${countMost}) as counted) as deliveries`.execute(tx);
+                       limit ${countMax}) as counted) as deliveries`.execute(tx);
   });
   const { pending = 0, queued = 0, running = 0, builds = 0, deliveries = 0 } = rows[0] ?? {};
   return { runs: { pending, queued, running }, builds, deliveries };

@@ -6,19 +6,19 @@ import type { Sample } from "./registry.ts";
 type Counted = { readonly appId: AppId };
 
 /** So many have lines of their own; those that come later share one, with empty labels. */
-const appsMostUsually = 10_000;
+const appsMaxUsual = 10_000;
 const others = { project: "", app: "" };
 
 /** All apps that `meters` gives, with their labels. */
 export class ListedApps<Meter extends Counted> {
   readonly #meters: () => Iterable<Meter>;
-  readonly #appsMost: number;
+  readonly #appsMax: number;
   /** Labels of those that have lines of their own, for good: a line that went over to another app would be a step in its counter. */
   readonly #listed = new Map<AppId, Sample["labels"]>();
 
-  constructor(meters: () => Iterable<Meter>, appsMost = appsMostUsually) {
+  constructor(meters: () => Iterable<Meter>, appsMax = appsMaxUsual) {
     this.#meters = meters;
-    this.#appsMost = appsMost;
+    this.#appsMax = appsMax;
   }
 
   /** One sample for each app, without zeros. */
@@ -46,7 +46,7 @@ export class ListedApps<Meter extends Counted> {
 
   #labelsOf(app: AppId): Sample["labels"] | undefined {
     const known = this.#listed.get(app);
-    if (known !== undefined || this.#listed.size >= this.#appsMost) return known;
+    if (known !== undefined || this.#listed.size >= this.#appsMax) return known;
     const labels = { project: projectIdOf(app), app };
     this.#listed.set(app, labels);
     return labels;

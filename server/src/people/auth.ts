@@ -14,8 +14,8 @@ export const sessionSeconds = 30 * 24 * 3600;
 /** How long the second step of a sign-in may take, in seconds. */
 export const challengeSeconds = 600;
 /** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
-const wrongCodesMost = 10;
-/** See `wrongCodesMost`. */
+const wrongCodesMax = 10;
+/** See `wrongCodesMax`. */
 export const lockSeconds = 900;
 
 export type AuthOptions = {
@@ -106,7 +106,7 @@ export const twoFactorSettings = {
       // Whoever signs in with a provider has no password to be asked for.
       allowPasswordless: true,
       twoFactorCookieMaxAge: challengeSeconds,
-      accountLockout: { enabled: true, maxFailedAttempts: wrongCodesMost, durationSeconds: lockSeconds },
+      accountLockout: { enabled: true, maxFailedAttempts: wrongCodesMax, durationSeconds: lockSeconds },
       schema: {
         user: { fields: { twoFactorEnabled: "two_factor_enabled" } },
         twoFactor: {

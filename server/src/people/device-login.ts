@@ -57,11 +57,11 @@ const intervalSeconds = 1;
 const askedAgainMs = 200;
 /** A device that comes too late is told so for this long. */
 const rememberedMs = 60 * 60_000;
-const openMost = 10_000;
-const removedAtOnceMost = 1_000;
-const clientLengthMost = 200;
+const openMax = 10_000;
+const removedAtOnceMax = 1_000;
+const clientLengthMax = 200;
 /** Two codes that are alike among 10,000 of 20^8 come once in a million times. */
-const triesMost = 5;
+const triesMax = 5;
 
 /** Device logins. All state is in the database, so that any platform on it can answer any step. */
 export class DeviceLogins {
@@ -78,20 +78,20 @@ export class DeviceLogins {
   async begin(device: { readonly client: string; readonly address: string | null }): Promise<BegunLogin> {
     const { db, clock } = this.#options;
     const now = clock.now();
-    await removeEndedLogins(db, { before: new Date(now - rememberedMs), most: removedAtOnceMost });
-    if ((await countOpenLogins(db, { nowAt: new Date(now), most: openMost })) >= openMost) {
+    await removeEndedLogins(db, { before: new Date(now - rememberedMs), most: removedAtOnceMax });
+    if ((await countOpenLogins(db, { nowAt: new Date(now), most: openMax })) >= openMax) {
       throw new Fault("rate_limited", "Too many devices wait for a person to approve them; try again in a minute.", {
         retryAfterSeconds: 60,
       });
     }
     const deviceCode = newDeviceCode();
-    for (let tries = 0; tries < triesMost; tries++) {
+    for (let tries = 0; tries < triesMax; tries++) {
       const userCode = newUserCode();
       const isAdded = await insertDeviceLogin(db, {
         id: randomUUID(),
         device_code_hash: hashOfDeviceCode(deviceCode),
         user_code: userCode,
-        client: device.client.slice(0, clientLengthMost),
+        client: device.client.slice(0, clientLengthMax),
         address: device.address,
         created_at: new Date(now),
         expires_at: new Date(now + lifeMs),

@@ -4,7 +4,7 @@ import type { Secret } from "#lib/secret.ts";
 
 /** Both answers together. */
 const waitMs = 10_000;
-const bytesMost = 1_000_000;
+const bytesMax = 1_000_000;
 
 const userShape = z.object({ id: z.int(), login: z.string(), name: z.string().nullish() });
 const emailsShape = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() })).max(1_000);
@@ -36,7 +36,7 @@ async function ask(url: string, given: { token: Secret; signal: AbortSignal }): 
     signal: given.signal,
   });
   const text = await response.text();
-  if (!response.ok || text.length > bytesMost) return null;
+  if (!response.ok || text.length > bytesMax) return null;
   const parsed: unknown = JSON.parse(text);
   return parsed;
 }

@@ -19,12 +19,12 @@ export type MailerOptions = {
 
 /** For connecting, for the greeting, and between two signs of life. */
 const waitMs = 10_000;
-const backoff = { firstMs: 500, factor: 4, mostMs: 30_000, jitter: 0.2 };
+const backoff = { firstMs: 500, factor: 4, msMax: 30_000, jitter: 0.2 };
 const sending: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
 /** Mail that was posted and not sent yet; more is dropped, and the log says so. */
-const postedMost = 1_000;
+const postedMax = 1_000;
 /** In characters; mail servers fold or refuse longer lines. */
-const subjectLengthMost = 200;
+const subjectLengthMax = 200;
 
 /** Sends mail. `close()` waits for what was posted, which it tries once more at most. */
 export class Mailer {
@@ -53,7 +53,7 @@ export class Mailer {
     await this.#transport.sendMail({
       from,
       to: { name: "", address: to },
-      subject: oneLine(subject).slice(0, subjectLengthMost),
+      subject: oneLine(subject).slice(0, subjectLengthMax),
       text,
     });
   }
@@ -61,8 +61,8 @@ export class Mailer {
   /** Sends in the background, again when it fails; at last the log says so. Returns at once, whatever becomes of it. */
   post(mail: Mail): void {
     const { clock, log } = this.#options;
-    if (this.#posted.size >= postedMost) {
-      log.error({ waiting: postedMost }, "mail was dropped: too much of it waits for the mail server");
+    if (this.#posted.size >= postedMax) {
+      log.error({ waiting: postedMax }, "mail was dropped: too much of it waits for the mail server");
       return;
     }
     const { signal } = this.#stopping;

@@ -1,12 +1,12 @@
 // Rows of people and of how they sign in, as far as better-auth does not read and write them itself.
 import { sql, type Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
+import type { PersonRow } from "#accounts/account-store.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { PeopleTable, PersonSessionsTable } from "#store/tables.ts";
+import type { PersonSessionsTable } from "#store/tables.ts";
 
-export type PersonRow = Selectable<PeopleTable>;
 export type SessionRow = Selectable<PersonSessionsTable>;
 
 /** Writes the sealed secret unless there is one. */
@@ -190,9 +190,9 @@ export async function deleteSessions(
 /** Notes that a person signed in from an address; true when it is the first time, and not their first address at all. */
 export async function noteAddress(
   tx: Db,
-  given: { readonly personId: string; readonly address: string; readonly at: Date; readonly addressesMost: number },
+  given: { readonly personId: string; readonly address: string; readonly at: Date; readonly addressesMax: number },
 ): Promise<{ isNew: boolean; isFirst: boolean }> {
-  const { personId, address, at, addressesMost } = given;
+  const { personId, address, at, addressesMax } = given;
   const known = await tx
     .selectFrom("person_addresses")
     .select("address")
@@ -204,7 +204,7 @@ export async function noteAddress(
     .values({ person_id: personId, address, first_at: at, last_at: at })
     .onConflict((conflict) => conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }))
     .execute();
-  const tooMany = known.slice(addressesMost - 1).map((row) => row.address);
+  const tooMany = known.slice(addressesMax - 1).map((row) => row.address);
   if (tooMany.length > 0) {
     await tx
       .deleteFrom("person_addresses")

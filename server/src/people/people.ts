@@ -1,6 +1,7 @@
 // People and how they sign in: the one door of this area to what it shares. Ways of signing in are fields of it; each is
 // a file of its own.
 import { personByEmail } from "#accounts/account-store.ts";
+import type { PersonRow } from "#accounts/account-store.ts";
 import { createPerson } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
@@ -21,10 +22,10 @@ import { Challenges } from "./challenges.ts";
 import { DeviceCookies } from "./device-cookies.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
 import type { Mailer } from "./mailer.ts";
-import { PasswordDesk } from "./passwords-desk.ts";
+import { PasswordUseCases } from "./password-use-cases.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
-import { personById, type PersonRow } from "./people-store.ts";
+import { personById } from "./people-store.ts";
 import { personLookup } from "./person-lookup.ts";
 import { ProviderSignIn } from "./provider-sign-in.ts";
 import { ScopedDatabase } from "./scoped-database.ts";
@@ -51,7 +52,7 @@ export type PeopleOptions = {
 export class People {
   readonly signIn: SignIn;
   readonly sessions: Sessions;
-  readonly passwords: PasswordDesk;
+  readonly passwords: PasswordUseCases;
   readonly signUp: SignUp;
   readonly providers: ProviderSignIn;
   readonly twoFactor: TwoFactor;
@@ -79,7 +80,7 @@ export class People {
     this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
     const challenges = new Challenges(parts);
     this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
-    this.passwords = new PasswordDesk(parts, this.sessions);
+    this.passwords = new PasswordUseCases(parts, this.sessions);
     this.providers = new ProviderSignIn(parts, { settings, sessions: this.sessions, challenges });
     this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
     this.twoFactor = new TwoFactor(parts, this.sessions);

@@ -21,13 +21,13 @@ export type PersonEvent = {
 };
 
 /** Nobody belongs to more for anything but a test. */
-const projectsMost = 200;
+const projectsMax = 200;
 
 /** Writes an entry for each project. */
 export async function recordOfPerson(tx: Db, event: PersonEvent): Promise<void> {
   const { about, ...entry } = event;
   const memberships = about.id === null ? [] : await membershipsOf(tx, about.id);
-  const projects = memberships.slice(0, projectsMost).map(({ projectId }) => projectId);
+  const projects = memberships.slice(0, projectsMax).map(({ projectId }) => projectId);
   const resource = { type: "person", name: about.email, ...(about.id === null ? {} : { id: about.id }) };
   for (const projectId of projects.length === 0 ? [null] : projects) {
     await record(tx, { ...entry, projectId, resource });

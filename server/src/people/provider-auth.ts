@@ -99,10 +99,10 @@ function userOf({ name: called, email }: { readonly name?: unknown; readonly ema
   return plainForm.test(String(email)) ? user : { ...user, emailVerified: false };
 }
 
-const nameLengthMost = 100;
+const nameLengthMax = 100;
 
 /** What the provider calls them, without what would break a line; else the address. */
 function nameOf(called: unknown, email: unknown): string {
   const text = typeof called === "string" ? oneLine(called).trim() : "";
-  return (text === "" ? String(email) : text).slice(0, nameLengthMost);
+  return (text === "" ? String(email) : text).slice(0, nameLengthMax);
 }

@@ -1,6 +1,7 @@
 // Who is let in when a provider vouches for them: people who are known here or invited, by an address that the provider
 // has proven. Whoever had an account here under an address that was never proven loses what let them in: the account
 // belongs to whoever shows the address, and nobody waits in it.
+import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -15,7 +16,6 @@ import {
   deleteVerificationsOf,
   isInvited,
   lockPerson,
-  type PersonRow,
 } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
 

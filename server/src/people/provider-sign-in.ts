@@ -33,7 +33,7 @@ export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 const waitMs = 20_000;
 /** Only pages of the dashboard, and nothing that a browser could take for another host. */
 const returnForm = /^\/dashboard(?:\/[\w.~-]+)*\/?(?:\?[\w.~=&%-]*)?$/;
-const returnLengthMost = 500;
+const returnLengthMax = 500;
 const dashboard = "/dashboard";
 const failedPath = "/v2/auth/failed";
 
@@ -193,7 +193,7 @@ export class ProviderSignIn {
 }
 
 function isReturn(path: string): boolean {
-  return path.length <= returnLengthMost && returnForm.test(path) && !path.includes("..");
+  return path.length <= returnLengthMax && returnForm.test(path) && !path.includes("..");
 }
 
 /** A slash at the end makes no difference: settings have none. */

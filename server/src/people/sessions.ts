@@ -1,5 +1,6 @@
 // Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and ended. Every platform
 // refuses access tokens of an ended session within a second of the commit.
+import type { PersonRow } from "#accounts/account-store.ts";
 import type { By } from "#audit/actor.ts";
 import { personTokenSeconds, signPersonToken } from "#accounts/person-token.ts";
 import { Fault } from "#lib/fault.ts";
@@ -17,7 +18,6 @@ import {
   personById,
   sessionById,
   sessionByToken,
-  type PersonRow,
   type SessionRow,
 } from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
@@ -42,10 +42,10 @@ export type Way = "password" | "two_factor" | "oidc" | "github" | "device" | "in
 /** A session that is used goes on; not every use is written. */
 const extendAfterMs = 3_600_000;
 /** The most sessions of a person; a further one ends the one that was used the longest time ago. */
-const sessionsMost = 100;
+const sessionsMax = 100;
 /** The most addresses that are known of a person. */
-const addressesMost = 100;
-const userAgentLengthMost = 500;
+const addressesMax = 100;
+const userAgentLengthMax = 500;
 
 /** Opens, finds and ends sessions. */
 export class Sessions {
@@ -71,7 +71,7 @@ export class Sessions {
   ): Promise<SessionRow> {
     const { clock } = this.#parts;
     const address = given.by.request?.address ?? "";
-    const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMost);
+    const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
     // better-auth reads the machine's clock, which may have stepped.
     const at = new Date(clock.now());
     const until = new Date(clock.now() + sessionSeconds * 1000);
@@ -79,7 +79,7 @@ export class Sessions {
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
     if (address !== "") {
-      const { isNew, isFirst } = await noteAddress(tx, { personId: person.id, address, at, addressesMost });
+      const { isNew, isFirst } = await noteAddress(tx, { personId: person.id, address, at, addressesMax });
       if (isNew && !isFirst) await recordOfPerson(tx, { action: "person.new_address", about: person, by });
     }
     const changes = { way: { new: given.way } };
@@ -129,7 +129,7 @@ export class Sessions {
   /** A person's sessions, the one that was used last first. */
   list(personId: string): Promise<SessionRow[]> {
     const { db, clock } = this.#parts;
-    return listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMost });
+    return listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMax });
   }
 
   /** Ends the session that is used to sign out. */
@@ -182,8 +182,8 @@ export class Sessions {
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
     const at = new Date(0);
-    const all = await listSessions(tx, { personId, at, limit: sessionsMost * 2 });
-    const surplus = all.slice(sessionsMost);
+    const all = await listSessions(tx, { personId, at, limit: sessionsMax * 2 });
+    const surplus = all.slice(sessionsMax);
     for (const { id } of surplus) await deleteSessions(tx, { personId, only: id });
     if (surplus.length > 0) await notify(tx, "people", personId);
   }

@@ -5,7 +5,7 @@ import { insertPerson, personByEmail } from "#accounts/account-store.ts";
 import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
-import type { PasswordDesk } from "./passwords-desk.ts";
+import type { PasswordUseCases } from "./password-use-cases.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 
@@ -15,9 +15,9 @@ export type SignUpWish = { readonly email: string; readonly name: string; readon
 export class SignUp {
   readonly #parts: PeopleParts;
   readonly #settings: PeopleSettings;
-  readonly #passwords: PasswordDesk;
+  readonly #passwords: PasswordUseCases;
 
-  constructor(parts: PeopleParts, given: { readonly settings: PeopleSettings; readonly passwords: PasswordDesk }) {
+  constructor(parts: PeopleParts, given: { readonly settings: PeopleSettings; readonly passwords: PasswordUseCases }) {
     this.#parts = parts;
     this.#settings = given.settings;
     this.#passwords = given.passwords;

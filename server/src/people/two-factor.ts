@@ -2,6 +2,7 @@
 // checks codes and counts wrong ones; here is who may ask for what, and what the audit log says of it.
 import { createHash } from "node:crypto";
 import { personByEmail } from "#accounts/account-store.ts";
+import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
@@ -20,7 +21,6 @@ import {
   personById,
   removeTwoFactor,
   sessionById,
-  type PersonRow,
 } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";

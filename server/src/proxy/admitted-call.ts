@@ -1,14 +1,14 @@
 // What a call of any kind (plain HTTP, WebSocket) is to the admission: something that enters an app, perhaps stands in
 // its line, holds a place on one replica, and leaves exactly once.
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import { Timed } from "./deadlines.ts";
 import type { InLine } from "./line.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
-/** The live release, as `Route` has it. */
-export type Live = NonNullable<Route["live"]>;
+/** The live release, as `AppRoute` has it. */
+export type Live = NonNullable<AppRoute["live"]>;
 
 /** What a call is about. */
 export type CallAbout = {

@@ -12,7 +12,7 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { AdmittedCall, type Live } from "./admitted-call.ts";
 import { AppCalls } from "./app-calls.ts";
 import { Deadlines } from "./deadlines.ts";
-import { CallTimes, Meter } from "./meter.ts";
+import { CallTimes, CallMeter } from "./call-meter.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 const appId = appIdOf("p-00000001" as ProjectId, "story");
@@ -56,7 +56,7 @@ function openStage(options: { algorithm?: LoadBalancingAlgorithm; lineLengthMax?
   const view = new ReplicaView();
   const deadlines = new Deadlines(clock);
   const slots = new Map<ReplicaId, ReplicaSlot>();
-  const meter = new Meter(appId, new CallTimes());
+  const meter = new CallMeter(appId, new CallTimes());
   let nudges = 0;
   const settings = settingsWith({
     loadBalancingAlgorithm: algorithm,

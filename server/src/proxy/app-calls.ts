@@ -7,9 +7,9 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { ReadyReplica, StartFailure } from "#scheduler/replica-view.ts";
 import type { AdmittedCall, Live } from "./admitted-call.ts";
-import { choose, type Turn } from "./choose.ts";
+import { choose, type RoundRobin } from "./choose.ts";
 import { Line } from "./line.ts";
-import type { Meter } from "./meter.ts";
+import type { CallMeter } from "./call-meter.ts";
 import { ReplicaPool, type PoolParts } from "./replica-pool.ts";
 import { ReplicaSlot } from "./replica-slot.ts";
 
@@ -51,7 +51,7 @@ type Hold = { readonly replicaId: ReplicaId; slot: ReplicaSlot | null };
 
 /** One app; lives from its first call or first replica until it is deleted. */
 export class AppCalls {
-  readonly meter: Meter;
+  readonly meter: CallMeter;
   readonly #parts: AppCallsParts;
   readonly #line = new Line<AdmittedCall>();
   /** Listed or still working. */
@@ -61,10 +61,10 @@ export class AppCalls {
   /** The view's array that `#open` was made from. */
   #seen = noReplicas;
   readonly #holds = new Set<Hold>();
-  readonly #turn: Turn = { next: 0 };
+  readonly #turn: RoundRobin = { next: 0 };
   #algorithm: LoadBalancingAlgorithm = "round-robin";
 
-  constructor(meter: Meter, parts: AppCallsParts) {
+  constructor(meter: CallMeter, parts: AppCallsParts) {
     this.meter = meter;
     this.#parts = parts;
   }

@@ -1,16 +1,16 @@
 // Calls with `async=true`, which are answered before they run, as whoever keeps runs takes them over. The proxy only declares
 // who that is: whoever keeps runs implements it, and the assembler connects both.
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import { asyncTooLarge } from "./call-faults.ts";
 import type { HttpClient } from "./client.ts";
-import type { OwnFields } from "./own-fields.ts";
+import type { PlatformFields } from "./platform-fields.ts";
 import type { RequestFields } from "./request-fields.ts";
 
 type Asked = {
   readonly runId: RunId;
-  readonly route: Route;
+  readonly route: AppRoute;
   /** What the replica is to be asked for, query included, without the platform's own parameters. */
   readonly path: string;
   readonly clientAddress: string;
@@ -23,7 +23,7 @@ type Asked = {
  * that the replica would get of a plain call, without framing, the call's id, the platform's token and the own fields.
  */
 export type AsyncCall = Asked &
-  OwnFields & {
+  PlatformFields & {
     readonly method: string;
     /** Bytes of the body as the client tells; -1: it does not tell. */
     readonly contentLength: number;
@@ -43,7 +43,7 @@ export interface AsyncAccept {
 export type AsyncCallParts = {
   readonly client: HttpClient;
   readonly fields: RequestFields;
-  readonly own: OwnFields;
+  readonly own: PlatformFields;
   readonly monotonicMs: () => number;
 };
 

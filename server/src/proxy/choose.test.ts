@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { loadBalancingAlgorithms, type LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
-import { choose, runningMax, type Room } from "./choose.ts";
+import { choose, runningMax, type Candidate } from "./choose.ts";
 
 type MutableRoom = { running: number; readonly concurrency: number };
 
@@ -11,7 +11,11 @@ function rooms(...running: number[]): MutableRoom[] {
   return running.map((count) => ({ running: count, concurrency: 2 }));
 }
 
-function pick(algorithm: LoadBalancingAlgorithm, list: readonly Room[], next = 0): { index: number; next: number } {
+function pick(
+  algorithm: LoadBalancingAlgorithm,
+  list: readonly Candidate[],
+  next = 0,
+): { index: number; next: number } {
   const turn = { next };
   return { index: choose(algorithm, list, turn, () => 0), next: turn.next };
 }

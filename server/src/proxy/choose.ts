@@ -4,14 +4,14 @@ import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { never } from "#lib/assert.ts";
 
 /** A replica as the choice sees it. */
-export type Room = {
+export type Candidate = {
   readonly running: number;
   /** The most calls at once. */
   readonly concurrency: number;
 };
 
 /** Where round-robin goes on; one for each app. */
-export type Turn = { next: number };
+export type RoundRobin = { next: number };
 
 /** Even with random-choice-2, which knows no limit of the app's own: more calls than this on one replica are a mistake. */
 export const runningMax = 10_000;
@@ -19,8 +19,8 @@ export const runningMax = 10_000;
 /** The place of the chosen replica in `rooms`; -1: none may take a call now. `random` is in [0, 1). */
 export function choose(
   algorithm: LoadBalancingAlgorithm,
-  rooms: readonly Room[],
-  turn: Turn,
+  rooms: readonly Candidate[],
+  turn: RoundRobin,
   random: () => number,
 ): number {
   switch (algorithm) {
@@ -37,15 +37,15 @@ export function choose(
   }
 }
 
-function hasRoom(room: Room): boolean {
+function hasRoom(room: Candidate): boolean {
   return room.running < room.concurrency;
 }
 
-function roundRobin(rooms: readonly Room[], turn: Turn): number {
+function roundRobin(rooms: readonly Candidate[], turn: RoundRobin): number {
   const count = rooms.length;
   let index = turn.next < count ? turn.next : 0;
   for (let tries = 0; tries < count; tries++) {
-    if (hasRoom(rooms[index] as Room)) {
+    if (hasRoom(rooms[index] as Candidate)) {
       turn.next = index + 1;
       return index;
     }
@@ -54,19 +54,19 @@ function roundRobin(rooms: readonly Room[], turn: Turn): number {
   return -1;
 }
 
-function firstWithRoom(rooms: readonly Room[]): number {
+function firstWithRoom(rooms: readonly Candidate[]): number {
   for (let index = 0; index < rooms.length; index++) {
-    if (hasRoom(rooms[index] as Room)) return index;
+    if (hasRoom(rooms[index] as Candidate)) return index;
   }
   return -1;
 }
 
 /** Equal ones: the first. Replicas of one app may differ in concurrency, so full ones are passed over. */
-function leastRunning(rooms: readonly Room[]): number {
+function leastRunning(rooms: readonly Candidate[]): number {
   let best = -1;
   let bestRunning = Number.POSITIVE_INFINITY;
   for (let index = 0; index < rooms.length; index++) {
-    const room = rooms[index] as Room;
+    const room = rooms[index] as Candidate;
     if (room.running < bestRunning && hasRoom(room)) {
       best = index;
       bestRunning = room.running;
@@ -75,14 +75,14 @@ function leastRunning(rooms: readonly Room[]): number {
   return best;
 }
 
-function betterOfTwo(rooms: readonly Room[], random: () => number): number {
+function betterOfTwo(rooms: readonly Candidate[], random: () => number): number {
   const count = rooms.length;
   if (count === 0) return -1;
   const one = count === 1 ? 0 : Math.floor(random() * count);
   // The second pick is one of the others: with two replicas it is always the other one.
   const other = count === 1 ? 0 : (one + 1 + Math.floor(random() * (count - 1))) % count;
-  const oneRunning = (rooms[one] as Room).running;
-  const otherRunning = (rooms[other] as Room).running;
+  const oneRunning = (rooms[one] as Candidate).running;
+  const otherRunning = (rooms[other] as Candidate).running;
   const isOne = oneRunning === otherRunning ? random() < 0.5 : oneRunning < otherRunning;
   return Math.min(oneRunning, otherRunning) >= runningMax ? -1 : isOne ? one : other;
 }

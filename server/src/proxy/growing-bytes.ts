@@ -3,7 +3,7 @@
 import type { Piece } from "./answer-parser.ts";
 
 /** Less is not worth a place of its own: some send byte after byte. */
-const placeBytesLeast = 1_024;
+const placeBytesMin = 1_024;
 
 /** One message's bytes. */
 export class GrowingBytes {
@@ -29,7 +29,7 @@ export class GrowingBytes {
   }
 
   #grow(start: number, expectedBytes: number): void {
-    const least = Math.max(this.#length, placeBytesLeast, 2 * this.#place.length);
+    const least = Math.max(this.#length, placeBytesMin, 2 * this.#place.length);
     const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * least;
     const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : least);
     this.#place.copy(grown, 0, 0, start);

@@ -3,7 +3,7 @@
 // much each app has to do.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
 import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
@@ -21,16 +21,16 @@ import { Deadlines } from "./deadlines.ts";
 import type { Client, HttpClient } from "./client.ts";
 import type { CallOutcome, OnFinished } from "./finished-call.ts";
 import { ForwardingClient, GatheredBytes, type Forwarding } from "./forwarding.ts";
-import { notDeployed, pass, type Tokens } from "./gate.ts";
-import { CallTimes, Meter } from "./meter.ts";
+import { notDeployed, authorizeCall, type CallAuthenticator } from "./authorize.ts";
+import { CallTimes, CallMeter } from "./call-meter.ts";
 import { NodeClient } from "./node-client.ts";
-import { readOwnFields } from "./own-fields.ts";
+import { readPlatformFields } from "./platform-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
 import { isSandboxed } from "./site.ts";
-import { SocketCalls, type Admission, type Resolved } from "./socket-calls.ts";
+import { SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget } from "./target.ts";
 
 /** Bounds of calls. */
@@ -41,12 +41,12 @@ export type ProxyLimits = LineLimits & {
 
 export type ProxyOptions = {
   readonly routes: {
-    find(projectId: string, appName: string): Route | undefined;
-    byAppId(appId: AppId): Route | undefined;
+    find(projectId: string, appName: string): AppRoute | undefined;
+    byAppId(appId: AppId): AppRoute | undefined;
     /** Asked before an app without a release is refused: its release may have been made a moment ago. */
     refresh?(appId: AppId): Promise<void>;
   };
-  readonly tokens: Tokens;
+  readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
   /** A name of the host, in lower case, under which nobody signs in to the dashboard; null: there is none. */
   readonly appPagesHost?: string | null;
@@ -59,7 +59,7 @@ export type ProxyOptions = {
   /** Told of each call that entered its app, when it has ended. */
   readonly onFinished?: OnFinished;
   /** Why calls of an app are refused now, such as a budget that is used up; null: they are not. Asked for each call. */
-  readonly refusalOf?: (route: Route) => Fault | null;
+  readonly refusalOf?: (route: AppRoute) => Fault | null;
   /** Takes calls with `async=true`; without it they are refused. */
   readonly asyncAccept?: AsyncAccept;
   /** Takes answers of calls that name a `webhookEndpoint`; without it those are refused. */
@@ -200,7 +200,7 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   /** What is counted of each app that had a call or a replica, in the order in which they came. */
-  *meters(): Iterable<Meter> {
+  *meters(): Iterable<CallMeter> {
     for (const { meter } of this.#apps.values()) yield meter;
   }
 
@@ -242,11 +242,11 @@ export class Proxy implements DemandSource, Occupancy {
     return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
   }
 
-  #pass({ target, fields, address }: Admission): Route | Fault | Promise<Route | Fault> {
+  #pass({ target, fields, address }: SocketAdmission): AppRoute | Fault | Promise<AppRoute | Fault> {
     const { routes, tokens } = this.#options;
     const { projectId, appName } = target;
     const asked = { projectId, appName, address };
-    return pass(tokens, routes.find(projectId, appName), asked, fields.authorization);
+    return authorizeCall(tokens, routes.find(projectId, appName), asked, fields.authorization);
   }
 
   /** Whoever saw a build end and calls at once must not be refused because the table of routes has not heard of it yet. */
@@ -310,7 +310,7 @@ export class Proxy implements DemandSource, Occupancy {
     const fault = forwarding.check(url);
     if (fault !== null) return this.#refuse(arrival, fault);
     const lines = linesFor(route, fields, origin);
-    const own = readOwnFields(lines, { isAsync: false, isForwarded: true });
+    const own = readPlatformFields(lines, { isAsync: false, isForwarded: true });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { projectId, appId } = route;
     const forwarded = { runId, projectId, appId, url, secret: own.webhookSecret };
@@ -331,21 +331,21 @@ export class Proxy implements DemandSource, Occupancy {
       if (fault !== null) return this.#refuse(arrival, fault);
     }
     const lines = linesFor(route, fields, origin);
-    const own = readOwnFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
+    const own = readPlatformFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { monotonicMs } = this.#callParts;
     const asked = { runId, route, path, webhookEndpoint, clientAddress: origin.address };
     asyncAccept.accept(asyncCall(asked, { client, fields, own, monotonicMs }));
   }
 
-  #refusalOf(route: Route): Fault | null {
+  #refusalOf(route: AppRoute): Fault | null {
     return this.#options.refusalOf?.(route) ?? null;
   }
 
   #appOf(appId: AppId): AppCalls {
     const known = this.#apps.get(appId);
     if (known !== undefined) return known;
-    const app = new AppCalls(new Meter(appId, this.times), this.#appParts);
+    const app = new AppCalls(new CallMeter(appId, this.times), this.#appParts);
     this.#apps.set(appId, app);
     app.refresh();
     return app;
@@ -372,10 +372,10 @@ export class Proxy implements DemandSource, Occupancy {
   }
 }
 
-function withoutRelease(route: Route | undefined): Fault {
+function withoutRelease(route: AppRoute | undefined): Fault {
   return route === undefined ? new Fault("not_deployed", "The app is gone.") : notDeployed(route);
 }
 
-function linesFor(route: Route, fields: RequestFields, origin: Origin): string {
+function linesFor(route: AppRoute, fields: RequestFields, origin: Origin): string {
   return fields.linesFor({ origin, isOpen: route.disableAuth });
 }

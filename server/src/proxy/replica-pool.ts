@@ -13,7 +13,7 @@ export type PoolParts = {
 };
 
 /** How many connections may wait; more are closed when their call ends. */
-const idleMost = 256;
+const idleMax = 256;
 /** The cortex runtime closes idle connections after 75 s; servers that say nothing are often set to 5 s. */
 const idleMsOf = { cortex: 60_000, custom: 4_000 } as const;
 /** A replica that names a time is left this much before it. */
@@ -63,7 +63,7 @@ export class ReplicaPool {
 
   /** Takes a connection back whose call is complete on both sides; it may wait until `untilMs`. */
   giveBack(connection: ReplicaConnection, untilMs: number, nowMs: number): void {
-    if (this.#isClosed || untilMs <= nowMs || !connection.isUsable || this.#idle.length >= idleMost) {
+    if (this.#isClosed || untilMs <= nowMs || !connection.isUsable || this.#idle.length >= idleMax) {
       connection.destroy();
       return;
     }

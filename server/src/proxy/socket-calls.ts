@@ -2,24 +2,24 @@
 // connection may last for days; a token that was revoked must not go on giving access for as long.
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type RunId } from "#lib/ids.ts";
 import type { Origin, Peer } from "#lib/trusted-proxies.ts";
 import type { AppCalls } from "./app-calls.ts";
 import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
-import { notDeployed } from "./gate.ts";
+import { notDeployed } from "./authorize.ts";
 import { answerBytes, refusalOf } from "./refusal.ts";
 import { RequestFields } from "./request-fields.ts";
 import { originForm, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
 /** Which app a request is for, and that its sender may call it. */
-export type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: Route };
+export type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: AppRoute };
 
 /** Of whom: what `readmit` judges again. */
-export type Admission = { readonly target: Target; readonly fields: RequestFields; readonly address: string };
+export type SocketAdmission = { readonly target: Target; readonly fields: RequestFields; readonly address: string };
 
 /** What sockets share with all other calls. */
 export type SocketParts = UpgradeParts & {
@@ -32,9 +32,9 @@ export type SocketParts = UpgradeParts & {
     origin: Origin,
   ) => Resolved | Fault | Promise<Resolved | Fault>;
   /** Whether the sender would be let in now. */
-  readonly readmit: (admission: Admission) => Route | Fault | Promise<Route | Fault>;
-  readonly refusalOf: (route: Route) => Fault | null;
-  readonly lines: (route: Route, fields: RequestFields, origin: Origin) => string;
+  readonly readmit: (admission: SocketAdmission) => AppRoute | Fault | Promise<AppRoute | Fault>;
+  readonly refusalOf: (route: AppRoute) => Fault | null;
+  readonly lines: (route: AppRoute, fields: RequestFields, origin: Origin) => string;
   readonly appOf: (appId: AppId) => AppCalls;
   /** What the client is told of an error that is no fault. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
@@ -57,7 +57,7 @@ const retryMs = 5_000;
 export class SocketCalls {
   readonly #parts: SocketParts;
   readonly #upgradeParts: UpgradeParts;
-  readonly #open = new Map<UpgradeCall, Admission>();
+  readonly #open = new Map<UpgradeCall, SocketAdmission>();
   #nextLook: { readonly atMs: number; readonly cancel: () => void } | null = null;
 
   constructor(parts: SocketParts) {
@@ -132,7 +132,7 @@ export class SocketCalls {
     this.#readmit(call, admission);
   }
 
-  #admit({ target, route }: Resolved): NonNullable<Route["live"]> | Fault {
+  #admit({ target, route }: Resolved): NonNullable<AppRoute["live"]> | Fault {
     const { refusalOf, isClosed } = this.#parts;
     const refusal = refusalOf(route);
     if (refusal !== null) return refusal;
@@ -156,8 +156,8 @@ export class SocketCalls {
     this.#nextLook = { atMs, cancel: clock.after(afterMs, look) };
   }
 
-  #readmit(call: UpgradeCall, admission: Admission): void {
-    const judge = (found: Route | Fault): void => {
+  #readmit(call: UpgradeCall, admission: SocketAdmission): void {
+    const judge = (found: AppRoute | Fault): void => {
       if (!(found instanceof Fault)) return;
       if (found.code === "unavailable") this.#lookAgain(retryMs);
       else call.revoke(found);

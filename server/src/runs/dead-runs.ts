@@ -12,7 +12,7 @@ import { noSuchRun } from "./run-list.ts";
 import { readRun } from "./run-list-store.ts";
 
 /** Which run, of which app, in which project. */
-export type RunPlace = { readonly projectId: ProjectId; readonly appId: AppId; readonly runId: RunId };
+export type RunRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly runId: RunId };
 
 /** Many dead runs of an app: at most `limit` (null: all), only those that ended so (null: either way). */
 export type DeadChoice = {
@@ -27,7 +27,7 @@ export type DeadCount = { readonly count: number; readonly hasMore: boolean };
 
 const batchMax = 500;
 /** A request that takes longer than so is ended with what was done by then; the caller asks again. */
-const timeMostMs = 20_000;
+const timeMsMax = 20_000;
 
 /** Acts on dead runs. */
 export class DeadRuns {
@@ -40,11 +40,11 @@ export class DeadRuns {
   }
 
   /** Makes a new run of a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
-  async redrive(place: RunPlace, by: By): Promise<RunId> {
-    const { projectId, appId, runId } = place;
+  async redrive(ref: RunRef, by: By): Promise<RunId> {
+    const { projectId, appId, runId } = ref;
     const newId = newRunId();
     await this.#db.transaction().execute(async (tx) => {
-      await this.#requireDead(tx, place);
+      await this.#requireDead(tx, ref);
       if (!(await redriveOne(tx, runId, newId))) throw requestGone();
       await record(tx, {
         ...{ projectId, action: "runs.redrive", by },
@@ -83,7 +83,7 @@ export class DeadRuns {
     });
   }
 
-  async #requireDead(tx: Tx, { appId, runId }: RunPlace): Promise<void> {
+  async #requireDead(tx: Tx, { appId, runId }: RunRef): Promise<void> {
     const run = await lockRun(tx, appId, runId);
     if (run === undefined) {
       if ((await readRun(tx, appId, runId)) === undefined) throw noSuchRun(appId, runId);
@@ -100,7 +100,7 @@ export class DeadRuns {
   /** Each batch is a transaction of its own with its audit row. */
   async #inBatches(choice: DeadChoice, work: (tx: Tx, wanted: DeadWanted) => Promise<number>): Promise<DeadCount> {
     const { appId, status } = choice;
-    const endMs = this.#clock.monotonicMs() + timeMostMs;
+    const endMs = this.#clock.monotonicMs() + timeMsMax;
     const before = await timeNow(this.#db);
     let count = 0;
     for (;;) {

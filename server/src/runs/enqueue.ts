@@ -9,9 +9,9 @@ import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
-import { isNoRoom, noRoomRetrySeconds, noRoomText } from "#lib/no-room.ts";
+import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
 import type { Sealer } from "#lib/seal.ts";
-import { within } from "#lib/within.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Db } from "#store/database.ts";
 import type { OnRunStep } from "./run-steps.ts";
@@ -129,7 +129,7 @@ export class Enqueue implements AsyncAccept {
 
   async #insertOnce(run: NewRun, key: string): Promise<RunId> {
     const { clock } = this.#options;
-    return await this.#keyed.run(() => within(clock, storeMs, this.#insertKeyed(run, key)), {
+    return await this.#keyed.run(() => withDeadline(clock, storeMs, this.#insertKeyed(run, key)), {
       key: run.projectId,
       deadline: { waitMs: storeMs, clock },
     });
@@ -186,8 +186,8 @@ function busy(): Fault {
 }
 
 function notStoredFor(error: unknown): Fault {
-  if (!isNoRoom(error)) return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
-  return new Fault("unavailable", noRoomText, { cause: error, retryAfterSeconds: noRoomRetrySeconds });
+  if (!isDiskFull(error)) return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
+  return new Fault("unavailable", diskFullText, { cause: error, retryAfterSeconds: diskFullRetrySeconds });
 }
 
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
@@ -196,6 +196,6 @@ function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
 }
 
 function reused(runId: RunId): Fault {
-  const message = `This Idempotency-Key was used within ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
+  const message = `This Idempotency-Key was used withDeadline ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
   return new Fault("key_reused", message);
 }

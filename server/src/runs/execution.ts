@@ -8,24 +8,24 @@ import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
 import { heldIdOf, heldLineOf, heldStartMax, type HeldId } from "./held-id.ts";
-import type { AnswerPlace, AnswerRoom } from "./answer-room.ts";
+import type { AnswerReservation, AnswerMemory } from "./answer-memory.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { RunWork } from "./run-store.ts";
-import type { Settlement } from "./settlement.ts";
+import type { RunSettlement } from "./settlement.ts";
 
 /** What all executions have in common. */
 export type ExecutionParts = {
   readonly proxy: Pick<Proxy, "run" | "hold">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
-  readonly settlement: Settlement;
+  readonly settlement: RunSettlement;
   /** True when replicas of the app keep the answers of runs until they are acknowledged. */
   readonly keepsAnswers: (appId: RunWork["appId"]) => boolean;
   /** How long a call of the app may take. */
-  readonly callMostMs: (appId: RunWork["appId"]) => number;
+  readonly callMsMax: (appId: RunWork["appId"]) => number;
   readonly answerBytesMax: number;
-  readonly answerRoom: AnswerRoom;
+  readonly answerMemory: AnswerMemory;
   /** How long after it was asked for the writing of a start still allows sending: less than a lease lasts. */
-  readonly startMostMs: number;
+  readonly startMsMax: number;
   /** Ends a replica that has this run only, and cannot be made to stop working on it. */
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export type ExecutionParts = {
 };
 
 /** Writing down that a run starts is tried again for so long, in which its place on the replica is idle. */
-const starting: RetryPolicy = { firstMs: 50, factor: 3, mostMs: 1_000, jitter: 0.2, triesMax: 4 };
+const starting: RetryPolicy = { firstMs: 50, factor: 3, msMax: 1_000, jitter: 0.2, triesMax: 4 };
 
 /** One attempt. `begin()` once. */
 export class Execution implements ActiveRun, RunWatcher {
@@ -44,7 +44,7 @@ export class Execution implements ActiveRun, RunWatcher {
   readonly #start: number;
   readonly #isKept: boolean;
   readonly #heldId: HeldId;
-  readonly #answer: AnswerPlace;
+  readonly #answer: AnswerReservation;
   #handle: RunHandle | null = null;
   #replica: ReadyReplica | null = null;
   #isCancelled = false;
@@ -61,7 +61,7 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#start = work.starts + 1;
     this.#isKept = this.#start <= heldStartMax && parts.keepsAnswers(work.appId);
     this.#heldId = heldIdOf(work.runId, this.#start);
-    this.#answer = parts.answerRoom.of(work.projectId);
+    this.#answer = parts.answerMemory.of(work.projectId);
   }
 
   begin(): void {
@@ -119,7 +119,7 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   async #writeStart(replica: ReadyReplica): Promise<boolean> {
-    const { settlement, clock, startMostMs } = this.#parts;
+    const { settlement, clock, startMsMax } = this.#parts;
     const { runId, epoch } = this.work;
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const askedMs = clock.monotonicMs();
@@ -127,7 +127,7 @@ export class Execution implements ActiveRun, RunWatcher {
     // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
     if (!isStarted) this.#isCancelled = true;
     // This process stood still for so long that another may have taken the run over and sent it.
-    else if (clock.monotonicMs() - askedMs > startMostMs) return false;
+    else if (clock.monotonicMs() - askedMs > startMsMax) return false;
     else this.#replica = replica;
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
   }
@@ -144,11 +144,11 @@ export class Execution implements ActiveRun, RunWatcher {
 
   /** A connection that breaks is no end of a run whose answer the replica keeps. */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
-    const { proxy, heldRuns, answerBytesMax, callMostMs } = this.#parts;
+    const { proxy, heldRuns, answerBytesMax, callMsMax } = this.#parts;
     const { appId } = this.work;
     this.#asking = new AbortController();
     const release = proxy.hold(appId, replicaId);
-    const options = { signal: this.#asking.signal, bytesMax: answerBytesMax, waitMs: callMostMs(appId) };
+    const options = { signal: this.#asking.signal, bytesMax: answerBytesMax, waitMs: callMsMax(appId) };
     const attached = await heldRuns.attach(address, this.#heldId, options);
     this.#asking = null;
     release();

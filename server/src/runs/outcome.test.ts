@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault, faultTable, type FaultCode } from "#lib/fault.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import { outcomeOf, waitMostMs, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
+import { outcomeOf, waitMsMax, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
 
 const at = { nowMs: 1_000_000, random: 0.5 };
 const once: JudgedRun = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCancelled: false };
@@ -70,13 +70,13 @@ test("what is the platform's own affair is tried again without counting, up to 1
   const ownAffairs = [failed("line_full", false), failed("line_timeout", false), failed("unavailable", false)];
   for (const ending of [...ownAffairs, failed("replica_failed", false)]) {
     assert.equal(become(ending), "again in 1000, not counted");
-    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMostMs }), /^timeout, 50[234], no result, 50/);
+    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMsMax }), /^timeout, 50[234], no result, 50/);
   }
 });
 
 test("a run of an app that a budget has stopped goes back, however long it has waited", () => {
   for (const wasSent of [true, false]) {
-    const old = { ...once, waitsSinceMs: at.nowMs - 100 * waitMostMs };
+    const old = { ...once, waitsSinceMs: at.nowMs - 100 * waitMsMax };
     assert.equal(become(failed("budget_reached", wasSent), old), "again in 1000, not counted");
     assert.match(become(failed("budget_reached", wasSent), { ...old, isCancelled: true }), /^cancelled, /);
   }

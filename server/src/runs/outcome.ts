@@ -47,9 +47,9 @@ export type JudgedRun = {
 };
 
 /** A run waits for a replica no longer than it may run (docs: 12 hours). */
-export const waitMostMs = 12 * 3_600_000;
+export const waitMsMax = 12 * 3_600_000;
 
-const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, mostMs: 300_000, jitter: 0.2 };
+const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
 /** After these the platform has to try again, since the app has seen nothing of the call. */
 const platformFaults: ReadonlySet<FaultCode> = new Set<FaultCode>(["line_full", "line_timeout", "unavailable"]);
 const platformDelayMs = 1_000;
@@ -108,7 +108,7 @@ function ofFailed(
   // However long that takes: it is no fault of the app's, and its owner decides when it goes on.
   if (code === "budget_reached") return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
-    if (nowMs - run.waitsSinceMs < waitMostMs) return givenBack(platformDelayMs, message);
+    if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(platformDelayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
   }
   if (code === "not_deployed") return ofFault("failure", status, { reason: message });

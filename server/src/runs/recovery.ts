@@ -9,16 +9,16 @@ import { heldIdOf, heldStartMax, type HeldId } from "./held-id.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { Interrupted } from "./outcome.ts";
 import type { OrphanRun, RunStore } from "./run-store.ts";
-import type { Settlement } from "./settlement.ts";
+import type { RunSettlement } from "./settlement.ts";
 
 /** What all recoveries have in common. */
 export type RecoveryParts = {
   readonly store: Pick<RunStore, "addressOf">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
-  readonly settlement: Settlement;
+  readonly settlement: RunSettlement;
   readonly keepsAnswers: (appId: OrphanRun["appId"]) => boolean;
   /** How long a call of the app may take. */
-  readonly callMostMs: (appId: OrphanRun["appId"]) => number;
+  readonly callMsMax: (appId: OrphanRun["appId"]) => number;
   readonly answerBytesMax: number;
   /** Ends a replica that has this run only, and cannot be made to stop working on it. */
   readonly endStuck: (appId: OrphanRun["appId"], replicaId: ReplicaId) => void;
@@ -88,9 +88,9 @@ export class Recovery implements ActiveRun {
 
   /** `withdrawn`: the replica never got the call, so that it is sent as if nothing had been. */
   async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
-    const { heldRuns, answerBytesMax, callMostMs } = this.#parts;
+    const { heldRuns, answerBytesMax, callMsMax } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
-    const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMostMs(this.work.appId) };
+    const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMsMax(this.work.appId) };
     const attached = await heldRuns.attach(address, heldId, options);
     switch (attached.kind) {
       case "answered":

@@ -7,7 +7,7 @@ import type { Db } from "#store/database.ts";
 import { isFinal } from "./run-states.ts";
 
 /** A run's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
-export type RunPlaceInTime = { readonly atMicros: number; readonly id: RunId };
+export type RunCursor = { readonly atMicros: number; readonly id: RunId };
 
 /** A run of either kind. Durations in milliseconds; null: of async runs, whose times tell them. */
 export type RunRow = {
@@ -42,7 +42,7 @@ export type RunRow = {
 export type RunsWanted = {
   readonly asyncOnly: boolean;
   readonly status: RunState | null;
-  readonly from: RunPlaceInTime | null;
+  readonly from: RunCursor | null;
   readonly limit: number;
 };
 
@@ -70,7 +70,7 @@ export async function listDead(
   appId: AppId,
   wanted: {
     readonly status: "failure" | "timeout" | null;
-    readonly from: RunPlaceInTime | null;
+    readonly from: RunCursor | null;
     readonly limit: number;
   },
 ): Promise<RunRow[]> {
@@ -80,7 +80,7 @@ export async function listDead(
 /** The statement of `listDead`, whose plan a test looks at. Read by `runs_dead`. */
 export function deadQuery(
   appId: AppId,
-  { status, from, limit }: { status: "failure" | "timeout" | null; from: RunPlaceInTime | null; limit: number },
+  { status, from, limit }: { status: "failure" | "timeout" | null; from: RunCursor | null; limit: number },
 ): RawBuilder<RunRow> {
   const where = sql`app_id = ${appId} and ${isDead} and ${stateIs(status)} and ${isBefore("accepted_at", from)}`;
   return shown(
@@ -144,7 +144,7 @@ function runStateIs(state: RunState | null): RawBuilder<boolean> {
   return sql`${stateIs(state)} and ended_at is null`;
 }
 
-function isBefore(column: "accepted_at" | "received_at", from: RunPlaceInTime | null): RawBuilder<boolean> {
+function isBefore(column: "accepted_at" | "received_at", from: RunCursor | null): RawBuilder<boolean> {
   if (from === null) return sql`true`;
   return sql`(${sql.ref(column)}, id) < (${timeText(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }

@@ -6,7 +6,7 @@ import type { Clock } from "#lib/clock.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { countLeftOut } from "./call-record-store.ts";
-import { listDead, listRuns, readResult, readRun, type RunPlaceInTime, type RunRow } from "./run-list-store.ts";
+import { listDead, listRuns, readResult, readRun, type RunCursor, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
 
 /** A page; `nextToken` is null at the end. */
@@ -31,9 +31,9 @@ type PageWanted<Status> = {
   readonly nextToken: string | null;
 };
 
-const order = { place: { atMicros: "number", id: "uuid" }, next: "nextToken" } as const;
-const runTokens = new PageTokens<RunPlaceInTime>({ list: "runs", ...order });
-const deadTokens = new PageTokens<RunPlaceInTime>({ list: "dead", ...order });
+const order = { cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" } as const;
+const runTokens = new PageTokens<RunCursor>({ list: "runs", ...order });
+const deadTokens = new PageTokens<RunCursor>({ list: "dead", ...order });
 
 const dayMs = 86_400_000;
 
@@ -51,7 +51,7 @@ export class RunList {
     const query = [appId, asyncOnly, status];
     const from = nextToken === null ? null : runTokens.read(query, nextToken);
     const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
-    const page = pageOf(rows, pageSize, (place) => runTokens.make(query, place));
+    const page = pageOf(rows, pageSize, (cursor) => runTokens.make(query, cursor));
     const last = page.nextToken === null ? undefined : page.runs.at(-1);
     const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
     return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
@@ -63,7 +63,7 @@ export class RunList {
     const query = [appId, true, status];
     const from = nextToken === null ? null : deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
-    return pageOf(rows, pageSize, (place) => deadTokens.make(query, place));
+    return pageOf(rows, pageSize, (cursor) => deadTokens.make(query, cursor));
   }
 
   /** One run, async or plain. Throws `Fault("not_found")`. */
@@ -104,7 +104,7 @@ export function noSuchRun(appId: AppId, runId: RunId): Fault {
   return new Fault("not_found", `The app ${appId} has no run ${runId}.`);
 }
 
-function pageOf(rows: readonly RunRow[], pageSize: number, tokenOf: (place: RunPlaceInTime) => string): RunPage {
+function pageOf(rows: readonly RunRow[], pageSize: number, tokenOf: (cursor: RunCursor) => string): RunPage {
   const runs = rows.slice(0, pageSize);
   const last = runs.at(-1);
   const hasMore = rows.length > runs.length && last !== undefined;

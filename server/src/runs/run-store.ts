@@ -85,7 +85,7 @@ export type RunStoreOptions = {
   readonly leaseMs: number;
 };
 
-const appsMost = 1_000;
+const appsMax = 1_000;
 /** Elements of arrays are sent as text of twice their length, which holds up everything else; parameters as they are. */
 const largeBytes = 32 * 1_024;
 
@@ -224,7 +224,7 @@ export class RunStore {
            order by app_id, due_at limit 1) as later
       )
       select app_id, extract(epoch from due_at - clock_timestamp()) * 1000 as due_in_ms from waiting
-       limit ${appsMost}`.execute(this.#db);
+       limit ${appsMax}`.execute(this.#db);
     return rows.map((row) => ({ appId: row.app_id, dueInMs: Number(row.due_in_ms) }));
   }
 

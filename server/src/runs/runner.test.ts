@@ -8,7 +8,7 @@ import { silentLog } from "#lib/log.ts";
 import type { RunWatcher } from "#proxy/run-call.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { outcomeOf, waitMostMs, type Outcome } from "./outcome.ts";
+import { outcomeOf, waitMsMax, type Outcome } from "./outcome.ts";
 import { Runner, type RunnerOptions } from "./runner.ts";
 import type { RunWork } from "./run-store.ts";
 
@@ -55,7 +55,7 @@ function openGround(acceptedAtMs: number, nowMs: number): Ground {
     },
     execution: {
       keepsAnswers: () => false,
-      answerRoom: { of: () => ({ grow: () => null, leave: () => undefined }) },
+      answerMemory: { of: () => ({ grow: () => null, leave: () => undefined }) },
       proxy: {
         run: (_: unknown, watcher: RunWatcher) => {
           const fault = new Fault("line_full", "The app's line is full.");
@@ -102,7 +102,7 @@ test("the time in which a budget had stopped the app is none in which a run wait
   const first = await until("it was taken", () => ground.outcomes[0]);
   assert.equal(first.kind, "again", "it is not ended for what it waited before");
   const seen = ground.outcomes.length;
-  ground.nowMs += waitMostMs + 1;
+  ground.nowMs += waitMsMax + 1;
   ground.runner.nudge(null);
   await until("it is ended in time", () => ground.outcomes.slice(seen).some(({ kind }) => kind === "final"));
 });
@@ -132,7 +132,7 @@ test("after a standstill the leases of what is in hand are extended before lost 
     leases: { claim: () => Promise.resolve([]), renewAll: () => answer("extended", new Set([runId])) },
     execution: {
       keepsAnswers: () => false,
-      answerRoom: { of: () => ({ grow: () => null, leave: () => undefined }) },
+      answerMemory: { of: () => ({ grow: () => null, leave: () => undefined }) },
       proxy: { run: () => ({ withdraw: () => undefined }) },
     },
     placesOf: () => 1,

@@ -9,10 +9,10 @@ import type { Lease, Leases } from "#store/lease.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { Execution, type ExecutionParts } from "./execution.ts";
 import { Recovery, type RecoveryParts } from "./recovery.ts";
-import { Room } from "./room.ts";
+import { Admission } from "./admission.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
-import { Waiting } from "./waiting.ts";
+import { WaitTimer } from "./wait-timer.ts";
 
 export type RunnerOptions = {
   readonly store: RunStore;
@@ -50,8 +50,8 @@ type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 /** One for the platform. */
 export class Runner {
   readonly #options: RunnerOptions;
-  readonly #room: Room;
-  readonly #waiting: Waiting;
+  readonly #room: Admission;
+  readonly #waiting: WaitTimer;
   readonly #active = new Map<RunId, Entry>();
   readonly #claiming: Loop;
   readonly #renewing: Loop;
@@ -64,8 +64,8 @@ export class Runner {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    this.#waiting = new Waiting(options.clock);
-    this.#room = new Room({
+    this.#waiting = new WaitTimer(options.clock);
+    this.#room = new Admission({
       runsMax: options.runsMax,
       bytesMax,
       appMax: Math.max(1, Math.min(appMax, options.lineLengthMax / 2)),

@@ -11,13 +11,13 @@ import type { Db } from "#store/database.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
-import { AnswerRoom } from "./answer-room.ts";
+import { AnswerMemory } from "./answer-memory.ts";
 import { Enqueue } from "./enqueue.ts";
 import { HeldRuns } from "./held-runs.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import { RunStore } from "./run-store.ts";
 import { Runner } from "./runner.ts";
-import { Settlement } from "./settlement.ts";
+import { RunSettlement } from "./settlement.ts";
 
 export type RunsOptions = {
   readonly db: Db;
@@ -51,7 +51,7 @@ export class Runs implements AsyncAccept {
   readonly #store: RunStore;
   readonly #leases: Leases<"runs">;
   readonly #heldRuns: NonNullable<RunsOptions["heldRuns"]>;
-  readonly #settlement: Settlement;
+  readonly #settlement: RunSettlement;
   readonly #runner: Runner;
   readonly #enqueue: Enqueue;
   /** Replicas that work on runs which an earlier process sent, until each is in hand. */
@@ -66,7 +66,7 @@ export class Runs implements AsyncAccept {
     this.#store = store;
     this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
     this.#heldRuns = options.heldRuns ?? new HeldRuns({ clock, log });
-    this.#settlement = new Settlement({ db, store, outbox, sealer, clock, log, onStep });
+    this.#settlement = new RunSettlement({ db, store, outbox, sealer, clock, log, onStep });
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       ...{ store, clock, log, answerBytesMax, keepsAnswers },
@@ -76,7 +76,7 @@ export class Runs implements AsyncAccept {
       },
       heldRuns: this.#heldRuns,
       settlement: this.#settlement,
-      callMostMs: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
+      callMsMax: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
     };
     this.#runner = new Runner({
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
@@ -84,8 +84,8 @@ export class Runs implements AsyncAccept {
       execution: {
         ...common,
         proxy,
-        answerRoom: new AnswerRoom({ answerBytesMax }),
-        startMostMs: (leaseMs * 3) / 4,
+        answerMemory: new AnswerMemory({ answerBytesMax }),
+        startMsMax: (leaseMs * 3) / 4,
       },
       recovery: common,
       placesOf: (appId) => this.#placesOf(appId),

@@ -30,7 +30,7 @@ type Ending = { readonly end: RunEnd; readonly delivery: NewDelivery | null };
 const waitingMax = 100_000;
 const batchMax = 500;
 const batchBytesMax = 64 * 1_048_576;
-const backoff = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2 };
+const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
 /** What the caller's X-Webhook-Secret is sealed for: not the run, since a redriven one has another id. */
@@ -39,7 +39,7 @@ export function callSecretContext(appId: AppId): string {
 }
 
 /** One for the platform. */
-export class Settlement {
+export class RunSettlement {
   /** Runs that ended here since the platform started. */
   readonly ended = new Tally<FinalState>("success", "failure", "cancelled", "timeout");
   readonly #options: SettlementOptions;

@@ -20,7 +20,7 @@ export type AdoptParts = {
 };
 
 /** What a process has run is known to a few seconds only: it begins a little before usage does. */
-const awayStepLeastMs = 60_000;
+const awayStepMsMin = 60_000;
 
 /** Opens the driver and takes over its replicas. Rejects when the database or the driver does not answer. */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
@@ -151,7 +151,7 @@ function putRight(
   if (row.startedAt === null || owned.ranMs === undefined) return;
   const nowMs = clock.monotonicMs();
   const aheadMs = replica.timeAt(nowMs) - (row.startedAt + owned.ranMs);
-  if (Math.abs(aheadMs) <= awayStepLeastMs) return;
+  if (Math.abs(aheadMs) <= awayStepMsMin) return;
   log.warn(
     { replicaId: replica.replicaId, seconds: Math.round(aheadMs / 1000) },
     "the machine's clock stepped while the platform was away; the replica's usage is counted by how long its process has run",

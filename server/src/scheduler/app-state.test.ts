@@ -14,7 +14,7 @@ const idle: Given = {
   ready: 0,
   unrouted: 0,
   waiting: 0,
-  replicasMost: 2,
+  replicasMax: 2,
   nowMs: 1000,
 };
 const failed = {
@@ -38,7 +38,7 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ starts: failed, nowMs: 3000 }, undefined],
     [{ unrouted: 1, waiting: 5 }, /its ready check \(readycheckEndpoint\) does not pass/],
     [{ unrouted: 1, ready: 1 }, undefined],
-    [{ ready: 1, waiting: 1, replicasMost: 1 }, /^The only replica is busy, and maxReplicaCount allows no more\.$/],
+    [{ ready: 1, waiting: 1, replicasMax: 1 }, /^The only replica is busy, and maxReplicaCount allows no more\.$/],
     [{ ready: 2, waiting: 1 }, /^All 2 replicas are busy, and maxReplicaCount allows no more\.$/],
   ];
   for (const [change, expected] of cases) {

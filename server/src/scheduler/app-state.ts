@@ -44,7 +44,7 @@ export function waitReason(given: {
   /** Those whose ready check fails. */
   readonly unrouted: number;
   readonly waiting: number;
-  readonly replicasMost: number;
+  readonly replicasMax: number;
   readonly nowMs: number;
 }): string | undefined {
   if (given.failureReason !== undefined) return given.failureReason;
@@ -59,7 +59,7 @@ export function waitReason(given: {
   if (given.ready === 0 && given.unrouted > 0) {
     return "The app runs, but takes no calls: its ready check (readycheckEndpoint) does not pass.";
   }
-  if (given.waiting > 0 && given.ready >= given.replicasMost) {
+  if (given.waiting > 0 && given.ready >= given.replicasMax) {
     const busy = given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;
     return `${busy}, and maxReplicaCount allows no more.`;
   }

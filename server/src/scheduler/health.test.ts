@@ -16,7 +16,7 @@ function watched(options: { isReady?: boolean; failing?: string; endpoints?: { r
   const watching = watchHealth({
     checks: { address: { host: "127.0.0.1", port: 1 }, ready, health },
     isReady: options.isReady ?? false,
-    told: {
+    events: {
       onReady: () => told.push(`ready at ${clock.monotonicMs()}`),
       onRouted: (isRouted) => told.push(isRouted ? "routed" : "not routed"),
       onUnhealthy: (reason) => told.push(reason),

@@ -8,7 +8,7 @@ import type { Probe, ProbeAnswer } from "./probe.ts";
 
 export type HealthChecks = ReplicaChecks & { readonly address: Address };
 
-export type HealthTold = {
+export type HealthEvents = {
   readonly onReady: () => void;
   /** Whether its ready check passes; called when that changes. */
   readonly onRouted: (isRouted: boolean) => void;
@@ -17,9 +17,9 @@ export type HealthTold = {
 };
 
 /** One that is ready within milliseconds is found within milliseconds; a slow one is found late by a tenth of its start. */
-const readyPauses: Backoff = { firstMs: 5, factor: 2, mostMs: 50, jitter: 0 };
+const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 const slowShare = 1 / 10;
-const slowMostMs = 500;
+const slowMsMax = 500;
 const readyTimeoutMs = 2000;
 /** As long as Kubernetes waits between liveness checks by default. */
 const checkIntervalMs = 10_000;
@@ -27,13 +27,13 @@ const checkIntervalMs = 10_000;
 const unroutedIntervalMs = 1000;
 /** A server with one thread answers nothing while it computes; that must not look like death too soon. */
 const checkTimeoutMs = 10_000;
-const failuresMost = 5;
+const failuresMax = 5;
 
 /** Watches until `signal` is aborted or the replica is unhealthy; never rejects. `isReady`: it was found ready before. */
 export async function watchHealth(given: {
   readonly checks: HealthChecks;
   readonly isReady: boolean;
-  readonly told: HealthTold;
+  readonly events: HealthEvents;
   readonly probe: Probe;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -44,23 +44,23 @@ export async function watchHealth(given: {
 
 type Watch = Parameters<typeof watchHealth>[0];
 
-async function waitUntilReady({ checks, told, probe, clock, signal }: Watch): Promise<boolean> {
+async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): Promise<boolean> {
   const { address, ready: endpoint } = checks;
   const beganMs = clock.monotonicMs();
   for (let attempt = 1; !signal.aborted; attempt++) {
     const answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
     if (signal.aborted) return false;
     if (answer.ok) {
-      told.onReady();
+      events.onReady();
       return true;
     }
-    const slowMs = Math.min(slowMostMs, Math.round((clock.monotonicMs() - beganMs) * slowShare));
+    const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }
   return false;
 }
 
-async function checkOn({ checks, told, probe, clock, signal }: Watch): Promise<void> {
+async function checkOn({ checks, events, probe, clock, signal }: Watch): Promise<void> {
   const { ready, health: healthPath } = checks;
   if (healthPath === null) return;
   const ask = (endpoint: string): Promise<ProbeAnswer> =>
@@ -75,11 +75,11 @@ async function checkOn({ checks, told, probe, clock, signal }: Watch): Promise<v
     if (signal.aborted) return;
     if (readiness.ok !== isRouted) {
       isRouted = readiness.ok;
-      told.onRouted(isRouted);
+      events.onRouted(isRouted);
     }
     failures = health.ok ? 0 : failures + 1;
-    if (!health.ok && failures >= failuresMost) {
-      told.onUnhealthy(`Its health check failed ${failures} times in a row. ${health.reason}`);
+    if (!health.ok && failures >= failuresMax) {
+      events.onUnhealthy(`Its health check failed ${failures} times in a row. ${health.reason}`);
       return;
     }
   }

@@ -25,8 +25,8 @@ function replica(name: string, changes: Partial<PlannedReplica> = {}): PlannedRe
 
 const starting = { state: "starting", readyAtMs: null } as const;
 
-function planned(replicas: readonly PlannedReplica[], desired: number, startsMost = 100) {
-  const { starts, drains } = plan({ replicas, desired, startsMost, cooldownMs, nowMs });
+function planned(replicas: readonly PlannedReplica[], desired: number, startsMax = 100) {
+  const { starts, drains } = plan({ replicas, desired, startsMax, cooldownMs, nowMs });
   return { starts, drains: drains.map((drain) => drain.replicaId as string) };
 }
 
@@ -123,16 +123,16 @@ test("the live release never gets beyond what is desired, nor below it by draini
     readyAgoMs: fc.nat(30_000),
   });
   fc.assert(
-    fc.property(fc.array(any, { maxLength: 20 }), fc.nat(12), fc.nat(5), (drawn, desired, startsMost) => {
+    fc.property(fc.array(any, { maxLength: 20 }), fc.nat(12), fc.nat(5), (drawn, desired, startsMax) => {
       const replicas = drawn.map(({ readyAgoMs, ...rest }, index) =>
         replica(`r${index}`, { ...rest, readyAtMs: rest.state === "ready" ? nowMs - readyAgoMs : null }),
       );
       const live = replicas.filter((one) => one.isLive);
-      const { starts, drains } = planned(replicas, desired, startsMost);
+      const { starts, drains } = planned(replicas, desired, startsMax);
       const drainedLive = live.filter((one) => drains.includes(one.replicaId));
       const current = live.filter((one) => !one.isOutdated);
       const isRestart = current.length < live.length;
-      assert.ok(starts <= startsMost && starts + current.length <= Math.max(desired, current.length));
+      assert.ok(starts <= startsMax && starts + current.length <= Math.max(desired, current.length));
       const surge = isRestart ? Math.max(1, desired / 4) : 0;
       assert.ok(starts + live.length - drainedLive.length <= Math.max(desired + surge, live.length));
       assert.ok(drainedLive.length === 0 || starts === 0 || isRestart);

@@ -24,22 +24,22 @@ export type PlannedReplica = {
   readonly readyAtMs: number | null;
 };
 
-export type Plan = {
+export type ReplicaPlan = {
   /** How many replicas of the live release to start now. */
   readonly starts: number;
   /** Replicas to drain and stop, with the reason for people. */
   readonly drains: readonly { readonly replicaId: ReplicaId; readonly reason: string }[];
 };
 
-/** Plans one turn. `startsMost` bounds how many starts may be added now. */
+/** Plans one turn. `startsMax` bounds how many starts may be added now. */
 export function plan(given: {
   readonly replicas: readonly PlannedReplica[];
   readonly desired: number;
-  readonly startsMost: number;
+  readonly startsMax: number;
   readonly cooldownMs: number;
   readonly nowMs: number;
-}): Plan {
-  const { replicas, desired, startsMost } = given;
+}): ReplicaPlan {
+  const { replicas, desired, startsMax } = given;
   const live = replicas.filter((replica) => replica.isLive);
   const outdated = live.filter((replica) => replica.isOutdated);
   const current = live.filter((replica) => !replica.isOutdated);
@@ -51,7 +51,7 @@ export function plan(given: {
     replacementsNow(outdated, current, { desired, excess: -missing - replacedNow.length }),
   );
   return {
-    starts: Math.max(0, Math.min(wanted, desired - current.length, startsMost)),
+    starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
     drains: [
       ...drainsOf(
         old.filter(({ isTrial }) => isTrial),
@@ -68,7 +68,7 @@ export function plan(given: {
 }
 
 /** Where a restart finds no room for a replica beside those that there are: the one whose place another one takes at once. */
-export function planExchange(replicas: readonly PlannedReplica[]): Plan | null {
+export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan | null {
   const live = replicas.filter((replica) => replica.isLive);
   const isUnderWay = live.some((replica) => !replica.isOutdated && replica.state === "starting");
   const [first] = leastNeededFirst(live.filter((replica) => replica.isOutdated));
@@ -77,7 +77,7 @@ export function planExchange(replicas: readonly PlannedReplica[]): Plan | null {
 
 const restarted = "The app was restarted, and another replica takes its place.";
 
-function drainsOf(replicas: readonly PlannedReplica[], reason: string): Plan["drains"] {
+function drainsOf(replicas: readonly PlannedReplica[], reason: string): ReplicaPlan["drains"] {
   return replicas.map(({ replicaId }) => ({ replicaId, reason }));
 }
 

@@ -93,7 +93,7 @@ export interface ReplicaRows {
   /** Writes the change if the row is in a state that it may follow; else nothing happens, so repeating does no harm. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
   /** Notes when replicas were seen to run, which goes on by itself only in memory: one that vanishes has lived up to here. */
-  seen(sightings: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
+  seen(heartbeats: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
   /** All rows of this backend that are not stopped, and those of nobody, which are its own from now on. */
   alive(backend: Backend): Promise<readonly AliveRow[]>;
   /** How many rows of other backends are not stopped. */

@@ -16,13 +16,13 @@ import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaReleas
 import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { gpuCountOf, replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { RowWriter } from "./row-writer.ts";
-import { sightingIntervalMs } from "./sightings.ts";
+import { heartbeatIntervalMs } from "./heartbeat.ts";
 
 /** The environment of an app's replicas, secrets included; may change from start to start. */
 export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, string | Secret>>>;
 
 /** Whoever decides is told of what it has to look at again. Both must return at once. */
-export type RunnerTold = {
+export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
   /** The replica is gone; `stateBefore` says how far it had come. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
@@ -43,11 +43,11 @@ export type RunnerParts = {
   readonly counters: Counters;
   readonly clock: Clock;
   readonly log: Log;
-  readonly told: RunnerTold;
+  readonly events: RunnerEvents;
 };
 
 /** After the calls of a replica have had their time, it may still tidy up for so long before it is ended by force. */
-const terminateLeastMs = 2000;
+const terminateMsMin = 2000;
 /** A replica that never took a call has nothing to finish. */
 const unreadyGraceMs = 5000;
 /** Calls that still run (a WebSocket may run for ever) learn this long before the end that it comes. */
@@ -55,9 +55,9 @@ const noticeMs = 30_000;
 /** Pause before a driver that failed to stop a replica is asked again. */
 const stopAgainMs = 5000;
 /** For a machine with room, or its image; the time that its start may take begins after it. */
-const pendingMostMs = 600_000;
+const pendingMsMax = 600_000;
 /** What never changes is read once; so many releases are kept. */
-const releasesMost = 1000;
+const releasesMax = 1000;
 
 /** Runs replicas on a driver. */
 export class ReplicaRunner {
@@ -94,16 +94,16 @@ export class ReplicaRunner {
     const creating = this.#create(replica, compute).finally(() => {
       replica.isCreating = false;
       this.#creating.delete(replica);
-      this.#parts.told.onChange(replica.appId);
+      this.#parts.events.onChange(replica.appId);
     });
     this.#creating.set(replica, creating);
     return replica;
   }
 
-  /** Gives up on a replica that does not run within `pendingMostMs` of its beginning. */
+  /** Gives up on a replica that does not run within `pendingMsMax` of its beginning. */
   watchPending(replica: Replica): void {
-    const minutes = Math.round(pendingMostMs / 60_000);
-    const leftMs = Math.max(0, replica.beganAtMs + pendingMostMs - this.#parts.clock.monotonicMs());
+    const minutes = Math.round(pendingMsMax / 60_000);
+    const leftMs = Math.max(0, replica.beganAtMs + pendingMsMax - this.#parts.clock.monotonicMs());
     this.#endAfter(replica, leftMs, () =>
       replica.isPending ? `No machine had room for it within ${minutes} minutes.` : null,
     );
@@ -144,7 +144,7 @@ export class ReplicaRunner {
     occupancy.retire(replica.replicaId);
     void writer.change(replica.replicaId, { kind: "draining", at: replica.timeAt(nowMs) });
     this.endWhenIdle(replica);
-    this.#parts.told.onChange(replica.appId);
+    this.#parts.events.onChange(replica.appId);
   }
 
   /** Asks the driver to end a replica being drained if its calls have ended or had their time. Called at every look. */
@@ -181,7 +181,7 @@ export class ReplicaRunner {
     replica.becomeReady(address, nowMs);
     counters.coldStarts.add(nowMs - replica.beganAtMs);
     void writer.change(replica.replicaId, { kind: "ready", at: replica.timeAt(nowMs), address });
-    this.#parts.told.onReady(replica);
+    this.#parts.events.onReady(replica);
   }
 
   /** Asks a replica whether it is ready and healthy from now on, until it is ended. */
@@ -189,11 +189,11 @@ export class ReplicaRunner {
     void watchHealth({
       checks: { address, ...checksOf(replica.release.settings) },
       isReady: replica.state === "ready",
-      told: {
+      events: {
         onReady: () => this.#becomeReady(replica, address),
         onRouted: (isRouted) => {
           replica.isRouted = isRouted;
-          this.#parts.told.onChange(replica.appId);
+          this.#parts.events.onChange(replica.appId);
         },
         onUnhealthy: (reason) => {
           this.#parts.counters.unhealthy++;
@@ -209,7 +209,7 @@ export class ReplicaRunner {
   /** Settles a replica that is gone: once, whoever says it first. */
   ended(replica: Replica, how: ReplicaEnd): void {
     if (replica.state === "stopped" || this.#isStopped) return;
-    const { counters, fleet, told, writer } = this.#parts;
+    const { counters, fleet, events, writer } = this.#parts;
     const stateBefore = replica.state;
     const end = stateBefore === "starting" ? withHint(how, replica.hint) : how;
     const reason = replica.endOrder?.reason ?? end.reason;
@@ -220,7 +220,7 @@ export class ReplicaRunner {
     void writer
       .change(replica.replicaId, { kind: "stopped", at: this.#endOf(replica, end.at), reason, exitCode: end.exitCode })
       .then(() => this.forget(replica.replicaId));
-    told.onEnd(replica, end, stateBefore);
+    events.onEnd(replica, end, stateBefore);
   }
 
   /**
@@ -229,7 +229,7 @@ export class ReplicaRunner {
    */
   #endOf(replica: Replica, at: number): number {
     const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
-    return at < replica.seenAtMs - sightingIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
+    return at < replica.seenAtMs - heartbeatIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
   }
 
   /** Lets the driver drop what is left of a replica whose end is stored. */
@@ -312,7 +312,7 @@ export class ReplicaRunner {
     if (known !== undefined) return known;
     const stored = must(await this.#parts.rows.release(releaseId), `release ${releaseId} is not stored`);
     const [oldest] = this.#releases.keys();
-    if (this.#releases.size >= releasesMost && oldest !== undefined) this.#releases.delete(oldest);
+    if (this.#releases.size >= releasesMax && oldest !== undefined) this.#releases.delete(oldest);
     this.#releases.set(releaseId, stored);
     return stored;
   }
@@ -322,7 +322,7 @@ export class ReplicaRunner {
     replica.isTerminating = true;
     await this.#creating.get(replica);
     if (replica.state === "stopped") return;
-    const graceMs = Math.max(terminateLeastMs, replica.graceEndsAtMs - clock.monotonicMs());
+    const graceMs = Math.max(terminateMsMin, replica.graceEndsAtMs - clock.monotonicMs());
     try {
       await driver.stop(replica.replicaId, { graceMs });
     } catch (error) {

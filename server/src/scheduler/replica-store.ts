@@ -66,11 +66,11 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Updates all these rows in one statement. Locks them in the order of their ids, as metering does. */
-  async seen(sightings: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
+  async seen(heartbeats: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
     await sql`
       with running as (
         select id, at from replicas
-          join unnest(${sightings.map((one) => one.replicaId)}::text[], ${sightings.map((one) => new Date(one.at))}::timestamptz[])
+          join unnest(${heartbeats.map((one) => one.replicaId)}::text[], ${heartbeats.map((one) => new Date(one.at))}::timestamptz[])
             as given (given_id, at) on given_id = id
          where stopped_at is null order by id for no key update of replicas
       )

@@ -7,7 +7,7 @@ import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
 
 /** About a day. What is not written by then is found by the next start of the platform, which compares rows and replicas. */
-const writing: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 15_000, jitter: 0.2, triesMax: 6000 };
+const writing: RetryPolicy = { firstMs: 100, factor: 2, msMax: 15_000, jitter: 0.2, triesMax: 6000 };
 
 type WrittenRows = Pick<ReplicaRows, "insert" | "change">;
 

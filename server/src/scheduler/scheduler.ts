@@ -9,7 +9,7 @@ import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { everythingAllowed, type Allowance } from "./allowance.ts";
-import { AppLook, type LookParts } from "./app-look.ts";
+import { AppReconciler, type ReconcilerParts } from "./app-reconciler.ts";
 import type { RouteSource } from "./app-state.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
@@ -21,7 +21,7 @@ import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
-import { noteSightings, sightingIntervalMs } from "./sightings.ts";
+import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
 
@@ -68,7 +68,7 @@ export class Scheduler implements TrialStarter {
   readonly #writer: RowWriter;
   readonly #runner: ReplicaRunner;
   readonly #trials: Trials;
-  readonly #look: AppLook;
+  readonly #look: AppReconciler;
   readonly #scaling: ScalingKeeper;
   readonly #loops: readonly Loop[];
   readonly #dirty = new Set<AppId>();
@@ -97,7 +97,7 @@ export class Scheduler implements TrialStarter {
       counters,
       clock,
       log,
-      told: {
+      events: {
         onReady: (replica) => {
           this.#trials.onReady(replica);
           this.nudge(replica.appId);
@@ -114,8 +114,8 @@ export class Scheduler implements TrialStarter {
     this.#trials = new Trials({ runner, fleet, allowance, clock, driver });
     const common = { fleet, runner, allowance, counters, clock };
     const utilization = new Utilization({ fleet, driver, clock });
-    const lookParts: LookParts = { ...common, routes, demand, occupancy, view, utilization };
-    this.#look = new AppLook(lookParts, {
+    const lookParts: ReconcilerParts = { ...common, routes, demand, occupancy, view, utilization };
+    this.#look = new AppReconciler(lookParts, {
       driver,
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
     });
@@ -127,7 +127,7 @@ export class Scheduler implements TrialStarter {
       loop("replica comparison", compareIntervalMs, () => compareReplicas(this.#adoptParts())),
       loop("use of replicas", measureEveryMs, () => utilization.measure()),
       loop("state of scaling", saveIntervalMs, () => this.#scaling.save()),
-      loop("replica sightings", sightingIntervalMs, () => noteSightings({ fleet, driver, rows, clock })),
+      loop("replica heartbeats", heartbeatIntervalMs, () => writeHeartbeats({ fleet, driver, rows, clock })),
     ];
   }
 
@@ -162,8 +162,8 @@ export class Scheduler implements TrialStarter {
 
   /** Before starts are broken off, which is not their fault. */
   async #noteLast(): Promise<void> {
-    const sightings = noteSightings({ ...this.#parts, fleet: this.#fleet, clock: this.#clock });
-    for (const noted of await Promise.allSettled([sightings, this.#scaling.save()])) {
+    const heartbeats = writeHeartbeats({ ...this.#parts, fleet: this.#fleet, clock: this.#clock });
+    for (const noted of await Promise.allSettled([heartbeats, this.#scaling.save()])) {
       if (noted.status === "fulfilled") continue;
       this.#parts.log.warn({ err: noted.reason }, "what the next start should know could not be written");
     }

@@ -25,7 +25,7 @@ export type Failure = {
   readonly kind: "exited" | "timeout" | "crashed";
 };
 
-const policy: Backoff = { firstMs: 1000, factor: 2, mostMs: 60_000, jitter: 0.1 };
+const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
 
 /** A replica that was ready for so long started well: what happens then says nothing about starting. */
 export const settledMs = 10_000;

@@ -10,7 +10,7 @@ const lookEveryMs = 10_000;
 /** When it is asked again if it does not answer. */
 const lookWaitMs = 60_000;
 /** An answer that took longer says too little. */
-const answerMostMs = 500;
+const answerMsMax = 500;
 /** After the time has changed, ends of leases are compared with what it was before until each lease was extended. */
 const leaseHoldMs = 120_000;
 
@@ -42,7 +42,7 @@ export class DatabaseTime {
     this.#nextLookMs = monotonicMs + lookEveryMs;
     if (this.#theirs === null) {
       this.#theirs = new SteadyTime(theirMs, askedMs + tookMs / 2);
-    } else if (tookMs <= answerMostMs) {
+    } else if (tookMs <= answerMsMax) {
       const report = this.#theirs.look(theirMs - tookMs, askedMs, tookMs);
       if (report === null) return;
       const { kind, aheadMs } = report;

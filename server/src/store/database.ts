@@ -34,7 +34,7 @@ export type DatabaseOptions = {
 };
 
 /** `unique nulls not distinct` came with it. */
-const majorLeast = 15;
+const majorMin = 15;
 const connectWaitMs = 10_000;
 const statementMsUsually = 30_000;
 /** The server says by itself that a statement took too long; how much longer it is waited for. */
@@ -130,9 +130,9 @@ async function checkServer(config: ClientConfig, options: DatabaseOptions, time:
   for (;;) {
     const found = await askVersion(config, time);
     if (typeof found === "number") {
-      if (Math.floor(found / 10_000) >= majorLeast) return;
+      if (Math.floor(found / 10_000) >= majorMin) return;
       throw new CannotStart(
-        `The database runs PostgreSQL ${Math.floor(found / 10_000)}; ${majorLeast} or newer is needed.`,
+        `The database runs PostgreSQL ${Math.floor(found / 10_000)}; ${majorMin} or newer is needed.`,
       );
     }
     if (!mayPass(found) || clock.monotonicMs() >= deadline) {

@@ -40,7 +40,7 @@ export type EmbeddedOptions = {
 const databaseName = "slipway";
 
 /** sockaddr_un holds 108 bytes on Linux, 104 on macOS, with the end mark. */
-const socketPathBytesMost = 103;
+const socketPathBytesMax = 103;
 const socketName = ".s.PGSQL.5432";
 
 /** Makes the database when there is none, clears what a killed platform left, starts the server. Throws `CannotStart` with what to do. */
@@ -112,7 +112,7 @@ async function makeSocketFolder(preferred: string, program: PostgresProgram): Pr
 }
 
 async function chooseSocketFolder(preferred: string): Promise<string> {
-  const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMost;
+  const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMax;
   if (fits(preferred)) {
     await mkdir(preferred, { recursive: true, mode: 0o700 });
     return preferred;

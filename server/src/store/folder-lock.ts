@@ -6,7 +6,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, sta
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { CannotStart } from "#lib/cannot-start.ts";
-import { isNoRoom } from "#lib/no-room.ts";
+import { isDiskFull } from "#lib/disk-full.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 
 /** A held lock; `release` may be called twice. */
@@ -71,7 +71,7 @@ function writePid(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
   } catch (error) {
-    if (!isNoRoom(error)) throw error;
+    if (!isDiskFull(error)) throw error;
   }
 }
 

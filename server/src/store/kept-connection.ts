@@ -20,7 +20,7 @@ export type KeptConnectionOptions = {
   readonly clock?: Clock;
 };
 
-const connecting: RetryPolicy = { firstMs: 50, factor: 2, mostMs: 5_000, jitter: 0.2, triesMax: untilStop };
+const connecting: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 /** A connection that broke without a word is found out after this and the answer's deadline. */
 const heartbeatMs = 5_000;
 const answerWaitMs = 5_000;

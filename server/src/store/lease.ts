@@ -4,7 +4,7 @@
 import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
-import { within } from "#lib/within.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
@@ -174,7 +174,7 @@ export class Leases<Name extends LeasedTable> {
       const askedMs = this.#clock.monotonicMs();
       try {
         // The database may take longer than the lease lasts: then the answer is of no use any more.
-        const isHeld = await within(this.#clock, Math.max(0, leftMs()), this.renew(lease));
+        const isHeld = await withDeadline(this.#clock, Math.max(0, leftMs()), this.renew(lease));
         endMs = isHeld ? askedMs + leaseMs - partMs : askedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");

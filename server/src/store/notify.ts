@@ -29,21 +29,21 @@ const channelTable = {
 export type Channel = keyof typeof channelTable;
 
 /** Gets the payload, or null for "something may have been missed: look at everything". Must not throw for long work: start it and return. */
-export type Listener = (payload: string | null) => void;
+export type NotificationListener = (payload: string | null) => void;
 
 /** PostgreSQL's own limit is 8000 bytes; ours are ids. */
-const payloadBytesMost = 1_000;
+const payloadBytesMax = 1_000;
 
 /** Tells every listener of the channel when the transaction is committed; equal notifications of one transaction are one. */
 export async function notify(tx: Db, channel: Channel, payload: string): Promise<void> {
-  assert(Buffer.byteLength(payload) <= payloadBytesMost, "a notification's payload is too long");
+  assert(Buffer.byteLength(payload) <= payloadBytesMax, "a notification's payload is too long");
   await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
 }
 
 /** The listening side. `start()` once; after a broken connection it connects again, and then every listener runs with null. */
 export class Notifications {
   readonly #log: Log;
-  readonly #listeners = new Map<Channel, Set<Listener>>();
+  readonly #listeners = new Map<Channel, Set<NotificationListener>>();
   readonly #connection: KeptConnection;
 
   constructor(options: { url: Secret; log: Log; clock?: Clock }) {
@@ -59,7 +59,7 @@ export class Notifications {
   }
 
   /** Runs `run` for each notification from now on; the returned function ends that. */
-  listen(channel: Channel, run: Listener): () => void {
+  listen(channel: Channel, run: NotificationListener): () => void {
     const listeners = this.#listeners.get(channel) ?? new Set();
     this.#listeners.set(channel, listeners.add(run));
     return () => listeners.delete(run);

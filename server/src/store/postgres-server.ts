@@ -17,8 +17,8 @@ const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
 /** Processes of a killed server notice its death within moments and let go of its shared memory. */
 const sharedMemoryWaitMs = 15_000;
-const restarting: RetryPolicy = { firstMs: 100, factor: 2, mostMs: 10_000, jitter: 0.2, triesMax: untilStop };
-const logFileBytesMost = 1_000_000;
+const restarting: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
+const logFileBytesMax = 1_000_000;
 
 export type PostgresServerOptions = {
   readonly program: PostgresProgram;
@@ -162,7 +162,7 @@ function saysReady(pidFile: string, pid: number | undefined): boolean {
 /** Keeps the file small, with one older file beside it; returns where this start's lines will begin. */
 function startLogFile(path: string): number {
   if (!existsSync(path)) return 0;
-  if (statSync(path).size > logFileBytesMost) {
+  if (statSync(path).size > logFileBytesMax) {
     renameSync(path, `${path}.1`);
     return 0;
   }

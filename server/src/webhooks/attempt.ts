@@ -4,15 +4,15 @@ import type { Log } from "#lib/log.ts";
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { AttemptRow } from "./delivery-store.ts";
 import type { Delivery, HeldDelivery } from "./delivery.ts";
-import { isTrouble, judge, type AttemptEnd } from "./schedule.ts";
+import { isTrouble, judgeAttempt, type AttemptEnd } from "./schedule.ts";
 import { headersOf } from "./sign.ts";
-import type { SigningKeys } from "./signing-keys.ts";
+import type { WebhookSigningKeys } from "./signing-keys.ts";
 
 /** The platform's way to call out. */
 export type PostClient = { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
 
 export type AttemptParts = {
-  readonly keys: Pick<SigningKeys, "of">;
+  readonly keys: Pick<WebhookSigningKeys, "of">;
   readonly client: PostClient;
   readonly clock: Clock;
   readonly log: Log;
@@ -39,7 +39,7 @@ export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDeli
   const headers = headersOf(delivery, { keys, nowMs: startedMs });
   const answer = await send(parts, delivery, headers);
   const end: AttemptEnd = answer.kind === "answered" ? answer : { kind: "failed", reason: answer.reason };
-  const verdict = judge({
+  const verdict = judgeAttempt({
     ...{ schedule, end, attempt: delivery.scheduleAttempts + 1 },
     nowMs: clock.now(),
     random: clock.random(),

@@ -11,17 +11,17 @@ import type { Db } from "#store/database.ts";
 import { claimRows, listHeads, readHeads, type ClaimedRow, type Head, type Holder } from "./delivery-store.ts";
 import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
 import { endpointOf } from "./endpoint.ts";
-import type { Flights } from "./flights.ts";
-import type { Place, Places, Wish } from "./places.ts";
-import { Waiting } from "./waiting.ts";
+import type { InFlight } from "./in-flight.ts";
+import type { DeliverySlot, DeliverySlots, Wish } from "./delivery-slots.ts";
+import { EndpointBacklog } from "./endpoint-backlog.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type DispatcherParts = {
   readonly db: Db;
   readonly sealer: Sealer;
   readonly holder: Holder;
-  readonly places: Places;
-  readonly flights: Flights;
+  readonly places: DeliverySlots;
+  readonly inFlight: InFlight;
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep: (name: WebhookStep) => void;
@@ -37,12 +37,12 @@ const claimMax = 200;
 const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
 
 /** One endpoint's part of a claim. */
-type Share = { readonly endpointId: EndpointId; readonly wish: Wish; readonly places: Place[] };
+type Share = { readonly endpointId: EndpointId; readonly wish: Wish; readonly places: DeliverySlot[] };
 
 /** `start()` once. `stop()` ends the claiming; what is under way goes on. */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
-  readonly #waiting: Waiting;
+  readonly #waiting: EndpointBacklog;
   readonly #loop: Loop;
   /** Endpoints that somebody says have something waiting. */
   readonly #asked = new Set<EndpointId>();
@@ -53,7 +53,7 @@ export class Dispatcher {
   constructor(parts: DispatcherParts) {
     const { clock, log, surveyMs } = parts;
     this.#parts = parts;
-    this.#waiting = new Waiting({ clock, onDue: () => this.#loop.nudge() });
+    this.#waiting = new EndpointBacklog({ clock, onDue: () => this.#loop.nudge() });
     this.#loop = new Loop({ name: "webhooks", turn: (signal) => this.#turn(signal), intervalMs: surveyMs, clock, log });
   }
 
@@ -67,12 +67,12 @@ export class Dispatcher {
   }
 
   /** A place to send a new delivery at once; null when it must wait, which it also does when others of its endpoint wait. */
-  takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): Place | null {
+  takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): DeliverySlot | null {
     const { places } = this.#parts;
     const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.isRoomy);
-    const place = mustWait ? null : places.take(wish);
-    place?.hold(bytes);
-    return place;
+    const slot = mustWait ? null : places.take(wish);
+    slot?.hold(bytes);
+    return slot;
   }
 
   /** Something waits for the endpoint. */
@@ -88,12 +88,12 @@ export class Dispatcher {
     this.#loop.nudge();
   }
 
-  /** Sends one that is held; `place` is given back at its end. */
-  send(held: HeldDelivery, wish: Wish, place: Place): void {
-    const { flights } = this.#parts;
-    flights.begin(held, wish, {
+  /** Sends one that is held; `slot` is given back at its end. */
+  send(held: HeldDelivery, wish: Wish, slot: DeliverySlot): void {
+    const { inFlight } = this.#parts;
+    inFlight.begin(held, wish, {
       onEnd: (retryMs) => {
-        place.release();
+        slot.release();
         if (retryMs !== null) this.#noteLater(held.delivery.endpointId, wish, retryMs);
         if (this.#waiting.isAnyDue()) this.#loop.nudge();
       },
@@ -156,9 +156,9 @@ export class Dispatcher {
     let count = 0;
     for (const [endpointId, { wish }] of this.#waiting.due()) {
       if (shares.length === claimEndpointsMax || count === claimMax || places.isFull) break;
-      const taken: Place[] = [];
-      for (let place = places.take(wish); place !== null; place = places.take(wish)) {
-        taken.push(place);
+      const taken: DeliverySlot[] = [];
+      for (let slot = places.take(wish); slot !== null; slot = places.take(wish)) {
+        taken.push(slot);
         if (++count === claimMax) break;
       }
       const waitMs = places.closedMs(wish.lane);
@@ -193,15 +193,15 @@ export class Dispatcher {
   }
 
   #sendClaimed(row: ClaimedRow, share: Share): void {
-    const place = share.places.pop();
-    assert(place, "no more is claimed of an endpoint than there are places");
+    const slot = share.places.pop();
+    assert(slot, "no more is claimed of an endpoint than there are places");
     try {
       const held = this.#open(row);
-      place.hold(held.delivery.body.length);
-      this.send(held, share.wish, place);
+      slot.hold(held.delivery.body.length);
+      this.send(held, share.wish, slot);
     } catch (error) {
       // Others of the claim go on; this one's lease runs out.
-      place.release();
+      slot.release();
       this.#parts.log.error({ err: error, delivery: row.id }, "a webhook delivery cannot be read");
     }
   }
@@ -219,5 +219,5 @@ function wishOf(projectId: ProjectId, url: string): Wish {
 }
 
 function release(shares: readonly Share[]): void {
-  for (const { places } of shares) for (const place of places.splice(0)) place.release();
+  for (const { places } of shares) for (const slot of places.splice(0)) slot.release();
 }

@@ -6,7 +6,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
-import { pauseFailing } from "./desk-store.ts";
+import { pauseFailing } from "./list-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type EndpointWatchParts = {

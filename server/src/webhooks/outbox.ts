@@ -12,7 +12,7 @@ import { addRows, tellWaiting, type AddedRow, type Holder, type NewDeliveryRow }
 import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { endpointOf } from "./endpoint.ts";
-import type { Place, Wish } from "./places.ts";
+import type { DeliverySlot, Wish } from "./delivery-slots.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 /** An answer to be delivered. */
@@ -51,7 +51,12 @@ export type OutboxParts = {
 };
 
 /** A place taken for a row whose transaction is not known to be committed yet. */
-type Reserved = { readonly held: HeldDelivery; readonly wish: Wish; readonly place: Place; readonly sinceMs: number };
+type Reserved = {
+  readonly held: HeldDelivery;
+  readonly wish: Wish;
+  readonly slot: DeliverySlot;
+  readonly sinceMs: number;
+};
 
 /** One that is being added. */
 type Draft = { readonly row: NewDeliveryRow; readonly wish: Wish; readonly reserved: Reserved | null };
@@ -63,7 +68,7 @@ const postedBytesMax = 64 * 1024 * 1024;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
 /** A database that is away for longer loses answers of plain calls, which nobody was promised to keep; that is logged. */
-const postBackoff = { firstMs: 100, factor: 2, mostMs: 5000, jitter: 0.2 };
+const postBackoff = { firstMs: 100, factor: 2, msMax: 5000, jitter: 0.2 };
 const posting: RetryPolicy = { ...postBackoff, triesMax: 8, hasTryAtStop: true };
 const lostLogMs = 10_000;
 
@@ -123,7 +128,7 @@ export class Outbox {
       // Its place was given back because the commit took so long: its lease runs out and it is claimed.
       if (kind !== "sent" || reserved === undefined) continue;
       this.#reserved.delete(id);
-      dispatcher.send(reserved.held, reserved.wish, reserved.place);
+      dispatcher.send(reserved.held, reserved.wish, reserved.slot);
     }
   }
 
@@ -169,12 +174,12 @@ export class Outbox {
     const endpoint = endpointOf(projectId, URL.canParse(url) ? url : "http://invalid/");
     const { id: endpointId, url: endpointUrl, lane } = endpoint;
     const wish = { lane, projectId };
-    const place = failedReason === null ? dispatcher.takeAtOnce(endpointId, wish, body?.length ?? 0) : null;
+    const slot = failedReason === null ? dispatcher.takeAtOnce(endpointId, wish, body?.length ?? 0) : null;
     let reserved: Reserved | null = null;
-    if (place !== null && body !== null) {
+    if (slot !== null && body !== null) {
       const sent = { id, endpointId, projectId, runId, url, secret, statusCode, contentType, body };
       const held = { delivery: { ...sent, scheduleAttempts: 0 }, epoch: 1 };
-      reserved = { held, wish, place, sinceMs: clock.monotonicMs() };
+      reserved = { held, wish, slot, sinceMs: clock.monotonicMs() };
       this.#reserved.set(id, reserved);
     }
     const wantsLease = reserved !== null;
@@ -195,7 +200,7 @@ export class Outbox {
   }
 
   #giveBack(id: DeliveryId): void {
-    this.#reserved.get(id)?.place.release();
+    this.#reserved.get(id)?.slot.release();
     this.#reserved.delete(id);
   }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { retryAfterMs } from "#lib/retry-after.ts";
-import { isTrouble, judge, type AttemptEnd, type ScheduleName, type Verdict } from "./schedule.ts";
+import { isTrouble, judgeAttempt, type AttemptEnd, type ScheduleName, type AttemptVerdict } from "./schedule.ts";
 
 const hourMs = 3_600_000;
 const nowMs = Date.UTC(2026, 0, 1);
@@ -14,8 +14,8 @@ function answered(status: number, retryAfter: string | null = null): AttemptEnd 
 
 const refused: AttemptEnd = { kind: "failed", reason: "The connection was refused." };
 
-function judgeWith(schedule: ScheduleName, end: AttemptEnd, attempt = 1, random = 0.5): Verdict {
-  return judge({ schedule, end, attempt, nowMs, random });
+function judgeWith(schedule: ScheduleName, end: AttemptEnd, attempt = 1, random = 0.5): AttemptVerdict {
+  return judgeAttempt({ schedule, end, attempt, nowMs, random });
 }
 
 /** The waits until the last attempt, when all of them end so. */

@@ -11,13 +11,13 @@ export type AttemptEnd =
   /** No answer; the reason is a sentence. */
   | { readonly kind: "failed"; readonly reason: string };
 
-export type Verdict =
+export type AttemptVerdict =
   | { readonly kind: "delivered" }
   | { readonly kind: "retry"; readonly waitMs: number; readonly reason: string }
   | { readonly kind: "failed"; readonly reason: string };
 
 /** What the verdict depends on. */
-export type Judged = {
+export type JudgedAttempt = {
   readonly schedule: ScheduleName;
   /** Of the attempt that ended; 1 is the first since the delivery was made or replayed. */
   readonly attempt: number;
@@ -66,9 +66,9 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
 const jitter = 0.2;
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
-export function judge({ schedule: name, attempt, end, nowMs, random }: Judged): Verdict {
+export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: JudgedAttempt): AttemptVerdict {
   const schedule = schedules[name];
-  const reason = reasonOf(end);
+  const reason = attemptReason(end);
   if (reason === null) return { kind: "delivered" };
   const waitMs = schedule.waitsMs[attempt - 1];
   if (end.kind === "answered" && !schedule.isTriedAgain(end.status)) {
@@ -81,7 +81,7 @@ export function judge({ schedule: name, attempt, end, nowMs, random }: Judged): 
 }
 
 /** Why an attempt was no success, as a sentence; null when it was one. */
-export function reasonOf(end: AttemptEnd): string | null {
+export function attemptReason(end: AttemptEnd): string | null {
   if (end.kind === "failed") return end.reason;
   if (end.kind !== "answered") return never(end);
   if (end.status >= 200 && end.status < 300) return null;

@@ -16,14 +16,14 @@ type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; r
 
 export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
 
-const projectsKnownMost = 10_000;
+const projectsKnownMax = 10_000;
 /** A lost notification costs so much at most. */
 const knownMs = 60_000;
 
 /** The keys and the schedule of each project. `close()` ends the listening. */
-export class SigningKeys {
+export class WebhookSigningKeys {
   readonly #parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock };
-  readonly #known = new LruMap<ProjectId, Promise<Known>>(projectsKnownMost);
+  readonly #known = new LruMap<ProjectId, Promise<Known>>(projectsKnownMax);
   readonly #unlisten: () => void;
 
   constructor(parts: {

@@ -1,5 +1,5 @@
 // Webhooks of one platform: builds the parts, connects them, and opens and closes them in order. The outbox takes
-// deliveries in, the dispatcher sends them, the desk is what the API asks about them.
+// deliveries in, the dispatcher sends them, the useCases is what the API asks about them.
 import { randomUUID } from "node:crypto";
 import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
@@ -10,14 +10,14 @@ import type { Db } from "#store/database.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { PostClient } from "./attempt.ts";
-import { WebhookDesk } from "./desk.ts";
+import { WebhookUseCases } from "./use-cases.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { endpointWatch } from "./endpoint-watch.ts";
-import { Flights } from "./flights.ts";
+import { InFlight } from "./in-flight.ts";
 import { Outbox } from "./outbox.ts";
-import { Places } from "./places.ts";
-import { SecretDesk } from "./secret-desk.ts";
-import { SigningKeys } from "./signing-keys.ts";
+import { DeliverySlots } from "./delivery-slots.ts";
+import { WebhookSecretUseCases } from "./secret-use-cases.ts";
+import { WebhookSigningKeys } from "./signing-keys.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type WebhooksOptions = {
@@ -57,12 +57,12 @@ const reapMax = 1000;
 /** `start()` once; deliveries can be added before. `stop()` lets attempts that are under way end, within a bound. */
 export class Webhooks {
   readonly outbox: Outbox;
-  readonly desk: WebhookDesk;
+  readonly useCases: WebhookUseCases;
   readonly #options: WebhooksOptions;
   readonly #leases: Leases<"webhook_deliveries">;
-  readonly #flights: Flights;
+  readonly #inFlight: InFlight;
   readonly #dispatcher: Dispatcher;
-  readonly #keys: SigningKeys;
+  readonly #keys: WebhookSigningKeys;
   readonly #loops: readonly Loop[];
   #unlisten: (() => void) | undefined;
 
@@ -72,13 +72,13 @@ export class Webhooks {
     this.#options = options;
     const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
     this.#leases = new Leases({ ...{ db, clock, log, leaseMs }, table: "webhook_deliveries", holder: holder.holder });
-    const places = new Places({ atOnce, clock, bytesMax: options.bytesMax ?? bytesMaxDefault });
-    this.#keys = new SigningKeys({ db, sealer, clock, notifications });
+    const places = new DeliverySlots({ atOnce, clock, bytesMax: options.bytesMax ?? bytesMaxDefault });
+    this.#keys = new WebhookSigningKeys({ db, sealer, clock, notifications });
     const shared = { db, sealer, holder, places, clock, log, onStep };
-    this.#flights = new Flights({ ...shared, atOnce, client, timeoutMs, keys: this.#keys, leases: this.#leases });
-    this.#dispatcher = new Dispatcher({ ...shared, surveyMs, flights: this.#flights });
+    this.#inFlight = new InFlight({ ...shared, atOnce, client, timeoutMs, keys: this.#keys, leases: this.#leases });
+    this.#dispatcher = new Dispatcher({ ...shared, surveyMs, inFlight: this.#inFlight });
     this.outbox = new Outbox({ ...shared, dispatcher: this.#dispatcher });
-    this.desk = new WebhookDesk({ db, onStep, secrets: new SecretDesk({ db, sealer }) });
+    this.useCases = new WebhookUseCases({ db, onStep, secrets: new WebhookSecretUseCases({ db, sealer }) });
     this.#loops = [
       new Loop({ name: "webhook leases", turn: () => this.#keepLeases(), intervalMs: leaseMs / 3, clock, log }),
       endpointWatch(shared),
@@ -87,12 +87,12 @@ export class Webhooks {
 
   /** How many deliveries this platform is sending. */
   get underWay(): number {
-    return this.#flights.count;
+    return this.#inFlight.count;
   }
 
   /** Attempts of this process, by what they came to. */
-  get attempts(): Flights["attempts"] {
-    return this.#flights.attempts;
+  get attempts(): InFlight["attempts"] {
+    return this.#inFlight.attempts;
   }
 
   /** Takes back what an earlier process of this folder was sending, and begins to send. */
@@ -110,13 +110,13 @@ export class Webhooks {
     await this.outbox.stop();
     await this.#dispatcher.stop();
     // Leases are extended until the last attempt has ended.
-    await this.#flights.stop(this.#options.drainMs ?? drainMsDefault);
+    await this.#inFlight.stop(this.#options.drainMs ?? drainMsDefault);
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     this.#keys.close();
   }
 
   async #keepLeases(): Promise<void> {
-    await this.#flights.renew();
+    await this.#inFlight.renew();
     this.outbox.sweep();
     for (;;) {
       const lost = await this.#leases.reap(reapMax);

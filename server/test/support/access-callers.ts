@@ -8,13 +8,13 @@ import { insertPerson } from "#accounts/account-store.ts";
 import { signPersonToken } from "#accounts/person-token.ts";
 import { insertMember } from "#accounts/project-store.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { must } from "#lib/assert.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
-import { MemberDesk } from "#people/members.ts";
+import { MemberUseCases } from "#people/member-use-cases.ts";
 import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
@@ -104,7 +104,7 @@ async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
   const token = accessToken.reveal();
   const path = `/v2/projects/${projectId}`;
   assert.equal((await api.call("GET", path, { token })).status, 200);
-  await new MemberDesk({ db, told: () => undefined }).leave({ projectId, personId: person.id }, testBy);
+  await new MemberUseCases({ db, personChanged: () => undefined }).leave({ projectId, personId: person.id }, testBy);
   await until("the membership has ended", async () => (await api.call("GET", path, { token })).status === 404, {
     deadlineMs: revokedMs,
   });
@@ -208,7 +208,7 @@ async function revoked(api: ApiUnderTest, wish: TokenWish & { projectId: Project
 /** Opens a listener that knows one app of the project, without a release; returns its URL. A right call of the app is answered 503. */
 export async function openAppListener(t: TestContext, { projectId, tokens }: ApiUnderTest): Promise<string> {
   const appId = appIdOf(projectId, calledApp);
-  const route: Route = {
+  const route: AppRoute = {
     ...{ appId, projectId, appName: calledApp, disableAuth: false },
     ...{ live: null, latestBuild: null },
   };

@@ -32,7 +32,7 @@ export type Accounts = {
 /** Everything on a fresh database; closed after the test. */
 export async function testAccounts(
   t: TestContext,
-  options: { clock?: Clock; knownMost?: number } = {},
+  options: { clock?: Clock; knownMax?: number } = {},
 ): Promise<Accounts> {
   const { db, url } = await testDatabase(t);
   const clock = options.clock ?? systemClock;
@@ -48,8 +48,8 @@ export async function testAccounts(
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  const { knownMost } = options;
-  const check = new TokenCheck({ db, keys, notifications, clock, ...(knownMost === undefined ? {} : { knownMost }) });
+  const { knownMax } = options;
+  const check = new TokenCheck({ db, keys, notifications, clock, ...(knownMax === undefined ? {} : { knownMax }) });
   const issue = (wish: TokenWish, name = "test"): Promise<IssuedToken> =>
     db
       .transaction()

@@ -104,10 +104,10 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 `;
 
 /** What all of them need. */
-export type Ground = { readonly platform: PlatformProcess; readonly receiver: WebhookReceiver };
+export type Fixture = { readonly platform: PlatformProcess; readonly receiver: WebhookReceiver };
 
 /** Starts the platform and deploys both apps. */
-export async function stage(t: TestContext): Promise<Ground> {
+export async function stage(t: TestContext): Promise<Fixture> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "cortex", { "main.py": cortexApp });
   await git.createRepo("acme", "custom", { "server.py": customApp });
@@ -135,7 +135,7 @@ export async function stage(t: TestContext): Promise<Ground> {
 
 /** Starts a run, and checks that the answer is as promised; returns its id. */
 export async function begin(
-  { platform }: Ground,
+  { platform }: Fixture,
   app: string,
   path: string,
   body: unknown = {},
@@ -152,23 +152,23 @@ export async function begin(
 }
 
 /** Of the management API. */
-export function runPath({ platform }: Ground, app: string, runId: string): string {
+export function runPath({ platform }: Fixture, app: string, runId: string): string {
   const { projectId } = platform.bootstrap;
   return `/v2/projects/${projectId}/apps/${projectId}-${app}/runs/${runId}`;
 }
 
 /** The run as the API shows it. */
-export async function show(ground: Ground, app: string, runId: string): Promise<Json> {
-  const { status, body } = await ground.platform.api("GET", runPath(ground, app, runId));
+export async function show(fixture: Fixture, app: string, runId: string): Promise<Json> {
+  const { status, body } = await fixture.platform.api("GET", runPath(fixture, app, runId));
   assert.equal(status, 200, JSON.stringify(body));
   return body.item;
 }
 
 /** The run once it has ended. */
-export async function ended(ground: Ground, app: string, runId: string): Promise<Json> {
+export async function ended(fixture: Fixture, app: string, runId: string): Promise<Json> {
   let item: Json;
   const isOver = async (): Promise<boolean> => {
-    item = await show(ground, app, runId);
+    item = await show(fixture, app, runId);
     return ["success", "failure", "cancelled", "timeout"].includes(String(item.status));
   };
   await until(`run ${runId} ends`, isOver, { deadlineMs: 30_000 });
@@ -177,25 +177,25 @@ export async function ended(ground: Ground, app: string, runId: string): Promise
 
 /** What is kept of its answer. */
 export async function result(
-  ground: Ground,
+  fixture: Fixture,
   app: string,
   runId: string,
 ): Promise<{ status: number; type: string | null; text: string }> {
-  const { baseUrl, serviceAccountToken } = ground.platform.bootstrap;
+  const { baseUrl, serviceAccountToken } = fixture.platform.bootstrap;
   const headers = { authorization: `Bearer ${serviceAccountToken}` };
-  const response = await fetch(`${baseUrl}${runPath(ground, app, runId)}/result`, { headers });
+  const response = await fetch(`${baseUrl}${runPath(fixture, app, runId)}/result`, { headers });
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 }
 
 /** What the cortex app has counted under the key. */
-export async function mark({ platform }: Ground, key: string): Promise<number> {
+export async function mark({ platform }: Fixture, key: string): Promise<number> {
   const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
   return answer.result;
 }
 
 /** What the receiver got of the run, once it is there. */
 export async function delivered(
-  { receiver }: Ground,
+  { receiver }: Fixture,
   runId: string,
 ): Promise<{ body: string; type: string; status: string }> {
   const find = () => receiver.received.find(({ headers }) => headers["x-request-id"] === runId);

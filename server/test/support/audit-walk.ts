@@ -1,4 +1,4 @@
-// The ground that the walk over all routes stands on: a whole platform on a database that the test looks into, an app, and
+// The fixture that the walk over all routes stands on: a whole platform on a database that the test looks into, an app, and
 // one call as a row of the walk describes it. The rows are in `audit-walk-rows.ts` and the files beside it.
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
-import type { ReceivedBuild } from "#apps/build-desk.ts";
+import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { GitSource } from "#deploy/sources/git.ts";
 import { Git } from "#deploy/sources/git-command.ts";

@@ -11,15 +11,15 @@ export type Drawn = {
   readonly isLimited: boolean;
 };
 
-const seedsMost = 2 ** 31;
+const seedsMax = 2 ** 31;
 
 /** Where a row of seeds begins that nobody has tried. */
 export function unseenSeed(): number {
-  return randomInt(1_000_000, seedsMost);
+  return randomInt(1_000_000, seedsMax);
 }
 
 /** The same for the same seed. */
 export function drawnOf(seed: number): Drawn {
-  const seeded = new Seeded(seed + seedsMost);
+  const seeded = new Seeded(seed + seedsMax);
   return { seed, events: seeded.integer(60, 600), isLimited: seeded.chance(0.5) };
 }

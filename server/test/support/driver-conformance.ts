@@ -1,5 +1,5 @@
 // What every driver must keep, as tests: `conformance(name, makeGround)` in a test file runs them against one driver.
-// A ground is where replicas of that driver live; driver objects on it come and go, as the platform's process does.
+// A fixture is where replicas of that driver live; driver objects on it come and go, as the platform's process does.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -29,7 +29,7 @@ export type Behaviour =
 
 /** The machine, cluster or memory on which replicas of one test live. */
 export type ConformanceGround = {
-  /** A new driver object on this ground, not opened. */
+  /** A new driver object on this fixture, not opened. */
   driver(): Driver;
   /** A new replica id each time. */
   spec(behaviour: Behaviour): ReplicaSpec;
@@ -53,9 +53,9 @@ export function conformance(name: string, makeGround: () => Promise<ConformanceG
       try {
         await run(stage);
         await stage.end();
-        assert.deepEqual(await stage.ground.remains(), [], "nothing is left after stop and forget");
+        assert.deepEqual(await stage.fixture.remains(), [], "nothing is left after stop and forget");
       } finally {
-        await stage.ground.close();
+        await stage.fixture.close();
       }
     });
   };
@@ -73,7 +73,7 @@ const live = (): AbortSignal => new AbortController().signal;
 
 function startPromises(promise: Promised): void {
   promise("tells started and exited in this order, each once, and lists what it tells", async (stage) => {
-    const spec = stage.ground.spec({ kind: "serves" });
+    const spec = stage.fixture.spec({ kind: "serves" });
     await stage.driver.start(spec, live());
     const started = await stage.ready(spec.replicaId);
     const [owned] = untimed(await stage.driver.list());
@@ -95,7 +95,7 @@ function startPromises(promise: Promised): void {
   });
 
   promise("starts an id once, however often it is asked to", async (stage) => {
-    const spec = stage.ground.spec({ kind: "serves" });
+    const spec = stage.fixture.spec({ kind: "serves" });
     await Promise.all([stage.driver.start(spec, live()), stage.driver.start(spec, live())]);
     await stage.ready(spec.replicaId);
     await stage.driver.start(spec, live());
@@ -105,28 +105,28 @@ function startPromises(promise: Promised): void {
   });
 
   promise("leaves nothing behind and tells nothing when a start is refused", async (stage) => {
-    const spec = stage.ground.spec({ kind: "refused" });
+    const spec = stage.fixture.spec({ kind: "refused" });
     await assert.rejects(stage.driver.start(spec, live()), StartRefused);
     assert.deepEqual(await stage.driver.list(), []);
-    assert.deepEqual(await stage.ground.remains(), []);
+    assert.deepEqual(await stage.fixture.remains(), []);
     assert.deepEqual(stage.kinds(spec.replicaId), []);
   });
 
   promise("leaves nothing behind when a start is aborted before or while it happens", async (stage) => {
-    const before = stage.ground.spec({ kind: "serves" });
+    const before = stage.fixture.spec({ kind: "serves" });
     await assert.rejects(stage.driver.start(before, AbortSignal.abort()), StartRefused);
-    const meanwhile = stage.ground.spec({ kind: "serves" });
+    const meanwhile = stage.fixture.spec({ kind: "serves" });
     const abort = new AbortController();
     const start = stage.driver.start(meanwhile, abort.signal);
     abort.abort();
     await assert.rejects(start, StartRefused);
     assert.deepEqual(await stage.driver.list(), []);
-    assert.deepEqual(await stage.ground.remains(), []);
+    assert.deepEqual(await stage.fixture.remains(), []);
     assert.deepEqual(stage.events, []);
   });
 
   promise("starts twenty at once and ends them all", async (stage) => {
-    const specs = Array.from({ length: 20 }, () => stage.ground.spec({ kind: "serves" }));
+    const specs = Array.from({ length: 20 }, () => stage.fixture.spec({ kind: "serves" }));
     await Promise.all(specs.map((spec) => stage.driver.start(spec, live())));
     const events = await Promise.all(specs.map((spec) => stage.ready(spec.replicaId)));
     const addresses = new Set(events.map(({ address }) => formatAddress(address)));
@@ -139,7 +139,7 @@ function startPromises(promise: Promised): void {
 function outputPromises(promise: Promised): void {
   promise("hands over every line, in order, before it tells the exit, and says the exit code", async (stage) => {
     const texts = Array.from({ length: 2000 }, (_, index) => `line ${index}`);
-    const spec = stage.ground.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
+    const spec = stage.fixture.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
     await stage.driver.start(spec, live());
     const exited = await stage.told("exited", spec.replicaId);
     assert.deepEqual(stage.linesAtExit(spec.replicaId), texts);
@@ -154,7 +154,7 @@ function outputPromises(promise: Promised): void {
       Buffer.from([0x61, 0xff, 0xfe, 0x00, 0x62, 0x0a]),
       Buffer.from("after\r\n\nunfinished"),
     ]);
-    const spec = stage.ground.spec({ kind: "exits", exitCode: 0, output });
+    const spec = stage.fixture.spec({ kind: "exits", exitCode: 0, output });
     await stage.driver.start(spec, live());
     await stage.told("exited", spec.replicaId);
     const texts = stage.linesAtExit(spec.replicaId);
@@ -165,7 +165,7 @@ function outputPromises(promise: Promised): void {
   promise("waits until lines are stored before it hands over more or tells the exit", async (stage) => {
     const store = Promise.withResolvers<void>();
     stage.storing = () => store.promise;
-    const spec = stage.ground.spec({ kind: "exits", exitCode: 0, output: Buffer.from("first\nlast\n") });
+    const spec = stage.fixture.spec({ kind: "exits", exitCode: 0, output: Buffer.from("first\nlast\n") });
     await stage.driver.start(spec, live());
     await stage.until(() => stage.taken.length > 0);
     const handedOver = stage.handedOver;
@@ -179,13 +179,13 @@ function outputPromises(promise: Promised): void {
 
 function stopPromises(promise: Promised): void {
   promise("resolves a stop of an id that it does not know, and forgets it too", async (stage) => {
-    const { replicaId } = stage.ground.spec({ kind: "serves" });
+    const { replicaId } = stage.fixture.spec({ kind: "serves" });
     await stage.driver.stop(replicaId, { graceMs: 0 });
     await stage.driver.forget(replicaId);
   });
 
   promise("stops once, however often it is asked to", async (stage) => {
-    const spec = stage.ground.spec({ kind: "serves" });
+    const spec = stage.fixture.spec({ kind: "serves" });
     await stage.driver.start(spec, live());
     await stage.ready(spec.replicaId);
     const stop = (): Promise<void> => stage.driver.stop(spec.replicaId, { graceMs: waitMs });
@@ -195,7 +195,7 @@ function stopPromises(promise: Promised): void {
   });
 
   promise("ends by force what does not end in time", async (stage) => {
-    const spec = stage.ground.spec({ kind: "ignores_stop" });
+    const spec = stage.fixture.spec({ kind: "ignores_stop" });
     await stage.driver.start(spec, live());
     await stage.ready(spec.replicaId);
     await stage.driver.stop(spec.replicaId, { graceMs: 50 });
@@ -204,7 +204,7 @@ function stopPromises(promise: Promised): void {
   });
 
   promise("shortens the grace when it is asked again with less", async (stage) => {
-    const spec = stage.ground.spec({ kind: "ignores_stop" });
+    const spec = stage.fixture.spec({ kind: "ignores_stop" });
     await stage.driver.start(spec, live());
     await stage.ready(spec.replicaId);
     const patient = stage.driver.stop(spec.replicaId, { graceMs: 3_600_000 });
@@ -213,7 +213,7 @@ function stopPromises(promise: Promised): void {
   });
 
   promise("ends a start that is stopped meanwhile: it is refused, or it ran and has exited", async (stage) => {
-    const spec = stage.ground.spec({ kind: "serves" });
+    const spec = stage.fixture.spec({ kind: "serves" });
     const start = stage.driver.start(spec, live()).then(
       () => "ran",
       (error: unknown) => {
@@ -228,7 +228,7 @@ function stopPromises(promise: Promised): void {
   });
 
   promise("leaves a running replica alone when told to forget it", async (stage) => {
-    const spec = stage.ground.spec({ kind: "serves" });
+    const spec = stage.fixture.spec({ kind: "serves" });
     await stage.driver.start(spec, live());
     await stage.ready(spec.replicaId);
     await stage.driver.forget(spec.replicaId);
@@ -243,7 +243,7 @@ function adoptionPromises(promise: Promised): void {
   promise(
     "adopts what runs: it is listed as it was, nothing is told or printed twice, and its end is told",
     async (stage) => {
-      const spec = stage.ground.spec({ kind: "serves", lines: ["one", "two"] });
+      const spec = stage.fixture.spec({ kind: "serves", lines: ["one", "two"] });
       await stage.driver.start(spec, live());
       await stage.ready(spec.replicaId);
       await stage.until(() => stage.taken.length === 2);
@@ -264,7 +264,7 @@ function adoptionPromises(promise: Promised): void {
 
   promise("tells the end and the last lines of what ended while nobody watched, once", async (stage) => {
     const texts = Array.from({ length: 500 }, (_, index) => `line ${index}`);
-    const spec = stage.ground.spec({ kind: "exits", exitCode: 4, output: Buffer.from(`${texts.join("\n")}\n`) });
+    const spec = stage.fixture.spec({ kind: "exits", exitCode: 4, output: Buffer.from(`${texts.join("\n")}\n`) });
     await stage.driver.start(spec, live());
     await stage.reopen();
     const exited = await stage.told("exited", spec.replicaId);
@@ -280,9 +280,9 @@ function adoptionPromises(promise: Promised): void {
 
 type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;
 
-/** One test: a ground, the driver that is open on it, and all that it told. */
+/** One test: a fixture, the driver that is open on it, and all that it told. */
 class Stage implements ReplicaSink {
-  readonly ground: ConformanceGround;
+  readonly fixture: ConformanceGround;
   readonly events: ReplicaEvent[] = [];
   readonly taken: ReplicaLine[] = [];
   /** How often lines were handed over. */
@@ -298,9 +298,9 @@ class Stage implements ReplicaSink {
     return stage;
   }
 
-  private constructor(ground: ConformanceGround) {
-    this.ground = ground;
-    this.driver = ground.driver();
+  private constructor(fixture: ConformanceGround) {
+    this.fixture = fixture;
+    this.driver = fixture.driver();
   }
 
   event(event: ReplicaEvent): void {
@@ -344,7 +344,7 @@ class Stage implements ReplicaSink {
   async ready(replicaId: ReplicaId): Promise<Told<"started">> {
     const started = await this.told("started", replicaId);
     const endsAtMs = systemClock.monotonicMs() + waitMs;
-    while (!(await this.ground.isReady(started.address))) {
+    while (!(await this.fixture.isReady(started.address))) {
       assert.ok(systemClock.monotonicMs() < endsAtMs, `it became ready within ${waitMs} ms`);
       await systemClock.sleep(readyPauseMs);
     }
@@ -374,7 +374,7 @@ class Stage implements ReplicaSink {
   /** As a clean restart of the platform does. */
   async reopen(): Promise<void> {
     await this.driver.close();
-    this.driver = this.ground.driver();
+    this.driver = this.fixture.driver();
     await this.driver.open(this);
   }
 

@@ -103,8 +103,8 @@ export async function startManagementApi(
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
-  const { ground, door, cases, apiParts } = await openManagement(t, options, () => baseUrl);
-  const { db, secretKey, sealer, notifications, keys, clock } = ground;
+  const { fixture, door, cases, apiParts } = await openManagement(t, options, () => baseUrl);
+  const { db, secretKey, sealer, notifications, keys, clock } = fixture;
   const { people, tokens, tokenUses } = door;
   const api = createApi({
     ...apiParts,

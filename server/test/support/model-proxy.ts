@@ -10,7 +10,7 @@ type Waiting = { readonly durationMs: number };
 type Line = { readonly waiting: Waiting[]; receivedTotal: number; running: number; lastActiveAtMs: number | null };
 
 /** A line that is empty again well within the rest at the end. */
-const lineLengthMost = 10;
+const lineLengthMax = 10;
 
 /** Of one process of the platform. */
 export class ModelProxy implements DemandSource, Occupancy {
@@ -39,7 +39,7 @@ export class ModelProxy implements DemandSource, Occupancy {
     const line = this.#line(appId);
     line.receivedTotal++;
     line.lastActiveAtMs = this.#clock.monotonicMs();
-    if (line.waiting.length < lineLengthMost) line.waiting.push({ durationMs });
+    if (line.waiting.length < lineLengthMax) line.waiting.push({ durationMs });
     else this.outcomes.refused++;
     this.#dispatch(appId);
     if (line.waiting.length > 0) this.#nudge(appId);

@@ -7,7 +7,7 @@ import { connect, createServer as createSocketServer, type AddressInfo, type Ser
 import type { TestContext } from "node:test";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Caller } from "#accounts/caller.ts";
-import type { Route } from "#apps/routes.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import {
   appIdOf,
@@ -50,7 +50,7 @@ export type ProxyBed = {
   /** Makes these ports the app's ready replicas. */
   setReplicas(...ports: number[]): void;
   /** Changes the app's route. */
-  setRoute(changes: Partial<Route>): void;
+  setRoute(changes: Partial<AppRoute>): void;
   /** A call of the app with the project's token. */
   call(path: string, init?: RequestInit): Promise<Response>;
   /** A connection of a client that says exactly what it is told. */
@@ -59,7 +59,7 @@ export type ProxyBed = {
 
 export type BedOptions = {
   readonly settings?: Partial<AppSettings>;
-  readonly route?: Partial<Route>;
+  readonly route?: Partial<AppRoute>;
   /** Of calls. */
   readonly clock?: Clock;
   /** Of connections. */
@@ -81,7 +81,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
   const buildId = "00000000-0000-4000-8000-000000000002" as BuildId;
   const appId = appIdOf(projectId, "hello");
-  let route: Route = {
+  let route: AppRoute = {
     ...{ appId, projectId, appName: "hello", disableAuth: false },
     live: { releaseId, buildId, settings },
     latestBuild: { status: "success", reason: null },

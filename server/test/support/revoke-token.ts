@@ -1,7 +1,7 @@
 // How tests end a token: as the management API does, which ends all tokens of its account.
 import { decodeJwt } from "jose";
 import type { SigningKeys } from "#accounts/keys.ts";
-import { TokenDesk } from "#accounts/token-desk.ts";
+import { TokenUseCases } from "#accounts/token-use-cases.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -17,5 +17,5 @@ export async function revokeToken(
     .select(["kind", "account_id"])
     .where("id", "=", decodeJwt(token).jti as TokenId)
     .executeTakeFirstOrThrow();
-  await new TokenDesk({ db, keys, clock: systemClock }).revoke({ kind, projectId, accountId }, byPlatform);
+  await new TokenUseCases({ db, keys, clock: systemClock }).revoke({ kind, projectId, accountId }, byPlatform);
 }

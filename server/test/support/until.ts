@@ -2,7 +2,7 @@
 import { systemClock } from "#lib/clock.ts";
 
 const pauseMsFirst = 2;
-const pauseMsMost = 100;
+const pauseMsMax = 100;
 
 /** Polls `condition` until it gives something truthy, and returns that. Fails naming `what` (and the condition's last error) at the deadline. */
 export async function until<T>(
@@ -13,7 +13,7 @@ export async function until<T>(
   const { deadlineMs = 30_000 } = options;
   const end = systemClock.monotonicMs() + deadlineMs;
   let lastError: unknown;
-  for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 1.5, pauseMsMost)) {
+  for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 1.5, pauseMsMax)) {
     try {
       const found = await condition();
       if (found) return found;

@@ -3,8 +3,8 @@
 import { Client } from "pg";
 import { Meter } from "@slipway/server/src/billing/meter.ts";
 import { builtInPrices } from "@slipway/server/src/billing/prices.ts";
-import { StatementDesk } from "@slipway/server/src/billing/statements.ts";
-import { UsageDesk } from "@slipway/server/src/billing/usage-desk.ts";
+import { StatementQueries } from "@slipway/server/src/billing/statement-queries.ts";
+import { UsageQueries } from "@slipway/server/src/billing/usage-queries.ts";
 import { costOfMonth } from "@slipway/server/src/billing/usage-store.ts";
 import { systemClock, type Clock } from "@slipway/server/src/lib/clock.ts";
 import type { AppId, ProjectId, ReplicaId } from "@slipway/server/src/lib/ids.ts";
@@ -52,8 +52,8 @@ export async function benchUsage(options: UsageBenchOptions, print: (line: strin
     const { rows } = await owner.query<{ days: string; bytes: string }>(
       "select (select count(*) from usage_days) as days, pg_database_size(current_database()) as bytes",
     );
-    const usage = new UsageDesk({ db, clock });
-    const statements = new StatementDesk({ db, clock });
+    const usage = new UsageQueries({ db, clock });
+    const statements = new StatementQueries({ db, clock });
     const year = { projectId, from: "2026-01-01", to: "2027-01-01" };
     const month = "2026-11";
     const reading: readonly (readonly [string, () => Promise<unknown>])[] = [

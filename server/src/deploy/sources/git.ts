@@ -34,7 +34,7 @@ export type GitSourceOptions = {
 /** Beside the builds' folders: the SSH host keys that were seen, one file per project. */
 const knownHostsName = "known-hosts";
 const filesMax = 200_000;
-const gitLeast = [2, 31] as const;
+const gitMin = [2, 31] as const;
 /** How often the folder is measured while git writes to it. */
 const measureEveryMs = 200;
 const fetchedRef = "refs/slipway/source";
@@ -66,8 +66,8 @@ export class GitSource implements Source {
     const version = await git.version(AbortSignal.timeout(10_000));
     const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
     if (version === null) log.warn("git is not installed: no app can be deployed");
-    else if (major < gitLeast[0] || (major === gitLeast[0] && minor < gitLeast[1])) {
-      log.warn({ git: version }, `git is too old to fetch safely: ${gitLeast.join(".")} or newer is needed`);
+    else if (major < gitMin[0] || (major === gitMin[0] && minor < gitMin[1])) {
+      log.warn({ git: version }, `git is too old to fetch safely: ${gitMin.join(".")} or newer is needed`);
     } else log.info({ git: version }, "git is there");
   }
 

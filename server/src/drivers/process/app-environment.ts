@@ -3,7 +3,7 @@
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { Secret } from "#lib/secret.ts";
 
-export type AppPlaces = {
+export type AppPaths = {
   readonly homeDir: string;
   readonly temporaryDir: string;
   /** The project's persistent storage, as the app sees it. */
@@ -13,10 +13,10 @@ export type AppPlaces = {
 };
 
 /** Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex app's, as the app sees it. */
-export type ListenPlace = { readonly port: number | null; readonly socket: string | null; readonly host: string };
+export type ListenAddress = { readonly port: number | null; readonly socket: string | null; readonly host: string };
 
 /** The secrets are revealed here; the result must only be handed to the process. */
-export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, at: ListenPlace): Record<string, string> {
+export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAddress): Record<string, string> {
   const binary = places.python.slice(0, places.python.lastIndexOf("/"));
   const first = places.venvDir === null ? binary : `${places.venvDir}/bin`;
   const environment: Record<string, string> = {
@@ -36,11 +36,11 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPlaces, at: ListenP
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
-  return { ...environment, ...told(spec, at) };
+  return { ...environment, ...platformVariables(spec, at) };
 }
 
 /** What must be true for calls to reach the app, so no setting of the app stands above it. */
-function told(spec: ReplicaSpec, { port, socket, host }: ListenPlace): Record<string, string> {
+function platformVariables(spec: ReplicaSpec, { port, socket, host }: ListenAddress): Record<string, string> {
   const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
   if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };
   return {

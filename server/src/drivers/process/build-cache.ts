@@ -24,18 +24,18 @@ export class BuildCache {
   }
 
   /**
-   * The folder of a key; `make` fills a new one when there is none, or none younger than `ageMaxMs`. Rejects when `make`
+   * The folder of a key; `make` fills a new one when there is none, or none younger than `ageMsMax`. Rejects when `make`
    * does or `signal` is aborted.
    */
   async get(given: {
     readonly key: string;
-    readonly ageMaxMs: number;
+    readonly ageMsMax: number;
     readonly signal: AbortSignal;
     readonly make: (folder: string) => Promise<void>;
   }): Promise<{ readonly folder: string; readonly isNew: boolean }> {
     for (;;) {
       given.signal.throwIfAborted();
-      const known = await this.#find(given.key, given.ageMaxMs);
+      const known = await this.#find(given.key, given.ageMsMax);
       if (known !== null) return { folder: known, isNew: false };
       const running = this.#making.get(given.key);
       if (running === undefined) break;
@@ -73,10 +73,10 @@ export class BuildCache {
     }
   }
 
-  async #find(key: string, ageMaxMs: number): Promise<string | null> {
+  async #find(key: string, ageMsMax: number): Promise<string | null> {
     const file = join(this.#dir, `${key}.json`);
     const pointer = await readPointer(file);
-    if (pointer === null || this.#clock.now() - pointer.madeAt > ageMaxMs) return null;
+    if (pointer === null || this.#clock.now() - pointer.madeAt > ageMsMax) return null;
     if ((await stat(pointer.folder).catch(() => null))?.isDirectory() !== true) return null;
     const now = new Date(this.#clock.now());
     // The time of the last use, for `collect`.

@@ -7,13 +7,13 @@ import { join } from "node:path";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { BuildCache } from "./build-cache.ts";
-import { endText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
+import { exitText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
 import { explainInstallFailure } from "./build-install-error.ts";
 import type { Python } from "./python-choice.ts";
 import { removeFolder } from "./replica-files.ts";
 
 /** Packages without an exact version are looked up anew after a day, so that "latest" does not stay what it was. */
-const openVersionsAgeMaxMs = 24 * 3600 * 1000;
+const openVersionsAgeMsMax = 24 * 3600 * 1000;
 const environmentsKeptMax = 20;
 const toolsKeptMax = 10;
 /** Where Debian and its kind keep what the machine trusts. */
@@ -62,7 +62,7 @@ export class BuildPackages {
     );
     const { folder, isNew } = await this.#environments.get({
       key: environmentKey(request),
-      ageMaxMs: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMaxMs,
+      ageMsMax: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax,
       signal: tools.signal,
       make: async (made) => {
         // An empty one is there in a moment.
@@ -105,7 +105,7 @@ export class BuildPackages {
     }
     const { folder } = await this.#toolEnvironments.get({
       key: `pip-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
-      ageMaxMs: Number.POSITIVE_INFINITY,
+      ageMsMax: Number.POSITIVE_INFINITY,
       signal: tools.signal,
       make: async (made) => {
         const command = [python.path, "-I", "-m", "venv", made] as const;
@@ -151,7 +151,8 @@ export class BuildPackages {
       },
     });
     await rm(file, { force: true });
-    if (!result.isOk) throw new BuildFailed(explainInstallFailure(result.output, endText(result.end, tools.timeoutMs)));
+    if (!result.isOk)
+      throw new BuildFailed(explainInstallFailure(result.output, exitText(result.end, tools.timeoutMs)));
   }
 
   /** uv as it is installed here, else one installed into an environment of its own; null when there is none to be had. */
@@ -161,7 +162,7 @@ export class BuildPackages {
     try {
       const { folder } = await this.#toolEnvironments.get({
         key: `uv-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
-        ageMaxMs: Number.POSITIVE_INFINITY,
+        ageMsMax: Number.POSITIVE_INFINITY,
         signal: tools.signal,
         make: async (made) => {
           await createEmpty(python, tools, made);
@@ -250,6 +251,6 @@ async function copySeed(given: { python: Python; tools: BuildTools; seed: string
 function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
   const last = result.output.trim().split("\n").at(-1) ?? "";
   return new BuildFailed(
-    `The virtual environment could not be made: the command ${endText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it stays, ask the operator to look at the machine's Python.`,
+    `The virtual environment could not be made: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it stays, ask the operator to look at the machine's Python.`,
   );
 }

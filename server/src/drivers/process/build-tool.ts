@@ -12,7 +12,7 @@ import { writeEtc } from "./etc-folder.ts";
 import { connectNetwork } from "./network-machine.ts";
 import { ownNetwork, projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
 import { codeAlias } from "./sandbox-view.ts";
-import { isWithin } from "./system-mounts.ts";
+import { isBelow } from "./system-mounts.ts";
 
 /** One build's way of running things. */
 export type BuildTools = {
@@ -85,7 +85,7 @@ export async function giveFolder(tools: BuildTools, folder: string, depth: "all"
 }
 
 /** How a command ended, to stand behind "the command". */
-export function endText(end: CommandEnd, timeoutMs: number): string {
+export function exitText(end: CommandEnd, timeoutMs: number): string {
   if (end.kind === "timeout") return `took longer than ${Math.round(timeoutMs / 1000)} s`;
   if (end.kind === "not_started") return `could not be started (${end.reason})`;
   if (end.kind !== "exited") return "was ended";
@@ -144,6 +144,6 @@ function namedFolders({ environment, hidden }: BuildTools): string[] {
   const values = Object.entries(environment).filter(([name]) => /^(PIP|UV|SSL|REQUESTS|CURL|NIX)_/.test(name));
   const paths = values.flatMap(([, value]) => value.split(/[\s:]+/)).map((path) => path.replace(/^file:\/\//, ""));
   const isShown = (path: string): boolean =>
-    path.length > 1 && isAbsolute(path) && existsSync(path) && !hidden.some((folder) => isWithin(path, folder));
+    path.length > 1 && isAbsolute(path) && existsSync(path) && !hidden.some((folder) => isBelow(path, folder));
   return paths.filter((path, index) => isShown(path) && paths.indexOf(path) === index);
 }

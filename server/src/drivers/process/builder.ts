@@ -12,7 +12,7 @@ import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders } from "./build-packages.ts";
 import { groupAt, makeGroup, removeGroup } from "./cgroup.ts";
 import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
-import { endText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
+import { exitText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
 import { ownFolders, type DiskWatch, type DiskWriter } from "./disk-watch.ts";
 import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
@@ -254,7 +254,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
     if (result.isOk) continue;
     const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;
     throw new BuildFailed(
-      `Command ${index + 1} of ${list} ${endText(result.end, tools.timeoutMs)}: ${shown}. Its output stands above; mend the command and deploy again.`,
+      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. Its output stands above; mend the command and deploy again.`,
     );
   }
 }
@@ -264,7 +264,7 @@ async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): 
   const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
   if (!result.isOk) {
     throw new BuildFailed(
-      `The app's files could not be copied: the command ${endText(result.end, tools.timeoutMs)}. The operator has to look at the disk.`,
+      `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to look at the disk.`,
     );
   }
   const link = join(appDir, "app");

@@ -2,13 +2,13 @@
 // one of its own (version 1), beside or below the cgroup that the platform runs in. Found by making one and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { enterable, groupAt, groupNames, removeGroup, type CgroupPlace, type Controller } from "./cgroup.ts";
+import { enterable, groupAt, groupNames, removeGroup, type CgroupParent, type Controller } from "./cgroup.ts";
 import { readText } from "./read-text.ts";
 
 /** Where cgroups are made, and why some controllers cannot be had. */
 export type Cgroups = {
   /** At most one for each controller; the folder is ours alone. */
-  readonly places: readonly CgroupPlace[];
+  readonly places: readonly CgroupParent[];
   /** A part of a sentence for the operator; empty when all controllers are there. */
   readonly missing: string;
 };
@@ -33,7 +33,7 @@ const wanted = ["memory", "cpu", "pids"] as const;
 export function detectCgroups(instanceId: string, sources: CgroupSources | null = readSources()): Cgroups {
   if (sources === null) return { places: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
-  const places: CgroupPlace[] = [];
+  const places: CgroupParent[] = [];
   const problems: string[] = [];
   for (const hierarchy of hierarchies(sources)) {
     const controllers = hierarchy.controllers.filter((one) => !places.some(({ controller }) => controller === one));
@@ -94,7 +94,7 @@ function ownPath(own: string, controller: string): string {
 }
 
 /** Beside the platform's own cgroup, so that nothing has to be moved; below it; at the top. */
-function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupPlace[] {
+function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupParent[] {
   const { version, mount } = hierarchy;
   const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
   const beside = version === 2 && own !== mount ? [dirname(own)] : [];

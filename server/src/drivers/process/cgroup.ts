@@ -8,10 +8,10 @@ import { readText } from "./read-text.ts";
 export type Controller = "memory" | "cpu" | "pids";
 
 /** A folder of the cgroup file system and the controller that is used there. */
-export type CgroupPlace = { readonly controller: Controller; readonly version: 1 | 2; readonly folder: string };
+export type CgroupParent = { readonly controller: Controller; readonly version: 1 | 2; readonly folder: string };
 
 /** One cgroup: its folder for each controller. Kept in the replica's record, since a later platform may run elsewhere. */
-export type Cgroup = readonly CgroupPlace[];
+export type Cgroup = readonly CgroupParent[];
 
 export type CgroupLimits = {
   readonly memoryBytes: number;
@@ -38,12 +38,12 @@ const oomScore = 1000;
 const niceness = 5;
 
 /** Where the cgroup of this name is, made or not. */
-export function groupAt(places: readonly CgroupPlace[], name: string): Cgroup {
+export function groupAt(places: readonly CgroupParent[], name: string): Cgroup {
   return places.map((place) => ({ ...place, folder: join(place.folder, name) }));
 }
 
 /** Makes the cgroup below each of the places. Throws when one cannot be made, with nothing left. */
-export function makeGroup(places: readonly CgroupPlace[], name: string, limits: CgroupLimits): Cgroup {
+export function makeGroup(places: readonly CgroupParent[], name: string, limits: CgroupLimits): Cgroup {
   const group = groupAt(places, name);
   try {
     for (const { folder } of group) mkdirSync(folder, { recursive: true });
@@ -63,7 +63,7 @@ export function makeGroup(places: readonly CgroupPlace[], name: string, limits: 
 type GroupSetting = readonly [file: string, value: string, isNeeded: boolean];
 
 /** Order matters: memory with swap is never less than memory alone. */
-function settingsOf({ controller, version }: CgroupPlace, limits: CgroupLimits): readonly GroupSetting[] {
+function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits): readonly GroupSetting[] {
   const { cpuCores, tasksMax } = limits;
   const memory = String(limits.memoryBytes);
   if (controller === "pids") return [["pids.max", String(tasksMax), true]];
@@ -127,13 +127,13 @@ export function removeGroup(group: Cgroup): void {
 }
 
 /** The cgroups below a place. */
-export function groupNames({ folder }: CgroupPlace): readonly string[] {
+export function groupNames({ folder }: CgroupParent): readonly string[] {
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
 /** Throws unless a process can enter a cgroup with limits below these places. */
-export function enterable(places: readonly CgroupPlace[]): void {
+export function enterable(places: readonly CgroupParent[]): void {
   const group = makeGroup(places, "probe", { memoryBytes: 100_000_000, cpuCores: 1, tasksMax: 100 });
   try {
     const { file, args } = entering(group, { file: "true", args: [], environment: {} });

@@ -1,7 +1,7 @@
 // Which writers are ended, and what the states of the disk are.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { endings, roomState, type DiskLimits, type Growing } from "./disk-decide.ts";
+import { endings, diskState, type DiskLimits, type Growing } from "./disk-decide.ts";
 
 const mb = 1_000_000;
 const limits: DiskLimits = { replicaBytes: null, storageBytes: null, reserveBytes: 2000 * mb, reserveFiles: 10_000 };
@@ -14,7 +14,7 @@ const ended = (all: readonly Growing[], roomMb: number, given: Partial<DiskLimit
   endings(all, { bytes: roomMb * mb, files: null }, { ...limits, ...given }).map(({ id }) => id);
 
 test("room is enough from the reserve on, and critical below a quarter of it, in bytes and in files", () => {
-  const state = (bytes: number, files: number | null): string => roomState({ bytes: bytes * mb, files }, limits);
+  const state = (bytes: number, files: number | null): string => diskState({ bytes: bytes * mb, files }, limits);
   assert.deepEqual(
     [state(2000, null), state(1999, null), state(499, null), state(9000, 10_000), state(9000, 9999), state(9000, 2000)],
     ["enough", "short", "critical", "enough", "short", "critical"],

@@ -1,7 +1,7 @@
 // Decides which replicas and builds are ended for what they wrote to the disk: those over a limit and, when room is short,
 // those that have written most since there was enough. Pure.
-import { sizeText } from "#lib/no-room.ts";
-import type { Usage } from "./disk-usage.ts";
+import { sizeText } from "#lib/disk-full.ts";
+import type { DiskUsage } from "./disk-usage.ts";
 
 /** Limits of what may be written, null for none, and what is kept free. */
 export type DiskLimits = {
@@ -17,24 +17,24 @@ export type Growing = {
   /** Of the replica, build or project. */
   readonly id: string;
   /** Null: it could not be measured in time. */
-  readonly now: Usage | null;
+  readonly now: DiskUsage | null;
   /** When there was room the last time. */
-  readonly before: Usage;
+  readonly before: DiskUsage;
 };
 
 /** What there is, the reserve's own included. */
-export type Room = { readonly bytes: number; readonly files: number | null };
+export type FreeSpace = { readonly bytes: number; readonly files: number | null };
 
-export type RoomState = "enough" | "short" | "critical";
+export type DiskState = "enough" | "short" | "critical";
 
-export type Ending = {
+export type DiskEnding = {
   readonly kind: Growing["kind"];
   readonly id: string;
   readonly reason: string;
-  readonly now: Usage | null;
+  readonly now: DiskUsage | null;
 };
 
-type Measured = Growing & { readonly now: Usage };
+type Measured = Growing & { readonly now: DiskUsage };
 
 /** Below this share of the reserve nothing but the platform's own work goes on. */
 const criticalShare = 1 / 4;
@@ -44,7 +44,7 @@ const growthBytesMin = 1_048_576;
 const growthFilesMin = 1000;
 
 /** `short`: less than the reserve. `critical`: so little that the platform itself stores nothing more for others. */
-export function roomState(room: Room, limits: DiskLimits): RoomState {
+export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
   const share = Math.min(
     room.bytes / Math.max(1, limits.reserveBytes),
     room.files === null ? 1 : room.files / Math.max(1, limits.reserveFiles),
@@ -56,13 +56,13 @@ export function roomState(room: Room, limits: DiskLimits): RoomState {
  * What is ended now, with the reason for its owner. Who cannot be measured in time counts as one of those that fill the
  * disk: else having many files would be the way to fill it.
  */
-export function endings(growing: readonly Growing[], room: Room, limits: DiskLimits): readonly Ending[] {
+export function endings(growing: readonly Growing[], room: FreeSpace, limits: DiskLimits): readonly DiskEnding[] {
   const measured = growing.filter((one): one is Measured => one.now !== null);
   const over = measured.flatMap((one) => {
     const reason = overLimit(one, limits);
     return reason === null ? [] : [endingOf(one, reason)];
   });
-  if (over.length > 0 || roomState(room, limits) === "enough") return over;
+  if (over.length > 0 || diskState(room, limits) === "enough") return over;
   const isOfFiles = room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
   const slow = growing.filter(({ now }) => now === null).map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
   const growth = ({ now, before }: Measured): number =>
@@ -75,7 +75,7 @@ export function endings(growing: readonly Growing[], room: Room, limits: DiskLim
   return [...culprits.map((one) => endingOf(one, grownReason(one, room, isOfFiles))), ...slow];
 }
 
-function endingOf({ kind, id, now }: Growing, reason: string): Ending {
+function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
   return { kind, id, now, reason };
 }
 
@@ -94,11 +94,11 @@ function overLimit({ kind, now, before }: Measured, { replicaBytes, storageBytes
   return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than the ${sizeText(replicaBytes)} that it may (SLIPWAY_REPLICA_DISK_GB): let it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
 }
 
-function nearlyFull(room: Room, isOfFiles: boolean): string {
+function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {
   return `The machine's disk is nearly full (room for ${isOfFiles ? `${room.files} more files` : sizeText(room.bytes)})`;
 }
 
-function grownReason({ kind, now, before }: Measured, room: Room, isOfFiles: boolean): string {
+function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles: boolean): string {
   const grown = isOfFiles ? `${now.files - before.files} files` : sizeText(now.bytes - before.bytes);
   const advice = "let it write less, or ask the operator for a larger disk";
   const start = nearlyFull(room, isOfFiles);
@@ -108,7 +108,7 @@ function grownReason({ kind, now, before }: Measured, room: Room, isOfFiles: boo
   return `${start}, and ${what} has written ${grown}: ${advice}.`;
 }
 
-function slowReason({ kind }: Growing, room: Room, isOfFiles: boolean): string {
+function slowReason({ kind }: Growing, room: FreeSpace, isOfFiles: boolean): string {
   const what = { storage: "the project's /persistent-storage", build: "this build", replica: "this replica" }[kind];
   return `${nearlyFull(room, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

@@ -8,20 +8,20 @@ import { withDescendants } from "./process-table.ts";
 import { toolsEnvironment } from "./sandbox.ts";
 
 /** Free for a user without rights. `files` is null on file systems without a fixed number of them. */
-export type DiskRoom = {
+export type DiskSpace = {
   readonly freeBytes: number;
   readonly totalBytes: number;
   readonly freeFiles: number | null;
   readonly totalFiles: number;
 };
 
-export type Usage = { readonly bytes: number; readonly files: number };
+export type DiskUsage = { readonly bytes: number; readonly files: number };
 
 /** Of one folder, or of the open files of one process: an app with millions of files keeps nobody else from being measured. */
 export const measureTimeoutMs = 20_000;
 
 /** How full the file system is that holds the folder. */
-export async function diskRoom(folder: string): Promise<DiskRoom> {
+export async function diskSpace(folder: string): Promise<DiskSpace> {
   const { bavail, blocks, bsize, ffree, files } = await statfs(folder);
   return {
     freeBytes: bavail * bsize,
@@ -49,7 +49,7 @@ type Watched = Omit<MeasureOptions, "isUserOwned">;
 export async function measure(
   folders: readonly string[],
   { isUserOwned, ...watched }: MeasureOptions,
-): Promise<ReadonlyMap<string, Usage | null>> {
+): Promise<ReadonlyMap<string, DiskUsage | null>> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
   const sized = (option: string, of: readonly string[]): Promise<Map<string, number | null>> =>
     sizes([...inNamespace, "du", "-x", "-s", option, "--"], of, watched);

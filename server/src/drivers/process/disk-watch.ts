@@ -7,19 +7,19 @@ import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import { sizeText } from "#lib/no-room.ts";
+import { sizeText } from "#lib/disk-full.ts";
 import {
   endings,
   growthShare,
-  roomState,
+  diskState,
   type DiskLimits,
-  type Ending,
+  type DiskEnding,
   type Growing,
-  type Room,
-  type RoomState,
+  type FreeSpace,
+  type DiskState,
 } from "./disk-decide.ts";
 import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
-import { deletedBytes, diskRoom, measure, type DiskRoom, type Usage } from "./disk-usage.ts";
+import { deletedBytes, diskSpace, measure, type DiskSpace, type DiskUsage } from "./disk-usage.ts";
 
 /** A replica or build that writes. */
 export type DiskWriter = {
@@ -60,25 +60,25 @@ const nearShare = 3;
 const filesShare = 0.05;
 /** What is made again only at so much more than the reserve is not made and deleted in turns. */
 const enoughShare = 1.25;
-const nothing: Usage = { bytes: 0, files: 0 };
+const nothing: DiskUsage = { bytes: 0, files: 0 };
 
 /** One for a data folder. */
 export class DiskWatch {
   readonly #options: DiskWatchOptions;
   readonly #writers = new Map<string, DiskWriter>();
   /** When there was enough room the last time, by folder of a project or id of a writer. */
-  readonly #before = new Map<string, Usage>();
+  readonly #before = new Map<string, DiskUsage>();
   /** Projects whose writers have ended since the last measuring with enough room. */
   readonly #recent = new Set<ProjectId>();
   /** Projects whose storage has filled the disk, until there is room again. */
   readonly #blocked = new Map<ProjectId, string>();
   readonly #loop: Loop;
   #limits: DiskLimits | null = null;
-  #state: RoomState = "enough";
-  #room: Room = { bytes: 0, files: null };
+  #state: DiskState = "enough";
+  #room: FreeSpace = { bytes: 0, files: null };
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   #measureMs = 0;
-  #roomAtMeasure: Room = { bytes: 0, files: null };
+  #roomAtMeasure: FreeSpace = { bytes: 0, files: null };
   #isNew = false;
   /** The last measuring has found nobody to end. */
   #isSettled = false;
@@ -151,7 +151,7 @@ export class DiskWatch {
   }
 
   async #turn(): Promise<void> {
-    const disk = await diskRoom(this.#options.dataDir);
+    const disk = await diskSpace(this.#options.dataDir);
     const limits = this.#limitsOf(disk);
     this.#look(disk, limits);
     if (this.#measuring === undefined && this.#isMeasureDue(limits)) this.#measuring = this.#act(limits);
@@ -161,7 +161,7 @@ export class DiskWatch {
     this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.#loop.nudge());
   }
 
-  #limitsOf(disk: DiskRoom): DiskLimits {
+  #limitsOf(disk: DiskSpace): DiskLimits {
     const { replicaBytes, storageBytes, reserveBytes } = this.#options.limits;
     this.#limits = {
       ...{ replicaBytes, storageBytes },
@@ -171,10 +171,10 @@ export class DiskWatch {
     return this.#limits;
   }
 
-  #look(disk: DiskRoom, limits: DiskLimits): void {
+  #look(disk: DiskSpace, limits: DiskLimits): void {
     const before = this.#state;
     this.#room = { bytes: disk.freeBytes + this.#options.reserve.heldBytes(), files: disk.freeFiles };
-    this.#state = roomState(this.#room, limits);
+    this.#state = diskState(this.#room, limits);
     if (this.#state === "enough") this.#blocked.clear();
     if (before === this.#state) return;
     this.#isNew = true;
@@ -228,7 +228,7 @@ export class DiskWatch {
     const folders = [...new Set([...storages, ...writers.flatMap((one) => one.folders)])];
     const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
     const growing: Growing[] = [];
-    const add = (kind: Growing["kind"], id: string, now: Usage | null): void => {
+    const add = (kind: Growing["kind"], id: string, now: DiskUsage | null): void => {
       if (now === null) this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
       growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
     };
@@ -246,14 +246,14 @@ export class DiskWatch {
     return growing;
   }
 
-  async #deleted({ pid }: DiskWriter): Promise<Usage | null> {
+  async #deleted({ pid }: DiskWriter): Promise<DiskUsage | null> {
     const first = process.platform === "linux" ? pid() : null;
     const bytes = first === null ? 0 : await deletedBytes(first, this.#options.dataDir, this.#closing.signal);
     return bytes === null ? null : { bytes, files: 0 };
   }
 
   /** Returns the writers that it ends; of a project whose replicas have ended there are none. */
-  #end({ kind, id, reason, now }: Ending): readonly DiskWriter[] {
+  #end({ kind, id, reason, now }: DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // The next replica may run as long as it does not add to that.
     else if (kind === "storage" && now !== null) this.#before.set(id, now);
@@ -275,7 +275,7 @@ export class DiskWatch {
     }
   }
 
-  async #keepReserve({ freeBytes }: DiskRoom, limits: DiskLimits): Promise<void> {
+  async #keepReserve({ freeBytes }: DiskSpace, limits: DiskLimits): Promise<void> {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
@@ -290,7 +290,7 @@ export class DiskWatch {
 }
 
 /** Null when one of them is. */
-function sumOf(parts: readonly (Usage | null)[]): Usage | null {
+function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
   return parts.reduce(
     (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },
     nothing,

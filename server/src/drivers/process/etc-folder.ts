@@ -16,7 +16,7 @@ import { dirname, join, resolve } from "node:path";
 import { hostAddress, hostName } from "./network.ts";
 import { readText } from "./read-text.ts";
 import { ownNetwork, type Namespaces } from "./sandbox.ts";
-import { isWithin } from "./system-mounts.ts";
+import { isBelow } from "./system-mounts.ts";
 
 /** Files as they are on the machine, where they are. */
 const files = [
@@ -82,7 +82,7 @@ function copy(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true });
   const target = found.isSymbolicLink() ? resolve(dirname(from), readlinkSync(from)) : null;
   try {
-    if (target !== null && isWithin(target, "/usr")) {
+    if (target !== null && isBelow(target, "/usr")) {
       if (lstatSync(to, { throwIfNoEntry: false }) === undefined) symlinkSync(target, to);
       return;
     }

@@ -1,7 +1,7 @@
 // Finds the folders that a Python interpreter needs to see of itself, so that a sandbox can show them and nothing more.
 import { existsSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { isWithin } from "./system-mounts.ts";
+import { isBelow } from "./system-mounts.ts";
 
 const linksMax = 20;
 
@@ -13,7 +13,7 @@ export function interpreterFolders(python: string, guarded: readonly string[]): 
   const programs = new Set([...followed(python), realpathSync(python)]);
   const prefixes = new Set([...programs].map((program) => dirname(dirname(program))));
   return [...prefixes].flatMap((prefix) => {
-    if (!guarded.some((folder) => isWithin(folder, prefix))) return [prefix];
+    if (!guarded.some((folder) => isBelow(folder, prefix))) return [prefix];
     return ["bin", "lib", "lib64", "include"].map((name) => join(prefix, name)).filter((path) => existsSync(path));
   });
 }

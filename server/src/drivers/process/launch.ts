@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { appEnvironment } from "./app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
-import { entering, makeGroup, removeGroup, type Cgroup, type CgroupPlace } from "./cgroup.ts";
+import { entering, makeGroup, removeGroup, type Cgroup, type CgroupParent } from "./cgroup.ts";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
@@ -30,7 +30,7 @@ import { ownNetwork, projectUser, sandboxed, sandboxFailedCode, variableRefusal,
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
 /** What of the machine a launch uses. All paths are absolute. */
-export type LaunchGround = {
+export type LaunchContext = {
   readonly instanceId: string;
   /** Hidden from every app. */
   readonly dataDir: string;
@@ -43,7 +43,7 @@ export type LaunchGround = {
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly ports: PortPool;
-  readonly cgroups: { readonly places: readonly CgroupPlace[] };
+  readonly cgroups: { readonly places: readonly CgroupParent[] };
   /** Ends long copying; once the app is spawned the caller ends it. */
   readonly signal: AbortSignal;
 };
@@ -58,20 +58,24 @@ const listenPlace = "/run/slipway";
 const tasksMax = 4096;
 
 /** Spawns the replica. Rejects with `StartRefused`. */
-export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<Launched> {
+export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise<Launched> {
   const artifact = checkedArtifact(spec);
   refuseVariables(spec);
-  const choice = await chooseAddress(spec, ground);
-  const paths = replicaPaths(join(ground.replicasDir, spec.replicaId));
+  const choice = await chooseAddress(spec, context);
+  const paths = replicaPaths(join(context.replicasDir, spec.replicaId));
   let cgroup: Cgroup = [];
   try {
     const { cpuCores } = spec;
-    cgroup = makeGroup(ground.cgroups.places, spec.replicaId, { memoryBytes: memoryBytesOf(spec), cpuCores, tasksMax });
-    await prepareFolders(spec, artifact, { paths, ground });
+    cgroup = makeGroup(context.cgroups.places, spec.replicaId, {
+      memoryBytes: memoryBytesOf(spec),
+      cpuCores,
+      tasksMax,
+    });
+    await prepareFolders(spec, artifact, { paths, context });
     const record: ReplicaRecord = {
       version: 1,
       replicaId: spec.replicaId,
-      instanceId: ground.instanceId,
+      instanceId: context.instanceId,
       appId: spec.appId,
       releaseId: spec.releaseId,
       projectId: spec.projectId,
@@ -81,17 +85,17 @@ export async function launch(spec: ReplicaSpec, ground: LaunchGround): Promise<L
       socket: choice.socket,
       hint: choice.hint,
       program: choice.entrypoint[0] ?? artifact.python,
-      isSandboxed: ground.sandbox.kind === "namespaces",
+      isSandboxed: context.sandbox.kind === "namespaces",
       bootId,
       cgroup,
       memoryGb: spec.memoryGb,
     };
     writeWhole(paths.record, record);
-    const child = await spawnReplica(spec, artifact, { paths, ground, choice, cgroup });
+    const child = await spawnReplica(spec, artifact, { paths, context, choice, cgroup });
     return { child, paths, record };
   } catch (error) {
     removeGroup(cgroup);
-    if (choice.port !== null && choice.network === null) ground.ports.release(choice.port);
+    if (choice.port !== null && choice.network === null) context.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
   }
@@ -129,10 +133,10 @@ type AddressChoice = {
 };
 
 /** A cortex app listens at a socket that nobody else has; a web server at its port, in a network of its own where that can be had. */
-async function chooseAddress(spec: ReplicaSpec, ground: LaunchGround): Promise<AddressChoice> {
-  const { sandbox, ports } = ground;
+async function chooseAddress(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
+  const { sandbox, ports } = context;
   const isCortex = spec.runtime === "cortex";
-  const socket = isCortex ? socketPath(ground.socketsDir, spec.replicaId) : null;
+  const socket = isCortex ? socketPath(context.socketsDir, spec.replicaId) : null;
   if (!isCortex && spec.entrypoint.length === 0)
     throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
   const network = ownNetwork(sandbox);
@@ -165,27 +169,27 @@ async function choosePort(
   return { port, entrypoint, hint };
 }
 
-type Place = { readonly paths: ReplicaPaths; readonly ground: LaunchGround };
+type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
-async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): Promise<void> {
-  const user = ownerOf(spec, ground.sandbox);
-  const storage = storageDirOf(spec, ground);
-  mkdirSync(ground.replicasDir, { recursive: true, mode: 0o700 });
+async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Promise<void> {
+  const user = ownerOf(spec, context.sandbox);
+  const storage = storageDirOf(spec, context);
+  mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   for (const dir of [paths.staging, paths.overlayWork]) mkdirSync(dir);
   for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwned(dir, user);
-  mkdirSync(ground.socketsDir, { recursive: true, mode: 0o700 });
+  mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
   if (!existsSync(storage)) makeOwned(storage, user);
-  if (ground.sandbox.kind === "namespaces") {
-    writeEtc(paths.etc, ground.sandbox, { user: user ?? 0, home: paths.home, isBuild: false });
+  if (context.sandbox.kind === "namespaces") {
+    writeEtc(paths.etc, context.sandbox, { user: user ?? 0, home: paths.home, isBuild: false });
   }
   // Made by whoever builds as root; the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
-    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], ground.signal);
+    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], context.signal);
   }
-  if (usesOverlay(artifact, ground)) return;
+  if (usesOverlay(artifact, context)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
-  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], ground.signal);
+  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], context.signal);
 }
 
 function makeOwned(dir: string, user: number | null): void {
@@ -193,7 +197,7 @@ function makeOwned(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
-function storageDirOf({ storage }: ReplicaSpec, { storageDir }: LaunchGround): string {
+function storageDirOf({ storage }: ReplicaSpec, { storageDir }: LaunchContext): string {
   return join(storageDir, storage);
 }
 
@@ -202,26 +206,26 @@ function ownerOf(spec: ReplicaSpec, sandbox: Sandbox): number | null {
   return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(spec.projectId) : null;
 }
 
-function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchGround): boolean {
+function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchContext): boolean {
   return sandbox.kind === "namespaces" && sandbox.hasOverlays && canOverlay(artifact.appDir) && canOverlay(replicasDir);
 }
 
 async function spawnReplica(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, ground, choice, cgroup }: Place & { readonly choice: AddressChoice; readonly cgroup: Cgroup },
+  { paths, context, choice, cgroup }: Place & { readonly choice: AddressChoice; readonly cgroup: Cgroup },
 ): Promise<ChildProcess> {
-  const isSandboxed = ground.sandbox.kind === "namespaces";
+  const isSandboxed = context.sandbox.kind === "namespaces";
   const program =
-    spec.runtime === "cortex" ? [artifact.python, join(ground.runtimeDir, "start.py")] : choice.entrypoint;
+    spec.runtime === "cortex" ? [artifact.python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
   const places = {
     homeDir: paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? storagePlace : storageDirOf(spec, ground),
+    storageDir: isSandboxed ? storagePlace : storageDirOf(spec, context),
     venvDir: artifact.venvDir,
     python: artifact.python,
   };
-  const confined = sandboxed(ground.sandbox, {
+  const confined = sandboxed(context.sandbox, {
     command: program as [string, ...string[]],
     cwd: isSandboxed ? artifact.appDir : paths.code,
     environment: appEnvironment(spec, places, {
@@ -229,13 +233,13 @@ async function spawnReplica(
       host: choice.network === null ? choice.host : "0.0.0.0",
       socket: isSandboxed && choice.socket !== null ? `${listenPlace}/${listenName}` : choice.socket,
     }),
-    view: viewOf(spec, artifact, { paths, ground }),
+    view: viewOf(spec, artifact, { paths, context }),
     user: projectUser(spec.projectId),
     network: choice.network,
     around,
   });
   const { file, args, environment } = entering(cgroup, confined);
-  const user = ownerOf(spec, ground.sandbox);
+  const user = ownerOf(spec, context.sandbox);
   const outputs = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
   try {
     const child = spawn(file, args, {
@@ -269,19 +273,19 @@ function memoryBytesOf({ memoryGb }: ReplicaSpec): number {
   return Math.round(memoryGb * 1e9);
 }
 
-function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }: Place): SandboxView {
+function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): SandboxView {
   const { appDir, python, venvDir } = artifact;
-  const isOverlaid = usesOverlay(artifact, ground);
+  const isOverlaid = usesOverlay(artifact, context);
   const placed = [
-    { from: storageDirOf(spec, ground), at: storagePlace },
+    { from: storageDirOf(spec, context), at: storagePlace },
     { from: paths.listen, at: listenPlace },
   ];
   return {
     stagingDir: paths.staging,
     readOnly: [
-      ...interpreterFolders(python, [homedir(), ground.dataDir]),
+      ...interpreterFolders(python, [homedir(), context.dataDir]),
       ...(venvDir === null ? [] : [venvDir]),
-      ...(spec.runtime === "cortex" ? [ground.runtimeDir] : []),
+      ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
     ].filter((path, index, all) => all.indexOf(path) === index),
     writable: [paths.home],
     temporaryDir: paths.temporary,
@@ -290,7 +294,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, ground }:
     placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
     etcDir: paths.etc,
     aliases: [{ of: appDir, at: codeAlias }],
-    hidden: [ground.dataDir],
+    hidden: [context.dataDir],
   };
 }
 

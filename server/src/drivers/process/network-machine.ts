@@ -5,14 +5,14 @@ import { readFile, readdir, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import {
-  choosePlace,
+  chooseAddress,
   installationOf,
   linkPrefix,
   networkRules,
   networkSetup,
-  tableOf,
+  firewallTableOf,
   type Network,
-  type NetworkPlace,
+  type NetworkAddress,
   type OwnNetwork,
 } from "./network.ts";
 import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
@@ -65,8 +65,8 @@ function isInstalled(tool: string): boolean {
 }
 
 /** A network for one run, and the shell lines that connect it. Throws when no address is free. */
-export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkPlace; setup: string } {
-  const place = choosePlace(network, readFileSync("/proc/net/route", "utf8"));
+export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkAddress; setup: string } {
+  const place = chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
   const at = { port, platform: process.pid, exitCode: sandboxFailedCode };
   return { place, setup: networkSetup(network, place, at) };
@@ -79,7 +79,7 @@ export async function applyNetworkRules(network: OwnNetwork): Promise<string | n
 
 /** True when the rules were there. Others who set up the machine's firewall may have taken them away; they are put in force again. */
 export async function keepNetworkRules(network: OwnNetwork): Promise<boolean> {
-  if ((await run(["nft", "list", "table", "inet", tableOf(network)])) === null) return true;
+  if ((await run(["nft", "list", "table", "inet", firewallTableOf(network)])) === null) return true;
   await applyNetworkRules(network);
   return false;
 }
@@ -90,7 +90,7 @@ async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
 
 /** Takes the machine's rules back; for when no replica of the installation runs. */
 export async function removeNetworkRules(network: OwnNetwork): Promise<void> {
-  await run(["nft", "delete", "table", "inet", tableOf(network)]);
+  await run(["nft", "delete", "table", "inet", firewallTableOf(network)]);
 }
 
 /** Without it the kernel passes nothing from apps to the internet. */

@@ -23,7 +23,7 @@ export type Network =
 export type OwnNetwork = Extract<Network, { kind: "own" }>;
 
 /** One end of a cable: the address that the app has, and the name of the machine's end. */
-export type NetworkPlace = { readonly address: string; readonly link: string };
+export type NetworkAddress = { readonly address: string; readonly link: string };
 
 /** What apps call the machine: the address of its end of each cable. Link-local, so it is in nobody's way. */
 export const hostAddress = "169.254.1.1";
@@ -60,7 +60,7 @@ export function installationOf(dataDir: string): string {
  * A place that no route of the machine names. `routes`: the text of /proc/net/route. Of two that choose it at the
  * same moment one fails in its set-up, since a route to one address can be added once only.
  */
-export function choosePlace(network: OwnNetwork, routes: string): NetworkPlace | null {
+export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
   const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
   for (let attempt = 0; attempt < 100; attempt++) {
     const [third, fourth] = [randomInt(256), randomInt(1, 255)];
@@ -78,7 +78,7 @@ export function choosePlace(network: OwnNetwork, routes: string): NetworkPlace |
  */
 export function networkSetup(
   network: OwnNetwork,
-  { address, link }: NetworkPlace,
+  { address, link }: NetworkAddress,
   at: { readonly port: number | null; readonly platform: number; readonly exitCode: number },
 ): string {
   const host = `/proc/${at.platform}/ns/net`;
@@ -99,7 +99,7 @@ link set ${link} up
 route add ${address}/32 dev ${link} src ${hostAddress}
 END
 ${onHost} sh -c 'echo 1 >/proc/sys/net/ipv4/conf/${link}/route_localnet' ${orEnd}
-${onHost} nft list table inet ${tableOf(network)} >/dev/null 2>&1 || ${onHost} nft -f - <<'END' ${orEnd}
+${onHost} nft list table inet ${firewallTableOf(network)} >/dev/null 2>&1 || ${onHost} nft -f - <<'END' ${orEnd}
 ${networkRules(network)}END
 `;
 }
@@ -119,13 +119,13 @@ END
 }
 
 /** The table of rules of one installation. */
-export function tableOf(network: OwnNetwork): string {
+export function firewallTableOf(network: OwnNetwork): string {
   return `slipway_${network.installation}`;
 }
 
 /** The rules of the machine for all cables of the installation, replacing those that are there, in one step. */
 export function networkRules(network: OwnNetwork): string {
-  const table = tableOf(network);
+  const table = firewallTableOf(network);
   const ours = `"${linkPrefix}${network.installation}*"`;
   const all = `"${linkPrefix}*"`;
   const { allowed, nameServers, platform } = network;

@@ -17,7 +17,7 @@ export type PythonChoice =
   | { readonly ok: false; readonly reason: string };
 
 /** What apps can be run with; the runtime inside apps needs at least the first. */
-const minorLeast = 8;
+const minorMin = 8;
 
 /**
  * The Python for a version such as `3.11`. One that the app asked for is taken or refused; for a default the nearest
@@ -29,14 +29,14 @@ export function choosePython(given: {
   readonly installed: readonly Python[];
   readonly needsPip: boolean;
 }): PythonChoice {
-  const usable = given.installed.filter((python) => python.hasVenv && minorOf(python.version) >= minorLeast);
+  const usable = given.installed.filter((python) => python.hasVenv && minorOf(python.version) >= minorMin);
   const wanted = best(usable, given.version, given.needsPip);
   if (wanted !== undefined) return { ok: true, python: wanted, warning: null };
   const versions = [...new Set(usable.map((python) => python.version))].sort((a, b) => minorOf(a) - minorOf(b));
   if (versions.length === 0) {
     return {
       ok: false,
-      reason: `No usable Python is installed on the machine that builds (3.${minorLeast} or newer, with the venv module); the operator has to install one.`,
+      reason: `No usable Python is installed on the machine that builds (3.${minorMin} or newer, with the venv module); the operator has to install one.`,
     };
   }
   if (given.isGiven) {

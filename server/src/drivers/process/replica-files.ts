@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isNoRoom } from "#lib/no-room.ts";
+import { isDiskFull } from "#lib/disk-full.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 
@@ -149,7 +149,7 @@ export function writeIfRoom(path: string, value: unknown): boolean {
     writeWhole(path, value);
     return true;
   } catch (error) {
-    if (!isNoRoom(error)) throw error;
+    if (!isDiskFull(error)) throw error;
     return false;
   }
 }

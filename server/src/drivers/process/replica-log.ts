@@ -21,7 +21,7 @@ export type ReplicaLogOptions = {
 /** How often the position is written while lines flow. */
 const keepEveryMs = 100;
 /** After these tries the lines are given up, so that a replica's end is told in the end. */
-const storing: RetryPolicy = { firstMs: 100, factor: 3, mostMs: 5000, jitter: 0.2, triesMax: 6 };
+const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 
 /** The two output files of one replica. */
 export class ReplicaLog {

@@ -1,6 +1,6 @@
 // Which folders a sandboxed program sees, and the mount table that shows them: the system's own folders, read-only,
 // and what is named; all else (other apps, the platform's data, homes) is not there at all. Pure.
-import { flagsAt, isWithin, mountsBelow, type SystemMount } from "./system-mounts.ts";
+import { flagsAt, isBelow, mountsBelow, type SystemMount } from "./system-mounts.ts";
 
 /**
  * Where the view lies in the root of the run's namespace. Around it are only the system's own folders: a program that
@@ -34,7 +34,7 @@ export type SandboxView = {
 };
 
 /** What the machine's own folders are like; found once by `detectSandbox`. */
-export type SandboxGround = {
+export type SandboxContext = {
   /** Top folders that every program needs: /usr, /bin, /lib … */
   readonly systemFolders: readonly string[];
   /** The folders of /etc that programs need. */
@@ -51,23 +51,23 @@ function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
 }
 
 /** The mount table in the form of fstab(5) that turns `viewPlace` of `view.stagingDir` into the program's root. Order matters. */
-export function mountTable(view: SandboxView, ground: SandboxGround): string {
+export function mountTable(view: SandboxView, context: SandboxContext): string {
   const root = view.stagingDir + viewPlace;
-  const isHidden = (path: string): boolean => view.hidden.some((folder) => isWithin(path, folder));
-  const isSystem = (path: string): boolean => ground.systemFolders.some((folder) => isWithin(path, folder));
+  const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
+  const isSystem = (path: string): boolean => context.systemFolders.some((folder) => isBelow(path, folder));
   const shown = [
     ...view.readOnly
       .filter((path) => isHidden(path) || !isSystem(path))
-      .map((path) => ({ at: root + path, text: readOnly(path, root, ground) })),
+      .map((path) => ({ at: root + path, text: readOnly(path, root, context) })),
     ...view.writable.map((path) => bind(path, root + path)),
     ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at)),
-    ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, ground)),
+    ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, context)),
   ];
   // A folder before what lies in it: the later mount would else be covered.
   shown.sort((a, b) => a.at.length - b.at.length);
   const covers = view.hidden.filter(isSystem);
   const system = (at: string): string[] => [
-    ...ground.systemFolders.map((path) => readOnly(path, at, ground)),
+    ...context.systemFolders.map((path) => readOnly(path, at, context)),
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
   return [
@@ -78,11 +78,11 @@ export function mountTable(view: SandboxView, ground: SandboxGround): string {
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
     ...system(root),
     line(view.etcDir, `${root}/etc`, "none", "rbind,ro,X-mount.mkdir"),
-    ...ground.etcFolders.map((path) => readOnly(path, root, ground)),
-    readOnly("/sys", root, ground),
+    ...context.etcFolders.map((path) => readOnly(path, root, context)),
+    readOnly("/sys", root, context),
     bind("/dev", `${root}/dev`).text,
     // The machine's own would be one for all projects.
-    ...(ground.mounts.some(({ at }) => at === "/dev/mqueue")
+    ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
       ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
       : []),
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
@@ -112,7 +112,7 @@ function bind(from: string, at: string): Mount {
 }
 
 /** The folder at its own place below `root`, and read-only each mount below it; one that is gone by now is left out. */
-function readOnly(path: string, root: string, { mounts }: SandboxGround): string {
+function readOnly(path: string, root: string, { mounts }: SandboxContext): string {
   const below = mountsBelow(path, mounts).map(({ at, flags }) =>
     line(at, root + at, "none", `rbind,ro,${flags}nofail`),
   );
@@ -122,9 +122,9 @@ function readOnly(path: string, root: string, { mounts }: SandboxGround): string
 function overlayLine(
   root: string,
   overlay: { readonly lower: string; readonly upper: string; readonly work: string },
-  ground: SandboxGround,
+  context: SandboxContext,
 ): Mount {
-  const extra = ground.isUserOwned ? ",userxattr" : "";
+  const extra = context.isUserOwned ? ",userxattr" : "";
   const options = `lowerdir=${overlay.lower},upperdir=${overlay.upper},workdir=${overlay.work}${extra},X-mount.mkdir`;
   return { at: root + overlay.lower, text: line("overlay", root + overlay.lower, "overlay", options) };
 }

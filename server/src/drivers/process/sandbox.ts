@@ -3,7 +3,7 @@
 // Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
 import type { Network, OwnNetwork } from "./network.ts";
-import { mountTable, viewPlace, type SandboxGround, type SandboxView } from "./sandbox-view.ts";
+import { mountTable, viewPlace, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
 
 /** What this machine lets us do; made by `detectSandbox`. */
 export type Sandbox =
@@ -11,7 +11,7 @@ export type Sandbox =
   /** Programs run as they are, as the platform's own user. `reason` says why. */
   | { readonly kind: "none"; readonly reason: string };
 
-export type Namespaces = SandboxGround & {
+export type Namespaces = SandboxContext & {
   readonly kind: "namespaces";
   readonly hasOverlays: boolean;
   readonly network: Network;

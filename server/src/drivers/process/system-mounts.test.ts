@@ -1,7 +1,7 @@
 // The machine's mounts: read from the kernel's list, found for a path and below a folder.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { flagsAt, isWithin, mountsBelow, readMounts } from "./system-mounts.ts";
+import { flagsAt, isBelow, mountsBelow, readMounts } from "./system-mounts.ts";
 
 const mountinfo = `22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 23 22 0:22 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw
@@ -37,8 +37,8 @@ test("mounts below a folder are those inside it, the outer ones first", () => {
 });
 
 test("a path lies in a folder by whole names", () => {
-  assert.ok(isWithin("/a/b", "/a"));
-  assert.ok(isWithin("/a", "/a"));
-  assert.ok(isWithin("/a", "/"));
-  assert.ok(!isWithin("/ab", "/a"));
+  assert.ok(isBelow("/a/b", "/a"));
+  assert.ok(isBelow("/a", "/a"));
+  assert.ok(isBelow("/a", "/"));
+  assert.ok(!isBelow("/ab", "/a"));
 });

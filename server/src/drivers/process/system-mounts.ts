@@ -30,18 +30,18 @@ export function readMounts(mountinfo: string): readonly SystemMount[] {
 export function flagsAt(path: string, mounts: readonly SystemMount[]): string {
   let nearest: SystemMount | undefined;
   for (const mount of mounts) {
-    if (isWithin(path, mount.at) && mount.at.length >= (nearest?.at.length ?? 0)) nearest = mount;
+    if (isBelow(path, mount.at) && mount.at.length >= (nearest?.at.length ?? 0)) nearest = mount;
   }
   return nearest?.flags ?? "";
 }
 
 /** The mounts below a folder, a folder before what lies in it. */
 export function mountsBelow(folder: string, mounts: readonly SystemMount[]): readonly SystemMount[] {
-  const below = mounts.filter(({ at }) => at !== folder && isWithin(at, folder));
+  const below = mounts.filter(({ at }) => at !== folder && isBelow(at, folder));
   return below.toSorted((a, b) => a.at.length - b.at.length);
 }
 
 /** True when `path` is `folder` or lies in it. */
-export function isWithin(path: string, folder: string): boolean {
+export function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }

@@ -1,0 +1,250 @@
+// What is done with tokens by people and programs: accounts are listed, made, changed, rotated and revoked. Called by the
+// API; a change and its audit row are one transaction, and every platform knows of it within a second of the commit.
+import { Fault } from "#lib/fault.ts";
+import type { Clock } from "#lib/clock.ts";
+import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { accountView, isActive, type AccountView } from "./account-view.ts";
+import type { Caller } from "./caller.ts";
+import { currentCaller } from "./current-caller.ts";
+import type { SigningKeys } from "./keys.ts";
+import { callingRights, requireRights, rightsOf, type Rights } from "./rights.ts";
+import { allows } from "./permissions.ts";
+import { planRotation } from "./rotation.ts";
+import { addToken, checkedEnd, checkedName, issueToken, kindNames, signToken, type TokenWish } from "./tokens.ts";
+import {
+  countActiveAccounts,
+  listAccounts,
+  lockTokenAccount,
+  lockKind,
+  revokeTokens,
+  shortenTokens,
+  updateAccount,
+  type TokenOwner,
+  type TokenRow,
+} from "./token-store.ts";
+
+/** Who asks: their rights bound what they can give. */
+export type Asking = { readonly caller: Caller; readonly by: By };
+
+/** An account of a place. */
+export type TokenAccountRef = TokenOwner & { readonly accountId: TokenId };
+
+/** `token` is shown once. */
+export type IssuedAccount = { readonly account: AccountView; readonly token: Secret };
+
+/** What of an account is to be another; absent: as it is. */
+export type AccountChange = { readonly name?: string; readonly rights?: Rights };
+
+/** `expiresAt` null: never; undefined: as long from now as the token before was to be valid. */
+export type Rotation = { readonly expiresAt: Date | null | undefined; readonly overlapSeconds: number };
+
+/** A project with more has something else in mind than service accounts. */
+const accountsMax = 1_000;
+
+/** The use cases. They throw `Fault("invalid" | "forbidden" | "not_found" | "conflict")`. */
+export class TokenUseCases {
+  readonly #db: Db;
+  readonly #keys: Pick<SigningKeys, "current" | "signer">;
+  readonly #clock: Clock;
+
+  constructor(parts: {
+    readonly db: Db;
+    readonly keys: Pick<SigningKeys, "current" | "signer">;
+    readonly clock: Clock;
+  }) {
+    this.#db = parts.db;
+    this.#keys = parts.keys;
+    this.#clock = parts.clock;
+  }
+
+  /** Active ones first, then newest first. */
+  async list(owner: TokenOwner): Promise<AccountView[]> {
+    const nowMs = this.#clock.now();
+    const accounts = await listAccounts(this.#db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
+    return accounts.map((account) => accountView(account, nowMs));
+  }
+
+  /** The newest tokens of those of the accounts that are active and readable, signed again. The reading is recorded. */
+  async read(owner: TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
+    const tokens = new Map<TokenId, Secret>();
+    for (const { id, newest, state } of accounts) {
+      const key = newest.signing_key_id === null ? undefined : this.#keys.signer(newest.signing_key_id);
+      if (state === "active" && newest.is_readable && isActive(newest, this.#clock.now()) && key !== undefined) {
+        tokens.set(id, await signToken(newest, key));
+      }
+    }
+    if (tokens.size === 0) return tokens;
+    const names = accounts.filter((account) => tokens.has(account.id)).map((account) => account.name);
+    await record(this.#db, {
+      projectId: owner.projectId,
+      action: "token.read",
+      by,
+      resource: { type: owner.kind, name: names.join(", ") },
+    });
+    return tokens;
+  }
+
+  /** Makes an account with its first token. */
+  async issue(
+    wanted: { readonly wish: TokenWish; readonly name: string },
+    { caller, by }: Asking,
+  ): Promise<IssuedAccount> {
+    const { wish, name } = wanted;
+    const owner = { kind: wish.kind, projectId: wish.kind === "operator" ? null : wish.projectId };
+    const nowMs = this.#clock.now();
+    return await this.#db.transaction().execute(async (tx) => {
+      await requireOver(tx, caller, {
+        projectId: owner.projectId,
+        all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
+      });
+      if ((await countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
+        throw new Fault(
+          "conflict",
+          `There are ${accountsMax} already, which is the limit; delete those not used any more.`,
+        );
+      }
+      const { id, token } = await issueToken(tx, { wish, name, key: this.#keys.current(), nowMs, by });
+      return { account: await this.#view(tx, { ...owner, accountId: id }), token };
+    });
+  }
+
+  /** Changes name and rights. To change rights takes those that it has as well as those that it gets. */
+  async update(owner: TokenAccountRef, change: AccountChange, { caller, by }: Asking): Promise<AccountView> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const { newest, tokens } = await this.#lock(tx, owner);
+      const name = change.name === undefined ? newest.name : checkedName(change.name);
+      const old = rightsOf(newest);
+      const rights = change.rights ?? old;
+      if (change.rights !== undefined) {
+        await requireOver(tx, caller, { projectId: owner.projectId, all: [old, rights] });
+      }
+      const { role, permissions } = rights;
+      await updateAccount(tx, owner.accountId, {
+        name,
+        role,
+        permissions: permissions === null ? null : [...permissions],
+      });
+      await this.#tell(tx, tokens);
+      await record(tx, {
+        projectId: owner.projectId,
+        action: "token.update",
+        by,
+        resource: { type: owner.kind, id: owner.accountId, name },
+        changes: {
+          ...(name === newest.name ? {} : { name: { old: newest.name, new: name } }),
+          ...(role === old.role ? {} : { role: { old: old.role, new: role } }),
+          ...(same(permissions, old.permissions) ? {} : { permissions: { old: old.permissions, new: permissions } }),
+        },
+      });
+      return await this.#view(tx, owner);
+    });
+  }
+
+  /** Issues another token of the account; those before end when the overlap does. At most two are valid at a time. */
+  async rotate(owner: TokenAccountRef, rotation: Rotation, { caller, by }: Asking): Promise<IssuedAccount> {
+    const nowMs = this.#clock.now();
+    const { expiresAt } = rotation;
+    const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
+    return await this.#db.transaction().execute(async (tx) => {
+      const { newest, tokens } = await this.#lock(tx, owner);
+      // Who gets the new token gets its rights.
+      const all = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
+      await requireOver(tx, caller, { projectId: owner.projectId, all });
+      const { overlapSeconds } = rotation;
+      const plan = planRotation({ tokens, newest, wantedEnd, overlapMs: overlapSeconds * 1000, nowMs });
+      if (plan instanceof Fault) throw plan;
+      const id = newTokenId();
+      const key = this.#keys.current();
+      const createdAt = new Date(Math.max(nowMs, newest.created_at.getTime() + 1));
+      const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
+      const kept = { kind, project_id, account_id, name, role, permissions, is_readable };
+      const token = await addToken(tx, key, { ...kept, id, created_at: createdAt, expires_at: plan.expiresAt });
+      await revokeTokens(tx, plan.revoked, new Date(nowMs));
+      await shortenTokens(tx, plan.shortened, new Date(plan.overlapEndsAtMs));
+      await this.#tell(tx, tokens);
+      await record(tx, {
+        projectId: owner.projectId,
+        action: "token.rotate",
+        by,
+        resource: { type: owner.kind, id: owner.accountId, name },
+        changes: {
+          tokenId: { old: newest.id, new: id },
+          expiresAt: { old: newest.expires_at, new: plan.expiresAt },
+          oldValidUntil: { new: new Date(plan.overlapEndsAtMs) },
+        },
+      });
+      return { account: await this.#view(tx, owner), token };
+    });
+  }
+
+  /** Ends all tokens of an account. The last operator's token stays: nobody could make another one. */
+  async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
+    const now = new Date(this.#clock.now());
+    return await this.#db.transaction().execute(async (tx) => {
+      if (owner.kind === "operator") await lockKind(tx, owner.kind);
+      const { newest, tokens } = await this.#lock(tx, owner);
+      if (
+        owner.kind === "operator" &&
+        (await countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
+      ) {
+        throw new Fault("conflict", "It is the last operator's token that is valid: make another one first.");
+      }
+      const ids = tokens.map((token) => token.id);
+      await revokeTokens(tx, ids, now);
+      await this.#tell(tx, tokens);
+      const resource = { type: owner.kind, id: owner.accountId, name: newest.name };
+      await record(tx, { projectId: owner.projectId, action: "token.revoke", by, resource });
+      return await this.#view(tx, owner);
+    });
+  }
+
+  /** The tokens of an account that was not revoked, locked. */
+  async #lock(tx: Tx, owner: TokenAccountRef): Promise<{ newest: TokenRow; tokens: readonly TokenRow[] }> {
+    const tokens = (await lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
+    const [newest] = tokens;
+    if (newest !== undefined) return { newest, tokens };
+    throw new Fault("not_found", `There is no ${kindNames[owner.kind]} of that id, or it was revoked.`);
+  }
+
+  async #view(tx: Tx, owner: TokenAccountRef): Promise<AccountView> {
+    const nowMs = this.#clock.now();
+    const [account] = await listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
+    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} of that id.`);
+    return accountView(account, nowMs);
+  }
+
+  async #tell(tx: Tx, tokens: readonly TokenRow[]): Promise<void> {
+    for (const { id } of tokens) await notify(tx, "tokens", id);
+  }
+}
+
+function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
+  if (wish.kind === "inference") return callingRights;
+  return wish.role === null
+    ? { role: null, permissions: wish.permissions ?? [] }
+    : { role: wish.role, permissions: null };
+}
+
+/**
+ * Throws `Fault("forbidden")` unless the caller may do all of it now, and give tokens. Operators' tokens (of no project) may do
+ * everything; whoever got here for one was an operator, and must be one still.
+ */
+async function requireOver(
+  tx: Tx,
+  caller: Caller,
+  { projectId, all }: { readonly projectId: ProjectId | null; readonly all: readonly Rights[] },
+): Promise<void> {
+  const now = await currentCaller(tx, caller, projectId);
+  const needed = projectId === null ? "platform.manage" : "tokens.write";
+  if (!allows(now, needed, projectId)) throw new Fault("forbidden", `You no longer have the permission ${needed}.`);
+  if (projectId !== null) for (const rights of all) requireRights(now, rights, projectId);
+}
+
+function same(one: readonly string[] | null, other: readonly string[] | null): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}

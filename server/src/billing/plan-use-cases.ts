@@ -1,0 +1,100 @@
+// What is done with plans: the operator gives them to projects, projects see their limits and what they use, and an app that
+// is about to be made is let in or not. Called by the API and, through an interface of theirs, by apps.
+import { lockProject } from "#accounts/project-store.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import type { ProjectPlan, Plans } from "./plan.ts";
+import { setPlanCredit } from "./plan-credit.ts";
+import {
+  countApps,
+  listPlanned,
+  planNameOf,
+  updatePlan,
+  planUsageOf,
+  type PlannedProject,
+  type PlanUsage,
+} from "./plan-store.ts";
+
+/** A project with its plan. */
+export type ProjectWithPlan = { readonly project: PlannedProject; readonly plan: ProjectPlan };
+
+/** `next` null: it is the last page. */
+export type ProjectPlanPage = { readonly projects: readonly ProjectWithPlan[]; readonly next: string | null };
+
+/** The use cases. They throw `Fault("invalid" | "forbidden" | "no_such_project")`. */
+export class PlanUseCases {
+  readonly #db: Db;
+  readonly #plans: Plans;
+  readonly #clock: Clock;
+
+  constructor(parts: { readonly db: Db; readonly plans: Plans; readonly clock: Clock }) {
+    this.#db = parts.db;
+    this.#plans = parts.plans;
+    this.#clock = parts.clock;
+  }
+
+  /** The names of all plans there are. */
+  get names(): readonly string[] {
+    return [...this.#plans.byName.keys()];
+  }
+
+  /** The project's plan, and what it uses of it. */
+  async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: PlanUsage }> {
+    const plan = await this.planOf(this.#db, projectId);
+    return { plan, usage: await planUsageOf(this.#db, projectId) };
+  }
+
+  /** Projects by id, after one of them. */
+  async list(page: { readonly after: string | null; readonly size: number }): Promise<ProjectPlanPage> {
+    const rows = await listPlanned(this.#db, { after: page.after, limit: page.size + 1 });
+    const shown = rows.slice(0, page.size);
+    const projects = shown.map((project) => ({ project, plan: this.#named(project.plan) }));
+    return { projects, next: rows.length > page.size ? (shown.at(-1)?.id ?? null) : null };
+  }
+
+  /** Gives the project a plan. What runs above a lower limit is drained by the scheduler. */
+  async change(projectId: ProjectId, name: string, by: By): Promise<ProjectWithPlan> {
+    if (!this.#plans.byName.has(name)) {
+      throw new Fault("invalid", `plan is ${JSON.stringify(name)}, but must be one of ${this.names.join(", ")}.`);
+    }
+    return await this.#db.transaction().execute(async (tx) => {
+      const project = await lockProject(tx, projectId);
+      const [before, plan] = [this.#named(project.plan), this.#named(name)];
+      await updatePlan(tx, projectId, name);
+      await setPlanCredit(tx, { projectId, plan, nowMs: this.#clock.now() });
+      const resource = { type: "project", id: projectId, name: project.name };
+      const changes = { plan: { old: before.name, new: plan.name } };
+      await record(tx, { projectId, action: "plan.change", by, resource, changes });
+      await notify(tx, "plans", projectId);
+      return { project: { ...project, plan: name }, plan };
+    });
+  }
+
+  /** In the transaction that has added an app. Of two at once the second waits here, and counts the first one's. */
+  async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
+    const plan = await this.planOf(tx, projectId);
+    if (plan.appsMax === null) return;
+    const project = await lockProject(tx, projectId);
+    // The plan may have been changed while the lock was waited for.
+    const { name, appsMax } = this.#named(project.plan);
+    if (appsMax === null || (await countApps(tx, projectId)) <= appsMax) return;
+    const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
+    const advice = "use one of them, or ask the operator of the platform for another plan";
+    throw new Fault("forbidden", `The plan "${name}" allows the project ${many}, and it has as many: ${advice}.`);
+  }
+
+  /** The project's plan as it stands in the database. */
+  async planOf(db: Db, projectId: ProjectId): Promise<ProjectPlan> {
+    return this.#named(await planNameOf(db, projectId));
+  }
+
+  /** A plan that this platform does not know was given by one that does: the start says so, and nothing is limited by guess. */
+  #named(name: string | null): ProjectPlan {
+    return (name === null ? undefined : this.#plans.byName.get(name)) ?? this.#plans.standard;
+  }
+}

@@ -1,0 +1,41 @@
+// An answer that takes a moment to find and is good for a while: looked for when somebody asks, never twice at a time,
+// whatever number of askers come.
+import type { Clock } from "./clock.ts";
+import { withDeadline } from "./with-deadline.ts";
+
+export type CachedAnswerOptions<Answer> = {
+  /** Must not reject. */
+  readonly look: () => Promise<Answer>;
+  /** How long an answer is reused. */
+  readonly freshMs: number;
+  /** How long one who asks waits; the look itself goes on. */
+  readonly waitMs: number;
+  readonly clock: Clock;
+};
+
+/** One question. */
+export class CachedAnswer<Answer> {
+  readonly #options: CachedAnswerOptions<Answer>;
+  #known: { readonly answer: Answer; readonly atMs: number } | undefined;
+  #looking: Promise<Answer> | undefined;
+
+  constructor(options: CachedAnswerOptions<Answer>) {
+    this.#options = options;
+  }
+
+  /** Null: no answer in time. Never rejects. */
+  async get(): Promise<Answer | null> {
+    const { clock, freshMs, waitMs } = this.#options;
+    if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.answer;
+    this.#looking ??= this.#look();
+    return await withDeadline(clock, waitMs, this.#looking).catch(() => null);
+  }
+
+  async #look(): Promise<Answer> {
+    const { look, clock } = this.#options;
+    const answer = await look();
+    this.#known = { answer, atMs: clock.monotonicMs() };
+    this.#looking = undefined;
+    return answer;
+  }
+}

@@ -1,0 +1,25 @@
+// Recognizes errors of a disk that is full or read-only, wherever they come from: the system, the database, or a
+// program that was started.
+
+const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);
+const words = /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
+const causesMax = 5;
+
+/** True when the error, or what caused it, is that nothing can be written. */
+export function isDiskFull(error: unknown, depth = 0): boolean {
+  if (!(error instanceof Error)) return false;
+  if ("code" in error && codes.has(String(error.code))) return true;
+  return words.test(error.message) || (depth < causesMax && isDiskFull(error.cause, depth + 1));
+}
+
+/** For callers of the platform. */
+export const diskFullText =
+  "The platform's disk has no room (or cannot be written to), so nothing can be stored at the moment; its operator has to make room. Try again then.";
+/** Seconds after which a repeat makes sense. */
+export const diskFullRetrySeconds = 30;
+
+/** `1.5 GB`, `20 MB`. */
+export function sizeText(bytes: number): string {
+  const gb = bytes / 1e9;
+  return gb >= 1 ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB` : `${Math.max(0, Math.round(bytes / 1e6))} MB`;
+}

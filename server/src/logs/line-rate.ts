@@ -1,0 +1,60 @@
+// How fast one app's lines are taken: as many at once as a start or a crash prints, and after that no faster than an
+// honest app goes on for long. Who prints faster waits, so that it slows down neither the calls nor the database of others.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
+
+/** Lines, and characters, that may be taken at once, and in each second after that. */
+export type LineRateLimits = {
+  readonly linesAtOnce: number;
+  readonly linesPerSecond: number;
+  readonly charactersAtOnce: number;
+  readonly charactersPerSecond: number;
+};
+
+type Account = { lines: number; characters: number; atMs: number };
+
+/** Apps that are remembered; one that was forgotten begins with all that may be taken at once. */
+const accountsMax = 10_000;
+
+/** Keeps the pace of each app. */
+export class LineRate {
+  readonly #limits: LineRateLimits;
+  readonly #clock: Clock;
+  readonly #accounts = new Map<AppId, Account>();
+
+  constructor(options: { readonly limits: LineRateLimits; readonly clock: Clock }) {
+    this.#limits = options.limits;
+    this.#clock = options.clock;
+  }
+
+  /** Counts what is about to be stored; returns for how many milliseconds it has to wait. */
+  take(appId: AppId, lines: number, characters: number): number {
+    const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
+    const account = this.#accountOf(appId);
+    account.lines = Math.min(linesAtOnce, account.lines + (this.#passedMs(account) / 1000) * linesPerSecond);
+    account.characters = Math.min(
+      charactersAtOnce,
+      account.characters + (this.#passedMs(account) / 1000) * charactersPerSecond,
+    );
+    account.atMs = this.#clock.monotonicMs();
+    account.lines -= lines;
+    account.characters -= characters;
+    const waitSeconds = Math.max(-account.lines / linesPerSecond, -account.characters / charactersPerSecond);
+    return Math.max(0, Math.ceil(waitSeconds * 1000));
+  }
+
+  #passedMs({ atMs }: Account): number {
+    return this.#clock.monotonicMs() - atMs;
+  }
+
+  #accountOf(appId: AppId): Account {
+    const known = this.#accounts.get(appId);
+    if (known !== undefined) return known;
+    const [oldest] = this.#accounts.keys();
+    if (this.#accounts.size >= accountsMax && oldest !== undefined) this.#accounts.delete(oldest);
+    const { linesAtOnce, charactersAtOnce } = this.#limits;
+    const account = { lines: linesAtOnce, characters: charactersAtOnce, atMs: this.#clock.monotonicMs() };
+    this.#accounts.set(appId, account);
+    return account;
+  }
+}

@@ -1,0 +1,264 @@
+// Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's secret only a hash is
+// kept. Called by the API; a change and its audit row are one transaction.
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { Role } from "@slipway/contract/words.ts";
+import { insertPassword } from "#accounts/account-store.ts";
+import { actorOf, type Caller } from "#accounts/caller.ts";
+import { hashPassword } from "#accounts/passwords.ts";
+import { insertMember, lockProject, tryLockProject } from "#accounts/project-store.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Gate } from "#lib/gate.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import {
+  addPerson,
+  countAfterPurge,
+  deleteInvitation,
+  invitationByEmail,
+  invitationByHash,
+  invitationById,
+  listInvitations,
+  putInvitation,
+  type InvitationRow,
+  type OpenInvitationRow,
+} from "./invitation-store.ts";
+import { membersMax, requireRight, type Acting } from "./member-use-cases.ts";
+import { countMembers, memberByEmail, memberOf } from "./member-store.ts";
+import { checkNewPassword } from "./password-rules.ts";
+
+/** An invitation as members of its project see it. */
+export type Invitation = {
+  readonly id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly invitedBy: string | null;
+  readonly createdAt: Date;
+  readonly expiresAt: Date;
+};
+
+/** An invitation as whoever has its link sees it. */
+export type OpenInvitation = Omit<Invitation, "id" | "createdAt"> & {
+  readonly projectId: ProjectId;
+  readonly projectName: string;
+  readonly hasAccount: boolean;
+};
+
+/** What was made of an accepted invitation. */
+export type Accepted = {
+  readonly projectId: ProjectId;
+  readonly projectName: string;
+  readonly personId: string;
+  readonly email: string;
+  readonly role: Role;
+};
+
+/** What somebody who accepts sends. `caller`: by their own token, when they have one. */
+export type Acceptance = {
+  readonly secret: Secret;
+  readonly name: string | null;
+  readonly password: Secret | null;
+  readonly caller: Caller | null;
+  readonly by: By;
+};
+
+const daysValid = 7;
+const dayMs = 86_400_000;
+/** 256 bits: nobody guesses it, so a fast hash will do. */
+const secretBytes = 32;
+/** Of one project, that wait to be accepted. */
+const waitingMax = 1_000;
+
+/** The use cases. They throw `Fault("not_found" | "unauthorized" | "forbidden" | "invalid" | "conflict")`. */
+export class InvitationUseCases {
+  readonly #db: Db;
+  readonly #clock: Clock;
+  readonly #personChanged: (personId: string) => void;
+  readonly #hashes: Gate;
+
+  /** `personChanged` hears of each new member after the commit, as in `MemberUseCases`; `hashes` is the gate of all who sign in. */
+  constructor(parts: {
+    readonly db: Db;
+    readonly clock: Clock;
+    readonly hashes: Gate;
+    readonly personChanged: (personId: string) => void;
+  }) {
+    this.#db = parts.db;
+    this.#clock = parts.clock;
+    this.#personChanged = parts.personChanged;
+    this.#hashes = parts.hashes;
+  }
+
+  /** Those that can be accepted still, newest first. */
+  async list(projectId: ProjectId): Promise<Invitation[]> {
+    const rows = await listInvitations(this.#db, { projectId, now: this.#now(), limit: waitingMax });
+    return rows.map(invitationFrom);
+  }
+
+  /** Invites; `secret` is personChanged here only. One of the same address to the same project ends. */
+  async create(
+    wish: { readonly projectId: ProjectId; readonly email: string; readonly role: Role },
+    acting: Acting,
+  ): Promise<{ readonly invitation: Invitation; readonly projectName: string; readonly secret: Secret }> {
+    const { projectId, role } = wish;
+    const email = wish.email.toLowerCase();
+    const secret = new Secret(randomBytes(secretBytes).toString("base64url"));
+    const created_at = this.#now();
+    const row: InvitationRow = {
+      ...{ id: randomUUID(), project_id: projectId, email, role, created_at },
+      secret_hash: hashOf(secret),
+      invited_by: acting.by.actor.name,
+      expires_at: new Date(created_at.getTime() + daysValid * dayMs),
+    };
+    const projectName = await this.#db.transaction().execute(async (tx) => {
+      const project = await lockProject(tx, projectId);
+      const before = await invitationByEmail(tx, projectId, email);
+      const roles = before === undefined ? [role] : [before.role, role];
+      await requireRight(tx, { projectId, caller: acting.caller, roles });
+      await requireRoom(tx, { projectId, email, now: created_at });
+      await putInvitation(tx, row);
+      await record(tx, {
+        ...{ projectId, action: "invitation.create", by: acting.by },
+        resource: { type: "invitation", id: row.id, name: email },
+        changes: { role: { old: before?.role, new: role }, expiresAt: { new: row.expires_at } },
+      });
+      return project.name;
+    });
+    return { invitation: invitationFrom(row), projectName, secret };
+  }
+
+  /** Withdraws one; its link ends at once. */
+  async delete(projectId: ProjectId, id: string, { caller, by }: Acting): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      const row = await invitationById(tx, projectId, id);
+      if (row === undefined) throw new Fault("not_found", "The project has no invitation of that id.");
+      await requireRight(tx, { projectId, caller, roles: [row.role] });
+      await deleteInvitation(tx, row);
+      const resource = { type: "invitation", id, name: row.email };
+      await record(tx, { projectId, action: "invitation.delete", by, resource, changes: { role: { old: row.role } } });
+    });
+  }
+
+  /** What the link is to. */
+  async show(secret: Secret): Promise<OpenInvitation> {
+    const row = await this.#open(secret);
+    const { email, role, invited_by: invitedBy, expires_at: expiresAt } = row;
+    const place = { projectId: row.project_id, projectName: row.project_name };
+    return { ...place, email, role, invitedBy, expiresAt, hasAccount: row.person_id !== null };
+  }
+
+  /** Makes whoever was invited a member, once. */
+  async accept(acceptance: Acceptance): Promise<Accepted> {
+    const row = await this.#open(acceptance.secret);
+    await this.#refuseOthers(row, acceptance);
+    const person = await whoAccepts(row, acceptance, this.#hashes);
+    const { project_id: projectId, email, role } = row;
+    await this.#db.transaction().execute(async (tx) => {
+      if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
+      if (!(await deleteInvitation(tx, row))) throw noInvitation();
+      if (person.passwordHash !== null) await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
+      await join(tx, { projectId, personId: person.id, role });
+      const actor = { type: "person", id: person.id, name: person.name } as const;
+      await record(tx, {
+        ...{ projectId, action: "invitation.accept", by: { ...acceptance.by, actor } },
+        resource: { type: "person", id: person.id, name: email },
+        changes: { role: { new: role } },
+      });
+      await notify(tx, "people", person.id);
+    });
+    this.#personChanged(person.id);
+    return { projectId, projectName: row.project_name, personId: person.id, email, role };
+  }
+
+  /** Whoever else has the link and is known is refused, and the project's owners learn of it. */
+  async #refuseOthers(row: OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
+    if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
+    const reason = `The invitation is for ${row.email}, and the token is not of that person; send that person's, or none to make an account.`;
+    await record(this.#db, {
+      ...{ projectId: row.project_id, action: "invitation.accept", outcome: "failure", reason },
+      by: { ...by, actor: actorOf(caller) },
+      resource: { type: "invitation", id: row.id, name: row.email },
+    });
+    throw new Fault("forbidden", reason);
+  }
+
+  async #open(secret: Secret): Promise<OpenInvitationRow> {
+    const row = await invitationByHash(this.#db, hashOf(secret));
+    if (row === undefined || row.expires_at <= this.#now()) throw noInvitation();
+    return row;
+  }
+
+  #now(): Date {
+    return new Date(this.#clock.now());
+  }
+}
+
+/** Who accepts. With a hash: somebody who has no account yet. */
+type Accepting = { readonly id: string; readonly name: string; readonly passwordHash: string | null };
+
+/** Nobody else with a token comes here. */
+async function whoAccepts(
+  row: OpenInvitationRow,
+  { caller, name, password }: Acceptance,
+  hashes: Gate,
+): Promise<Accepting> {
+  if (caller?.kind === "person") return { id: caller.personId, name: caller.name, passwordHash: null };
+  if (row.person_id !== null) {
+    const text = `${row.email} has an account: sign in with it and send the token along to accept the invitation.`;
+    throw new Fault("unauthorized", text);
+  }
+  if (name === null) throw new Fault("invalid", "name is missing; it must be sent to make an account.");
+  if (password === null) throw new Fault("invalid", "password is missing; it must be sent to make an account.");
+  checkNewPassword("password", password, row.email);
+  const passwordHash = await hashes.run(() => hashPassword(password.reveal()));
+  return { id: randomUUID(), name: name.trim(), passwordHash };
+}
+
+async function addAccount(
+  tx: Tx,
+  { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
+): Promise<void> {
+  if (!(await addPerson(tx, { id, email, name }))) {
+    throw new Fault("conflict", `An account of ${email} was made a moment ago; sign in with it to accept.`);
+  }
+  await insertPassword(tx, { personId: id, passwordHash });
+}
+
+async function join(tx: Tx, member: { projectId: ProjectId; personId: string; role: Role }): Promise<void> {
+  const { projectId, personId, role } = member;
+  if ((await memberOf(tx, member)) !== undefined)
+    throw new Fault("conflict", "You are a member of this project already.");
+  if ((await countMembers(tx, projectId)).all >= membersMax) {
+    throw new Fault("conflict", `The project has ${membersMax} members, which is the limit.`);
+  }
+  await insertMember(tx, { project_id: projectId, person_id: personId, role });
+}
+
+async function requireRoom(tx: Tx, given: { projectId: ProjectId; email: string; now: Date }): Promise<void> {
+  const { projectId, email, now } = given;
+  if ((await memberByEmail(tx, projectId, email)) !== undefined) {
+    throw new Fault("conflict", `${email} is a member of this project already.`);
+  }
+  if ((await countAfterPurge(tx, projectId, now)) >= waitingMax) {
+    const text = `${waitingMax} invitations to this project wait to be accepted, which is the limit; withdraw some.`;
+    throw new Fault("conflict", text);
+  }
+}
+
+function noInvitation(): Fault {
+  return new Fault("not_found", "There is no such invitation: it was used or withdrawn, or has expired.");
+}
+
+function hashOf(secret: Secret): Buffer {
+  return createHash("sha256").update(secret.reveal()).digest();
+}
+
+function invitationFrom(row: InvitationRow): Invitation {
+  const { id, email, role, invited_by: invitedBy, created_at: createdAt, expires_at: expiresAt } = row;
+  return { id, email, role, invitedBy, createdAt, expiresAt };
+}

@@ -1,0 +1,64 @@
+// Rows of members, with the people that they are.
+import type { Role } from "@slipway/contract/words.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+
+/** A member, and who it is. */
+export type MemberRow = {
+  readonly person_id: string;
+  readonly email: string;
+  readonly name: string;
+  readonly role: Role;
+  readonly created_at: Date;
+};
+
+/** Names a membership. */
+export type MemberKey = { readonly projectId: ProjectId; readonly personId: string };
+
+/** The members of the project, who came first first, at most `limit`. No locks. */
+export function memberRows(db: Db, projectId: ProjectId, limit: number): Promise<MemberRow[]> {
+  const rows = selection(db).where("members.project_id", "=", projectId);
+  return rows.orderBy("members.created_at").orderBy("members.person_id").limit(limit).execute();
+}
+
+/** The member, or undefined. No locks. */
+export function memberOf(db: Db, { projectId, personId }: MemberKey): Promise<MemberRow | undefined> {
+  const rows = selection(db).where("members.project_id", "=", projectId);
+  return rows.where("members.person_id", "=", personId).executeTakeFirst();
+}
+
+/** The member with the address (lower case), or undefined. No locks. */
+export function memberByEmail(db: Db, projectId: ProjectId, email: string): Promise<MemberRow | undefined> {
+  const rows = selection(db).where("members.project_id", "=", projectId);
+  return rows.where("people.email", "=", email).executeTakeFirst();
+}
+
+/** How many members the project has, and how many of them are owners. */
+export async function countMembers(tx: Tx, projectId: ProjectId): Promise<{ all: number; owners: number }> {
+  const rows = await tx
+    .selectFrom("members")
+    .select((row) => ["role", row.fn.countAll<string>().as("count")])
+    .where("project_id", "=", projectId)
+    .groupBy("role")
+    .execute();
+  const owners = Number(rows.find((row) => row.role === "owner")?.count ?? 0);
+  return { all: rows.reduce((sum, row) => sum + Number(row.count), 0), owners };
+}
+
+/** Gives a member of a locked project another role. */
+export async function setRole(tx: Tx, { projectId, personId }: MemberKey, role: Role): Promise<void> {
+  const row = tx.updateTable("members").set({ role }).where("project_id", "=", projectId);
+  await row.where("person_id", "=", personId).execute();
+}
+
+/** Ends a membership in a locked project. */
+export async function deleteMember(tx: Tx, { projectId, personId }: MemberKey): Promise<void> {
+  await tx.deleteFrom("members").where("project_id", "=", projectId).where("person_id", "=", personId).execute();
+}
+
+function selection(db: Db) {
+  return db
+    .selectFrom("members")
+    .innerJoin("people", "people.id", "members.person_id")
+    .select(["members.person_id", "people.email", "people.name", "members.role", "members.created_at"]);
+}

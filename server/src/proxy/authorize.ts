@@ -1,0 +1,79 @@
+// Who may call an app: everybody when its authentication is off, else whoever has a valid token of its project that may.
+// Answers do not tell strangers which apps exist: without a valid token it is 401 whether or not there is such an app, and
+// with a token of another project 404, as for an app that does not exist.
+import type { Caller } from "#accounts/caller.ts";
+import { allows } from "#accounts/permissions.ts";
+import type { AppRoute } from "#apps/routes.ts";
+import { Fault } from "#lib/fault.ts";
+
+/** What the gate asks of `Authenticator`. Null: not valid; a fault: too many bad ones came from that address. */
+export type CallAuthenticator = {
+  cached(token: string, address: string): Caller | Fault | null | undefined;
+  check(token: string, address: string): Promise<Caller | Fault | null>;
+};
+
+/** The app that is asked for, and from where. */
+type Asked = { readonly projectId: string; readonly appName: string; readonly address: string };
+
+const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
+const notChecked = "The token could not be checked, as a part of the platform does not answer; try again.";
+const checkRetrySeconds = 5;
+const badToken = "The token is not valid: it was altered, has expired or was revoked, or does not give access to apps.";
+
+/** The app's route, or why the caller does not get there. At once when the token was seen before. */
+export function authorizeCall(
+  tokens: CallAuthenticator,
+  route: AppRoute | undefined,
+  asked: Asked,
+  authorization: string | undefined,
+): AppRoute | Fault | Promise<AppRoute | Fault> {
+  if (route !== undefined && route.disableAuth) return route;
+  const token = authorization === undefined ? undefined : bearerToken(authorization);
+  if (token === undefined) return new Fault("unauthorized", noToken);
+  const caller = tokens.cached(token, asked.address);
+  if (caller !== undefined) return judge(caller, route, asked);
+  return tokens.check(token, asked.address).then(
+    (checked) => judge(checked, route, asked),
+    (cause: unknown) => new Fault("unavailable", notChecked, { cause, retryAfterSeconds: checkRetrySeconds }),
+  );
+}
+
+function judge(caller: Caller | Fault | null, route: AppRoute | undefined, asked: Asked): AppRoute | Fault {
+  if (caller instanceof Fault) return caller;
+  // Operators look after the platform, and people manage apps; calling apps takes a token that is made for it.
+  if (caller === null || caller.kind === "operator" || caller.kind === "person")
+    return new Fault("unauthorized", badToken);
+  if (route === undefined || caller.projectId !== asked.projectId) {
+    return new Fault("not_found", `There is no app ${shown(asked.appName)} in project ${shown(asked.projectId)}.`);
+  }
+  return allows(caller, "apps.call", caller.projectId) ? route : new Fault("forbidden", mayNot(caller.name));
+}
+
+function mayNot(tokenName: string): string {
+  return `The token "${tokenName}" gives no right to do this: it lacks the permission apps.call.`;
+}
+
+/** The scheme's name may have any letter case (RFC 9110, 11.1). */
+function bearerToken(authorization: string): string | undefined {
+  if (authorization.startsWith("Bearer ")) return authorization.slice(7);
+  return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+}
+
+function shown(name: string): string {
+  return name.length > 64 ? `${name.slice(0, 64)}…` : name;
+}
+
+/** Why an app without a release cannot be called. */
+export function notDeployed(route: AppRoute): Fault {
+  const { latestBuild, appName, unreadable } = route;
+  if (unreadable !== undefined) return new Fault("start_failed", `${appName} cannot be started. ${unreadable}`);
+  if (latestBuild === null) return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
+  const { status, reason } = latestBuild;
+  const isOver = status !== "pending" && status !== "building" && status !== "initializing";
+  const why = reason === null ? "" : `: ${reason}`;
+  const message = `${appName} has no release yet: its latest build is in state ${status}${why}`;
+  return new Fault("not_deployed", message, isOver ? {} : { retryAfterSeconds: buildRetrySeconds });
+}
+
+/** A build takes seconds to minutes. */
+const buildRetrySeconds = 5;

@@ -1,0 +1,73 @@
+// Takes the fields out of a request's lines that the platform itself reads where a call is run later or its answer is
+// forwarded; in all other calls they are the app's. Pure.
+import { Fault } from "#lib/fault.ts";
+import { trimmed } from "./fields.ts";
+
+/** What the platform is asked for by fields. */
+export type PlatformFields = {
+  /** The lines that are left, each with its line end. */
+  readonly lines: string;
+  readonly webhookSecret: string | null;
+  readonly idempotencyKey: string | null;
+  readonly retries: number | null;
+};
+
+/** Which of them the platform reads in this call. */
+export type PlatformFieldUse = { readonly isAsync: boolean; readonly isForwarded: boolean };
+
+const secretName = "X-Webhook-Secret";
+const keyName = "Idempotency-Key";
+const retriesName = "Slipway-Retries";
+const secretLengthMax = 512;
+const keyLengthMax = 255;
+const retriesMax = 10;
+
+const secretForm = new RegExp(`^[\\x20-\\x7e]{1,${secretLengthMax}}$`);
+const keyForm = new RegExp(`^[\\x21-\\x7e]{1,${keyLengthMax}}$`);
+
+/** Reads them from `lines`; a `Fault` when one is given twice or has a value that is not allowed. */
+export function readPlatformFields(lines: string, { isAsync, isForwarded }: PlatformFieldUse): PlatformFields | Fault {
+  const names = [...(isForwarded ? [secretName] : []), ...(isAsync ? [keyName, retriesName] : [])];
+  const lower = new Set(names.map((name) => name.toLowerCase()));
+  const values = new Map<string, string>();
+  const kept: string[] = [];
+  for (const line of lines.split("\r\n")) {
+    const colon = line.indexOf(":");
+    const name = line.slice(0, colon).toLowerCase();
+    if (!lower.has(name)) {
+      kept.push(line);
+      continue;
+    }
+    if (values.has(name)) return invalid(`The field ${nameOf(names, name)} is given twice.`);
+    values.set(name, trimmed(line, colon + 1, line.length));
+  }
+  const webhookSecret = values.get(secretName.toLowerCase()) ?? null;
+  const idempotencyKey = values.get(keyName.toLowerCase()) ?? null;
+  const retries = readRetries(values.get(retriesName.toLowerCase()));
+  if (webhookSecret !== null && !secretForm.test(webhookSecret)) {
+    return invalid(`${secretName} must have 1 to ${secretLengthMax} printable ASCII characters.`);
+  }
+  if (idempotencyKey !== null && !keyForm.test(idempotencyKey)) {
+    return invalid(
+      `${keyName} must have 1 to ${keyLengthMax} visible ASCII characters; it has ${idempotencyKey.length}.`,
+    );
+  }
+  if (retries instanceof Fault) return retries;
+  return { lines: kept.join("\r\n"), webhookSecret, idempotencyKey, retries };
+}
+
+function nameOf(names: readonly string[], lower: string): string {
+  return names.find((name) => name.toLowerCase() === lower) ?? lower;
+}
+
+function readRetries(value: string | undefined): number | null | Fault {
+  if (value === undefined) return null;
+  const retries = /^[0-9]{1,2}$/.test(value) ? Number(value) : Number.NaN;
+  if (retries <= retriesMax) return retries;
+  const shown = JSON.stringify(value.length > 32 ? `${value.slice(0, 32)}…` : value);
+  return invalid(`${retriesName} must be a whole number from 0 to ${retriesMax}; given: ${shown}`);
+}
+
+function invalid(message: string): Fault {
+  return new Fault("invalid", message);
+}

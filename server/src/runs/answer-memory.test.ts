@@ -1,0 +1,69 @@
+// How many long answers come in at once, and that those which wait come in the end.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ProjectId } from "#lib/ids.ts";
+import { AnswerMemory, type AnswerReservation } from "./answer-memory.ts";
+
+const mebibyte = 1_048_576;
+const pieceBytes = 65_536;
+
+/** Lets all of them grow to their length, as far as they may; those that are there are put into `complete`. */
+async function collect(
+  places: readonly AnswerReservation[],
+  bytes: number,
+  complete: Set<AnswerReservation>,
+): Promise<void> {
+  for (const place of places) {
+    void (async () => {
+      for (let length = pieceBytes; length <= bytes; length += pieceBytes) await place.grow(length);
+      complete.add(place);
+    })();
+  }
+  await new Promise(setImmediate);
+}
+
+function room(): AnswerMemory {
+  return new AnswerMemory({ answerBytesMax: 16 * mebibyte });
+}
+
+test("of long answers only so many are in memory, and each that is written down lets another one come", async () => {
+  const answers = room();
+  const places = Array.from({ length: 100 }, () => answers.of("p-00000001" as ProjectId));
+  const complete = new Set<AnswerReservation>();
+  await collect(places, 16 * mebibyte, complete);
+  assert.equal(complete.size, 8, "half of 256 MiB is left to other projects");
+  const other = answers.of("p-00000002" as ProjectId);
+  await collect([other], 16 * mebibyte, complete);
+  assert.ok(complete.has(other));
+  for (const place of complete) {
+    place.leave();
+    await new Promise(setImmediate);
+  }
+  assert.equal(complete.size, 101);
+});
+
+test("short answers wait for nobody, and one that is longer than what is kept holds no place", async () => {
+  const answers = room();
+  const complete = new Set<AnswerReservation>();
+  const long = Array.from({ length: 50 }, () => answers.of("p-00000001" as ProjectId));
+  await collect(long, 17 * mebibyte, complete);
+  assert.equal(complete.size, 50);
+  await collect(long.slice(0, 1), pieceBytes, complete);
+  const short = answers.of("p-00000001" as ProjectId);
+  assert.equal(short.grow(pieceBytes), null);
+});
+
+test("whoever is gone when its turn comes gives it on", async () => {
+  const answers = room();
+  const complete = new Set<AnswerReservation>();
+  const places = Array.from({ length: 40 }, () => answers.of("p-00000001" as ProjectId));
+  await collect(places, 16 * mebibyte, complete);
+  const [first, ...rest] = complete;
+  for (const place of places) if (!complete.has(place)) place.leave();
+  for (const place of rest) place.leave();
+  first?.leave();
+  const again = Array.from({ length: 8 }, () => answers.of("p-00000001" as ProjectId));
+  const completeAgain = new Set<AnswerReservation>();
+  await collect(again, 16 * mebibyte, completeAgain);
+  assert.equal(completeAgain.size, 8);
+});

@@ -1,0 +1,106 @@
+// All that the API does with runs: it reads them, cancels them, and deals with dead ones. A run that somebody works on
+// is not ended here: its owner's wish is written down, and whoever holds the run ends it.
+import { sql } from "kysely";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { DeadRuns, type RunRef } from "./dead-runs.ts";
+import { lockRun } from "./dead-run-store.ts";
+import { EndWatch } from "./end-watch.ts";
+import { noSuchRun, RunList } from "./run-list.ts";
+import { readRun, type RunRow } from "./run-list-store.ts";
+import { isFinal } from "./run-states.ts";
+
+export type RunUseCasesOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly resultRetentionDays: number;
+  readonly resultBytesMax: number;
+  /** Called after the commit of a request to cancel, so that a run of this process ends without the way through the database. */
+  readonly onCancelled: (runId: RunId) => void;
+  /** How long a request to cancel waits for the run to end; 10 s unless given. */
+  readonly cancelWaitMs?: number;
+};
+
+/** One for the platform; nothing is to be closed. */
+export class RunUseCases {
+  readonly list: RunList;
+  readonly dead: DeadRuns;
+  readonly #options: RunUseCasesOptions;
+  readonly #ends: EndWatch;
+
+  constructor(options: RunUseCasesOptions) {
+    this.#options = options;
+    this.list = new RunList(options);
+    this.dead = new DeadRuns(options);
+    this.#ends = new EndWatch(options);
+  }
+
+  /**
+   * Asks for the end of a run, waits a while for it and returns the run as it is then. One that nobody works on ends
+   * at once. Throws `Fault("not_found")`, `Fault("conflict")` when it has ended.
+   */
+  async cancel(ref: RunRef, by: By): Promise<RunRow> {
+    const { db, onCancelled, cancelWaitMs = 10_000 } = this.#options;
+    const isHeld = await db.transaction().execute(async (tx) => {
+      const isWorkedOn = await this.#askForEnd(tx, ref);
+      await record(tx, {
+        ...{ projectId: ref.projectId, action: "run.cancel", by },
+        resource: { type: "run", id: ref.runId, name: ref.appId },
+        changes: { status: { new: isWorkedOn ? "asked to end" : "cancelled" } },
+      });
+      return isWorkedOn;
+    });
+    if (isHeld) {
+      onCancelled(ref.runId);
+      await this.#ends.wait(ref.runId, cancelWaitMs);
+    }
+    return await this.list.get(ref.appId, ref.runId);
+  }
+
+  /** True: somebody works on it, who is told. */
+  async #askForEnd(tx: Tx, { appId, runId }: RunRef): Promise<boolean> {
+    const run = await lockRun(tx, appId, runId);
+    if (run === undefined) {
+      const call = await readRun(tx, appId, runId);
+      if (call === undefined) throw noSuchRun(appId, runId);
+      throw ended(call.state);
+    }
+    if (isFinal(run.state)) throw ended(run.state);
+    if (run.state === "pending") {
+      await cancelPending(tx, runId);
+      return false;
+    }
+    const asked = sql<Date>`coalesce(cancel_requested_at, clock_timestamp())`;
+    await tx.updateTable("runs").set({ cancel_requested_at: asked }).where("id", "=", runId).execute();
+    await notify(tx, "run_cancels", runId);
+    return true;
+  }
+}
+
+/** The row is locked. Whoever had it before the epoch grew can no longer write. */
+async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
+  const reason = sql<string>`
+    'It was cancelled before it was ' || case when attempt = 0 then 'sent to the app.' else 'tried again.' end`;
+  await tx
+    .updateTable("runs")
+    .set((row) => ({
+      ...{ state: "cancelled", reason, status_code: null, ended_at: now },
+      ...{ cancel_requested_at: now, webhook_secret_sealed: null, lease_epoch: row("lease_epoch", "+", 1) },
+    }))
+    .where("id", "=", runId)
+    .where("state", "=", "pending")
+    .execute();
+  await tx.deleteFrom("run_requests").where("run_id", "=", runId).execute();
+}
+
+function ended(state: string): Fault {
+  return new Fault("conflict", `The run has ended already: it is ${state}.`);
+}

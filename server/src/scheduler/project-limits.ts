@@ -1,0 +1,128 @@
+// Keeps a project within its limits at each look at one of its apps: holds starts back for which there is no room, ends what
+// is above a limit that was lowered, and frees the place of an idle replica where calls of another app wait for one. All
+// looks of a process are taken one after the other, so two of them cannot pass a limit together.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
+import {
+  beyondLimits,
+  heldBackReason,
+  roomFor,
+  type Allowance,
+  type CountedReplica,
+  type Leaving,
+  type ReplicaLimits,
+} from "./allowance.ts";
+import type { Occupancy } from "./demand.ts";
+import type { ReplicaPlan } from "./plan.ts";
+import type { Fleet, Replica, ReplicaRelease } from "./replica.ts";
+import type { ReplicaRunner } from "./replica-runner.ts";
+
+export type ProjectLimitsParts = {
+  readonly allowance: Allowance;
+  readonly fleet: Fleet;
+  readonly occupancy: Occupancy;
+  readonly runner: ReplicaRunner;
+  readonly clock: Clock;
+};
+
+/** What a look at an app wants to do, and the GPUs of each replica that it would start. */
+export type WantedPlan = ReplicaPlan & { readonly gpusEach: number };
+/** `mayExchange`: where nothing could be started, one may in the place of a replica of the app that is drained for it. */
+export type AllowedPlan = ReplicaPlan & { readonly heldBack: string | undefined; readonly mayExchange: boolean };
+
+/** The app that is looked at; `isWaiting`: calls wait for a replica. */
+export type ReconciledApp = {
+  readonly appId: AppId;
+  readonly projectId: ProjectId;
+  readonly live: Pick<ReplicaRelease, "releaseId">;
+  readonly isWaiting: boolean;
+};
+
+type Counted = CountedReplica & { readonly replica: Replica };
+
+/** One for the platform. */
+export class ProjectLimits {
+  readonly #parts: ProjectLimitsParts;
+
+  constructor(parts: ProjectLimitsParts) {
+    this.#parts = parts;
+  }
+
+  /** What of the plan the project's limits allow. */
+  within(wanted: WantedPlan, app: ReconciledApp): AllowedPlan {
+    const limits = this.#parts.allowance.limitsOf(app.projectId);
+    if (limits.replicasMax === null && limits.gpusMax === null)
+      return { ...wanted, heldBack: undefined, mayExchange: true };
+    const drained = new Set(wanted.drains.map(({ replicaId }) => replicaId));
+    const leaving = this.#leaving(app.projectId, drained);
+    let counted = this.#counted(app.projectId, drained);
+    const beyond = this.#drainsBeyond(limits, counted, app);
+    if (wanted.starts > 0 && app.isWaiting && roomFor(limits, { counted, leaving }, wanted.gpusEach) === 0) {
+      counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
+    }
+    const starts = Math.min(wanted.starts, roomFor(limits, { counted, leaving }, wanted.gpusEach));
+    const heldBack = starts < wanted.starts ? heldBackReason(limits, counted) : undefined;
+    const mayExchange = this.#mayExchange(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
+    return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
+  }
+
+  #mayExchange(
+    limits: ReplicaLimits,
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
+    { appId, gpusEach }: ReconciledApp & { readonly gpusEach: number },
+  ): boolean {
+    const given = counted.find(({ replica }) => replica.appId === appId);
+    if (given === undefined) return false;
+    const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
+    return roomFor(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
+  }
+
+  /** Replicas of the project that start or serve and are not about to be drained. Those on trial are a deployment's. */
+  #counted(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Counted[] {
+    const { fleet, occupancy, clock } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    return [...fleet.ofProject(projectId)].flatMap((replica) => {
+      const { replicaId, state, beganAtMs, heldUntilMs } = replica;
+      const isCounted = (state === "starting" || state === "ready") && nowMs >= heldUntilMs && !drained.has(replicaId);
+      if (!isCounted) return [];
+      const running = occupancy.running(replicaId);
+      return [{ replicaId, isStarting: state === "starting", gpus: replica.gpus, running, beganAtMs, replica }];
+    });
+  }
+
+  /** Those that are being drained, or are about to be. */
+  #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Leaving {
+    const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
+      ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
+    );
+    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpus, 0) };
+  }
+
+  /** Of this app; the looks at the others see to theirs. */
+  #drainsBeyond(limits: ReplicaLimits, counted: readonly Counted[], app: ReconciledApp): ReplicaPlan["drains"] {
+    const going = beyondLimits(limits, counted);
+    return counted
+      .filter(({ replica }) => going.has(replica.replicaId) && replica.appId === app.appId)
+      .map(({ replicaId }) => ({ replicaId, reason: `${limits.name} allows the project no more replicas.` }));
+  }
+
+  /** An app without any replica must not wait until the cooldown of another one has passed: idle ones go, the oldest first. */
+  #makeRoom(
+    limits: ReplicaLimits,
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
+    app: ReconciledApp & { readonly gpusEach: number },
+  ): Counted[] {
+    let left = [...counted];
+    if (left.some(({ replica }) => replica.appId === app.appId)) return left;
+    const idle = left.filter(({ isStarting, running }) => !isStarting && running === 0);
+    for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
+      if (roomFor(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
+      const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
+      if (ofItsApp <= replica.release.settings.minReplicaCount) continue;
+      const reason = `Calls of another app of the project wait for its place: ${limits.name} allows no more replicas.`;
+      this.#parts.runner.end(replica, { reason, kind: "wanted" });
+      left = left.filter((one) => one.replica !== replica);
+    }
+    return left;
+  }
+}

@@ -1,0 +1,115 @@
+// Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
+// one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
+import { Batcher } from "#lib/batcher.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
+import { Tally } from "#lib/tally.ts";
+import type { Db } from "#store/database.ts";
+import type { Leases } from "#store/lease.ts";
+import { attempt, type AttemptParts } from "./attempt.ts";
+import { releaseRows, writeAttempts, type AttemptRow, type Holder } from "./delivery-store.ts";
+import type { HeldDelivery } from "./delivery.ts";
+import type { DeliverySlots, Wish } from "./delivery-slots.ts";
+import type { WebhookStep } from "./webhook-step.ts";
+
+export type InFlightParts = AttemptParts & {
+  readonly db: Db;
+  readonly leases: Pick<Leases<"webhook_deliveries">, "renewAll">;
+  readonly holder: Holder;
+  readonly places: Pick<DeliverySlots, "noteEnd">;
+  /** The most deliveries under way. */
+  readonly atOnce: number;
+  readonly onStep: (name: WebhookStep) => void;
+};
+
+/** Told once, at the end: when it is tried again, or null when it is over or somebody else's. */
+export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void };
+
+const writeBatchMax = 200;
+/** While the database is away, results are held and tried again for about this many waits; then the lease is over anyway. */
+const writing: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
+
+/** `stop()` waits for what is under way, and lets go of what takes longer. */
+export class InFlight {
+  /** Attempts since the platform started, by what they came to; `pending`: it is tried again. */
+  readonly attempts = new Tally<AttemptRow["state"]>("delivered", "pending", "failed");
+  readonly #parts: InFlightParts;
+  /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
+  readonly #flying = new Map<HeldDelivery, Promise<void>>();
+  readonly #results: Batcher<AttemptRow, boolean>;
+  readonly #stopping = new AbortController();
+
+  constructor(parts: InFlightParts) {
+    this.#parts = parts;
+    this.#results = new Batcher({
+      write: (rows) => this.#write(rows),
+      batchMax: writeBatchMax,
+      queueMax: parts.atOnce,
+      clock: parts.clock,
+    });
+  }
+
+  get count(): number {
+    return this.#flying.size;
+  }
+
+  begin(held: HeldDelivery, wish: Wish, watcher: InFlightWatcher): void {
+    this.#flying.set(held, this.#fly(held, wish, watcher));
+  }
+
+  /** Extends the leases of all that are under way. */
+  async renew(): Promise<void> {
+    const leases = [...this.#flying.keys()].map((held) => ({
+      ...{ id: held.delivery.id, epoch: held.epoch },
+      isTakenOver: false,
+    }));
+    if (leases.length > 0) await this.#parts.leases.renewAll(leases);
+  }
+
+  /** Waits up to `waitMs`; what is still under way then is let go, so that it need not wait for its lease to run out. */
+  async stop(waitMs: number): Promise<void> {
+    const { clock, db, holder } = this.#parts;
+    const done = new AbortController();
+    const all = Promise.all(this.#flying.values()).finally(() => done.abort());
+    await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
+    const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
+    // What is let go is somebody else's.
+    this.#stopping.abort(new Error("deliveries are let go"));
+    await this.#results.stop();
+    if (left.length > 0) await releaseRows(db, left, holder.holder);
+  }
+
+  async #fly(held: HeldDelivery, wish: Wish, { onEnd }: InFlightWatcher): Promise<void> {
+    const { places, log, onStep } = this.#parts;
+    let retryMs: number | null = null;
+    try {
+      const { row, isTrouble } = await attempt(this.#parts, held);
+      places.noteEnd(wish.lane, isTrouble);
+      this.attempts.count(row.state);
+      onStep("sent");
+      if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
+    } catch (error) {
+      // Its lease runs out, and then it is tried again.
+      log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent");
+    } finally {
+      this.#flying.delete(held);
+      onEnd(retryMs);
+    }
+  }
+
+  /** False when the delivery is somebody else's by then, or will be: the result could not be written. */
+  async #record(row: AttemptRow): Promise<boolean> {
+    const { clock, log } = this.#parts;
+    const { signal } = this.#stopping;
+    const onFailure = (error: unknown, _tries: number, isLast: boolean): void => {
+      if (isLast) log.error({ err: error, delivery: row.id }, "the result of a webhook could not be written");
+    };
+    return (await retry({ ...writing, clock, signal, onFailure }, () => this.#results.add(row))) ?? false;
+  }
+
+  async #write(rows: readonly AttemptRow[]): Promise<readonly boolean[]> {
+    const { db, holder, onStep } = this.#parts;
+    const written = await writeAttempts(db, rows, holder.holder);
+    onStep("written");
+    return rows.map((row) => written.has(row.id));
+  }
+}

@@ -1,0 +1,77 @@
+// The secrets that sign a project's webhooks: listed, rotated and deleted. A project has one from its first moment, and at
+// most two are valid at a time. Called by the API; each change and its audit row are one transaction.
+import { lockProject } from "#accounts/project-store.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault, noSuchProject } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
+import { deleteSecret } from "./secret-store.ts";
+
+/** A secret as it is listed. */
+export type WebhookSecret = {
+  readonly id: string;
+  readonly createdAt: Date;
+  /** Null: the newest one, valid until another is made or it is deleted. */
+  readonly expiresAt: Date | null;
+  readonly secret: Secret;
+};
+
+const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+const overlapHoursDefault = 24;
+const overlapHoursMax = 720;
+
+/** The use cases. They throw `Fault("not_found" | "no_such_project" | "invalid")`. */
+export class WebhookSecretUseCases {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+
+  constructor(parts: { readonly db: Db; readonly sealer: Sealer }) {
+    this.#db = parts.db;
+    this.#sealer = parts.sealer;
+  }
+
+  /** The valid ones, newest first; one or two. Recorded. Throws `Fault("no_such_project")`. */
+  async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
+    const secrets = await validSecrets({ db: this.#db, sealer: this.#sealer }, projectId);
+    if (secrets.length === 0) throw noSuchProject();
+    const resource = { type: "project", id: projectId };
+    await record(this.#db, { projectId, action: "webhook_secrets.read", by, resource });
+    return secrets.map(shown);
+  }
+
+  /** Makes one, which signs at once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
+  async create(
+    projectId: ProjectId,
+    { overlapHours = overlapHoursDefault }: { readonly overlapHours?: number | undefined },
+    by: By,
+  ): Promise<WebhookSecret> {
+    if (!(overlapHours >= 0 && overlapHours <= overlapHoursMax)) {
+      throw new Fault("invalid", `overlapHours is ${overlapHours}, but must be a number from 0 to ${overlapHoursMax}.`);
+    }
+    const row = await this.#db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      return addSecret(tx, this.#sealer, { projectId, by, overlapHours });
+    });
+    return shown(row);
+  }
+
+  /** It signs no more, at once. Another takes the place of the last one. */
+  async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      const isGone = uuidForm.test(id) && (await deleteSecret(tx, projectId, id));
+      if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
+      await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: secretResource(id) });
+      await notify(tx, "webhook_secrets", projectId);
+    });
+  }
+}
+
+function shown({ id, created_at: createdAt, expires_at: expiresAt, secret }: OpenedSecret): WebhookSecret {
+  return { id, createdAt, expiresAt, secret };
+}

@@ -1,0 +1,323 @@
+// What a project's people do with webhooks: deliveries and their attempts, endpoints, the schedule; `secret-use-cases.ts` has the
+// secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
+import type { DeliveryState } from "@slipway/contract/words.ts";
+import { lockProject } from "#accounts/project-store.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
+import type { Db } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { tellWaiting } from "./delivery-store.ts";
+import {
+  listAttemptRows,
+  listDeliveryRows,
+  listEndpointRows,
+  pauseRow,
+  readDeliveryRow,
+  readEndpointRow,
+  replayRows,
+  resumeRow,
+  type DeliveryRow,
+  type EndpointRow,
+} from "./list-store.ts";
+import type { WebhookSecretUseCases, WebhookSecret } from "./secret-use-cases.ts";
+import type { ScheduleName } from "./schedule.ts";
+import { putSchedule, readSchedule } from "./secret-store.ts";
+import type { WebhookStep } from "./webhook-step.ts";
+
+export type DeliveryItem = {
+  readonly id: DeliveryId;
+  readonly appId: AppId;
+  readonly runId: RunId;
+  readonly endpointId: EndpointId;
+  readonly url: string;
+  readonly statusCode: number;
+  readonly contentType: string | null;
+  readonly bodyBytes: number;
+  /** It has ended and its body is kept still. */
+  readonly isReplayable: boolean;
+  readonly state: DeliveryState;
+  readonly reason: string | null;
+  readonly attempts: number;
+  readonly createdAt: Date;
+  /** When it is tried next; null when it has ended, or waits for its endpoint to be resumed. */
+  readonly dueAt: Date | null;
+  readonly endedAt: Date | null;
+};
+
+export type AttemptItem = {
+  readonly number: number;
+  readonly startedAt: Date;
+  readonly durationMs: number;
+  /** Null: there was no answer. */
+  readonly statusCode: number | null;
+  /** Null: it was a success. */
+  readonly reason: string | null;
+  /** The beginning of the answer as text, at most a KiB; null: there was no answer. */
+  readonly answer: string | null;
+};
+
+export type EndpointItem = {
+  readonly id: EndpointId;
+  /** Without query. */
+  readonly url: string;
+  readonly createdAt: Date;
+  readonly lastSuccessAt: Date | null;
+  readonly lastFailureAt: Date | null;
+  readonly lastFailure: string | null;
+  readonly failingSince: Date | null;
+  readonly pausedAt: Date | null;
+  /** Deliveries that wait, counted up to 10,000. */
+  readonly waiting: number;
+};
+
+/** A page, newest first; `nextToken` null: it is the last one. */
+export type WebhookPage<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
+/** `pageSize`: 1 to 200, default 50. */
+export type PageQuery = { readonly pageSize?: number | undefined; readonly nextToken?: string | undefined };
+export type DeliveryQuery = PageQuery & {
+  readonly state?: DeliveryState | undefined;
+  readonly endpointId?: EndpointId | undefined;
+  readonly runId?: RunId | undefined;
+};
+/** Which ended deliveries to send again, by when they were made. `from` is included, `to` not. */
+export type ReplayRange = {
+  readonly from: Date;
+  readonly to: Date;
+  /** Default: those that failed. */
+  readonly state?: "delivered" | "failed" | undefined;
+  readonly endpointId?: EndpointId | undefined;
+};
+/** `hasMore`: there is a bound on what one request replays; ask again. */
+export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
+
+const pageSizeDefault = 50;
+const pageSizeMax = 200;
+/** The latest of a delivery; ten of each schedule. */
+const attemptsShownMax = 100;
+const replayMax = 10_000;
+
+const deliveryTokens = new PageTokens<{ readonly number: number }>({
+  list: "deliveries",
+  cursor: { number: "number" },
+  next: "nextToken",
+});
+const endpointTokens = new PageTokens<{ readonly createdMicros: number; readonly id: EndpointId }>({
+  list: "endpoints",
+  cursor: { createdMicros: "number", id: "uuid" },
+  next: "nextToken",
+});
+
+/** The use cases. They throw `Fault("not_found" | "invalid" | "conflict")`. */
+export class WebhookUseCases {
+  readonly #db: Db;
+  readonly #secrets: WebhookSecretUseCases;
+  readonly #onStep: (name: WebhookStep) => void;
+
+  constructor(parts: {
+    readonly db: Db;
+    readonly secrets: WebhookSecretUseCases;
+    readonly onStep: (name: WebhookStep) => void;
+  }) {
+    this.#db = parts.db;
+    this.#secrets = parts.secrets;
+    this.#onStep = parts.onStep;
+  }
+
+  /** The valid ones, newest first; at most two. */
+  async listSecrets(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
+    return await this.#secrets.list(projectId, by);
+  }
+
+  /** Makes one, which signs at once; its value is shown this once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
+  async createSecret(
+    projectId: ProjectId,
+    wish: { readonly overlapHours?: number | undefined },
+    by: By,
+  ): Promise<WebhookSecret> {
+    return await this.#secrets.create(projectId, wish, by);
+  }
+
+  /** It signs no more, at once. */
+  async deleteSecret(projectId: ProjectId, id: string, by: By): Promise<void> {
+    await this.#secrets.delete(projectId, id, by);
+  }
+
+  async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<WebhookPage<DeliveryItem>> {
+    const { state, endpointId, runId } = query;
+    const size = readPageSize(query.pageSize);
+    requireUuid("endpointId", endpointId);
+    requireUuid("runId", runId);
+    const scope = [projectId, state, endpointId, runId];
+    const before = query.nextToken === undefined ? undefined : deliveryTokens.read(scope, query.nextToken).number;
+    const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
+    const rows = await listDeliveryRows(this.#db, { ...wanted, before });
+    const page = rows.slice(0, size);
+    const last = rows.length > size ? page.at(-1) : undefined;
+    return {
+      items: page.map((row) => deliveryItem(row)),
+      nextToken: last === undefined ? null : deliveryTokens.make(scope, last),
+    };
+  }
+
+  async readDelivery(
+    projectId: ProjectId,
+    id: DeliveryId,
+  ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly AttemptItem[] }> {
+    const delivery = await this.#delivery(projectId, id);
+    const attempts = await listAttemptRows(this.#db, id, attemptsShownMax);
+    const shown = attempts.map((row) => ({ ...row, answer: row.answer === null ? null : textOf(row.answer) }));
+    return { delivery: deliveryItem(delivery), attempts: shown };
+  }
+
+  /** Sends an ended one again, under the same webhook-id, by a schedule that begins anew. */
+  async replay(projectId: ProjectId, id: DeliveryId, by: By): Promise<DeliveryItem> {
+    const delivery = await this.#delivery(projectId, id);
+    if (delivery.state === "pending")
+      throw new Fault("conflict", `The delivery ${id} has not ended; it is tried still.`);
+    if (!delivery.hasBody) {
+      throw new Fault("conflict", `The delivery ${id} cannot be sent again: its body is not kept (any more).`);
+    }
+    const replayed = await this.#db.transaction().execute(async (tx) => {
+      const endpointIds = await replayRows(tx, { projectId, id, limit: 1 });
+      if (endpointIds.length === 0) throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
+      const resource = { type: "webhook_delivery", id };
+      await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
+      await tellWaiting(tx, endpointIds);
+      // As this leaves it: the next attempt may begin as soon as it is committed.
+      return await this.#delivery(projectId, id, tx);
+    });
+    this.#onStep("replayed");
+    return deliveryItem(replayed);
+  }
+
+  /** Sends ended ones again, oldest first, up to 10,000 at a time. */
+  async replayRange(projectId: ProjectId, range: ReplayRange, by: By): Promise<Replayed> {
+    const { from, to, endpointId, state = "failed" } = range;
+    requireUuid("endpointId", endpointId);
+    if (!(from < to)) {
+      const given = `from is ${shownDate(from)} and to is ${shownDate(to)}`;
+      throw new Fault("invalid", `${given}, but from must be earlier than to.`);
+    }
+    const replayed = await this.#db.transaction().execute(async (tx) => {
+      const rows = await replayRows(tx, { projectId, state, from, to, endpointId, limit: replayMax });
+      const changes = { from: { new: from }, to: { new: to }, state: { new: state }, count: { new: rows.length } };
+      const resource = endpointId === undefined ? { type: "project", id: projectId } : endpointResource(endpointId);
+      await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource, changes });
+      await tellWaiting(tx, [...new Set(rows)]);
+      return rows.length;
+    });
+    this.#onStep("replayed");
+    return { replayed, hasMore: replayed === replayMax };
+  }
+
+  async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<WebhookPage<EndpointItem>> {
+    const size = readPageSize(query.pageSize);
+    const before = query.nextToken === undefined ? undefined : endpointTokens.read([projectId], query.nextToken);
+    const rows = await listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
+    const page = rows.slice(0, size);
+    const last = rows.length > size ? page.at(-1) : undefined;
+    return {
+      items: page.map((row) => endpointItem(row)),
+      nextToken: last === undefined ? null : endpointTokens.make([projectId], last),
+    };
+  }
+
+  /** Its deliveries wait, new ones too, until it is resumed. */
+  async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
+    await this.#endpoint(projectId, id);
+    await this.#db.transaction().execute(async (tx) => {
+      if (!(await pauseRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is paused already.`);
+      await record(tx, { projectId, action: "webhook_endpoints.pause", by, resource: endpointResource(id) });
+    });
+    this.#onStep("paused");
+    return endpointItem(await this.#endpoint(projectId, id));
+  }
+
+  /** What waits is sent. */
+  async resumeEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
+    await this.#endpoint(projectId, id);
+    await this.#db.transaction().execute(async (tx) => {
+      if (!(await resumeRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is not paused.`);
+      await record(tx, { projectId, action: "webhook_endpoints.resume", by, resource: endpointResource(id) });
+      await tellWaiting(tx, [id]);
+    });
+    this.#onStep("resumed");
+    return endpointItem(await this.#endpoint(projectId, id));
+  }
+
+  async readSchedule(projectId: ProjectId): Promise<ScheduleName> {
+    return await readSchedule(this.#db, projectId);
+  }
+
+  /** Holds from the next attempt on, of all deliveries of the project. */
+  async setSchedule(projectId: ProjectId, schedule: ScheduleName, by: By): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      const old = await readSchedule(tx, projectId);
+      await putSchedule(tx, projectId, schedule);
+      const changes = { schedule: { old, new: schedule } };
+      const resource = { type: "project", id: projectId };
+      await record(tx, { projectId, action: "webhook_schedule.update", by, resource, changes });
+      await notify(tx, "webhook_secrets", projectId);
+    });
+  }
+
+  async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<DeliveryRow> {
+    const row = isUuid(id) ? await readDeliveryRow(db, projectId, id) : undefined;
+    if (row === undefined) throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
+    return row;
+  }
+
+  async #endpoint(projectId: ProjectId, id: EndpointId): Promise<EndpointRow> {
+    const row = isUuid(id) ? await readEndpointRow(this.#db, projectId, id) : undefined;
+    if (row === undefined) throw new Fault("not_found", `There is no webhook endpoint ${id} in this project.`);
+    return row;
+  }
+}
+
+function readPageSize(size: number = pageSizeDefault): number {
+  if (Number.isInteger(size) && size >= 1 && size <= pageSizeMax) return size;
+  throw new Fault("invalid", `pageSize is ${size}, but must be a whole number from 1 to ${pageSizeMax}.`);
+}
+
+function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(id);
+}
+
+function requireUuid(field: string, id: string | undefined): void {
+  if (id === undefined || isUuid(id)) return;
+  throw new Fault("invalid", `${field} is ${JSON.stringify(id.slice(0, 80))}, but must be a UUID.`);
+}
+
+function deliveryItem(row: DeliveryRow): DeliveryItem {
+  const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
+  const isPending = state === "pending";
+  return {
+    ...{ id, appId: row.appId as AppId, runId, endpointId, url, statusCode, contentType, bodyBytes },
+    isReplayable: !isPending && row.hasBody,
+    ...{ state, reason, attempts, createdAt: row.createdAt },
+    dueAt: isPending && !row.isPaused ? row.dueAt : null,
+    endedAt: row.endedAt,
+  };
+}
+
+function endpointItem(row: EndpointRow): EndpointItem {
+  const { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting } = row;
+  return { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting };
+}
+
+function endpointResource(id: EndpointId): { readonly type: string; readonly id: string } {
+  return { type: "webhook_endpoint", id };
+}
+
+/** What is no UTF-8, or was cut within a character, shows a replacement character. */
+function textOf(bytes: Buffer): string {
+  return bytes.toString("utf8");
+}
+
+function shownDate(date: Date): string {
+  return Number.isNaN(date.getTime()) ? "not a date" : date.toISOString();
+}

@@ -1,0 +1,400 @@
+// What a project's people do with webhooks: lists and pages, replays, paused endpoints, secrets; and what is recorded of it.
+import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import type { By } from "#audit/actor.ts";
+import { systemClock } from "#lib/clock.ts";
+import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
+import { Secret } from "#lib/secret.ts";
+import { removeOld } from "#lib/retention.ts";
+import type { Db } from "#store/database.ts";
+import { sealingKeyIds } from "#store/sealed-store.ts";
+import type { WebhookPage } from "#webhooks/use-cases.ts";
+import { pauseDead } from "#webhooks/endpoint-watch.ts";
+import { endpointOf } from "#webhooks/endpoint.ts";
+import { resealWebhooks } from "#webhooks/reseal.ts";
+import { webhookRetention } from "#webhooks/retention.ts";
+import "#test/support/leftovers.ts";
+import { until } from "#test/support/until.ts";
+import {
+  addAll,
+  answerWith,
+  countStates,
+  deliveryOnce,
+  startReceiver,
+  verify,
+  webhookStage,
+  type Stage,
+} from "./webhooks-stage.ts";
+
+const by: By = { actor: { type: "person", id: "someone", name: "Someone" } };
+const stranger = "p-99999999" as ProjectId;
+
+/** Actions of webhooks that were recorded, oldest first. */
+async function recorded(db: Db): Promise<{ action: string; actor: string; resource: string | null; text: string }[]> {
+  const rows = await db.selectFrom("audit_log").selectAll().where("action", "like", "webhook%").orderBy("id").execute();
+  return rows.map((row) => ({
+    action: row.action,
+    actor: row.actor_type,
+    resource: row.resource_type,
+    text: JSON.stringify(row),
+  }));
+}
+
+async function allPages<Item>(ask: (nextToken: string | undefined) => Promise<WebhookPage<Item>>): Promise<Item[]> {
+  const items: Item[] = [];
+  for (let token: string | undefined, pages = 0; pages < 100; pages++) {
+    const page = await ask(token);
+    items.push(...page.items);
+    if (page.nextToken === null) return items;
+    token = page.nextToken;
+  }
+  throw new Error("the pages do not end");
+}
+
+const pauseParts = (stage: Stage): Parameters<typeof pauseDead>[0] => ({
+  ...{ db: stage.db, clock: systemClock, log: silentLog },
+  onStep: () => undefined,
+});
+
+test("deliveries are listed newest first, page by page, while new ones come in", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  receiver.answer = (response, { path }) => void response.writeHead(path.startsWith("/bad") ? 400 : 200).end();
+  const ids: DeliveryId[] = [];
+  for (let count = 0; count < 25; count++) {
+    const path = count % 5 === 0 ? "/bad" : "/good";
+    const [added] = await addAll(db, webhooks, [stage.delivery(`${receiver.url}${path}?n=${count}`)]);
+    ids.push(added?.id as DeliveryId);
+  }
+  await until("all have ended", async () => (await countStates(db))["pending"] === undefined);
+  const { useCases } = webhooks;
+  const listed = await allPages(async (nextToken) => {
+    const page = await useCases.listDeliveries(projectId, { pageSize: 7, nextToken });
+    if (nextToken === undefined) await addAll(db, webhooks, [stage.delivery(`${receiver.url}/late`)]);
+    return page;
+  });
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    ids.toReversed(),
+  );
+  const failed = await allPages((nextToken) =>
+    useCases.listDeliveries(projectId, { state: "failed", pageSize: 2, nextToken }),
+  );
+  assert.equal(failed.length, 5);
+  assert.ok(failed.every(({ state, url, isReplayable }) => state === "failed" && url.includes("/bad") && isReplayable));
+  const { id: endpointId } = endpointOf(projectId, `${receiver.url}/bad`);
+  assert.equal((await useCases.listDeliveries(projectId, { endpointId })).items.length, 5);
+  const [one] = failed;
+  assert.ok(one);
+  assert.deepEqual((await useCases.listDeliveries(projectId, { runId: one.runId })).items, [one]);
+  assert.deepEqual((await useCases.listDeliveries(stranger, {})).items, []);
+  await assert.rejects(useCases.readDelivery(stranger, one.id), { code: "not_found" });
+  await assert.rejects(useCases.replay(stranger, one.id, by), { code: "not_found" });
+  await assert.rejects(useCases.readDelivery(projectId, "x' or 1" as DeliveryId), { code: "not_found" });
+
+  const { nextToken } = await useCases.listDeliveries(projectId, { pageSize: 2 });
+  const token = nextToken ?? "";
+  for (const [query, field] of [
+    [{ pageSize: 0 }, /pageSize is 0/],
+    [{ pageSize: 201 }, /pageSize is 201/],
+    [{ nextToken: "nonsense" }, /nextToken/],
+    [{ nextToken: token, state: "failed" }, /nextToken/],
+    [{ endpointId: "abc" as EndpointId }, /endpointId is "abc"/],
+  ] as const) {
+    await assert.rejects(useCases.listDeliveries(projectId, query), { code: "invalid", message: field });
+  }
+  await assert.rejects(useCases.listDeliveries(stranger, { nextToken: token }), { code: "invalid" });
+});
+
+test("a range of failed deliveries is sent again, the others are left alone, and it is recorded", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  receiver.answer = answerWith(400);
+  const count = 30;
+  const bad = await addAll(
+    db,
+    webhooks,
+    Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`)),
+  );
+  await until("all have failed", async () => (await countStates(db))["failed"] === count);
+  receiver.answer = answerWith(200);
+  await addAll(db, webhooks, [stage.delivery(`${receiver.url}/fine`)]);
+  await until("that one is delivered", async () => (await countStates(db))["delivered"] === 1);
+  await sql`update webhook_deliveries set created_at = created_at - interval '1 day'
+             where id in (select id from webhook_deliveries where state = 'failed' order by number limit 10)`.execute(
+    db,
+  );
+  const [now, hourMs] = [Date.now(), 3_600_000];
+  const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs) };
+  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 10, hasMore: false });
+  await until("ten more are delivered", async () => (await countStates(db))["delivered"] === 11);
+  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 0, hasMore: false });
+  const first = bad[0];
+  assert.ok(first);
+  const { delivery, attempts } = await webhooks.useCases.readDelivery(projectId, first.id);
+  assert.deepEqual([delivery.state, attempts.map(({ statusCode }) => statusCode)], ["delivered", [200, 400]]);
+  const turned = webhooks.useCases.replayRange(projectId, { from: range.to, to: range.from }, by);
+  await assert.rejects(turned, { code: "invalid", message: /from must be/ });
+  await db.insertInto("projects").values({ id: stranger, name: "another" }).execute();
+  const all = { from: new Date(0), to: new Date(now + hourMs) };
+  assert.deepEqual(await webhooks.useCases.replayRange(stranger, all, by), { replayed: 0, hasMore: false });
+  const entry = (await recorded(db)).find(({ action }) => action === "webhook_deliveries.replay");
+  assert.ok(entry);
+  assert.match(entry.text, /"count":\{"new":10\}/);
+});
+
+test("an endpoint that has only failed for five days is paused: all of it waits, the owner sees it, resuming sends it", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const url = `${receiver.url}/dead?token=1`;
+  receiver.answer = answerWith(500, "broken");
+  const [old] = await addAll(db, webhooks, [stage.delivery(url)]);
+  assert.ok(old);
+  await deliveryOnce(webhooks, { projectId, id: old.id }, ({ attempts }) => attempts === 1);
+  const { id } = endpointOf(projectId, url);
+  const failFrom = async (days: number): Promise<void> => {
+    await sql`update webhook_endpoints set failing_since = clock_timestamp() - ${days} * interval '1 day'`.execute(db);
+  };
+  await failFrom(4.9);
+  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  await failFrom(5.1);
+  assert.equal(await pauseDead(pauseParts(stage)), 1);
+  assert.equal(await pauseDead(pauseParts(stage)), 0, "once is enough");
+
+  const before = receiver.received.length;
+  receiver.answer = answerWith(200);
+  const [fresh] = await addAll(db, webhooks, [stage.delivery(url)]);
+  assert.ok(fresh?.kind === "idle");
+  await stage.makeDue();
+  const good = await startReceiver(t);
+  await addAll(db, webhooks, [stage.delivery(`${good.url}/other`)]);
+  await until("another endpoint goes on", () => good.received.length === 1);
+  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, {})).items.filter((item) => item.id === id);
+  assert.ok(endpoint?.pausedAt instanceof Date && endpoint.failingSince instanceof Date);
+  assert.deepEqual([endpoint.url, endpoint.waiting], [`${receiver.url}/dead`, 2]);
+  assert.match(endpoint.lastFailure ?? "", /500/);
+  const { delivery } = await webhooks.useCases.readDelivery(projectId, fresh.id);
+  assert.deepEqual([delivery.state, delivery.dueAt], ["pending", null]);
+  assert.equal(receiver.received.length, before, "nothing is sent while it is paused");
+
+  await assert.rejects(webhooks.useCases.resumeEndpoint(stranger, id, by), { code: "not_found" });
+  const resumed = await webhooks.useCases.resumeEndpoint(projectId, id, by);
+  assert.deepEqual([resumed.pausedAt, resumed.failingSince], [null, null]);
+  for (const { id: one } of [old, fresh]) {
+    await deliveryOnce(webhooks, { projectId, id: one }, ({ state }) => state === "delivered");
+  }
+  await assert.rejects(webhooks.useCases.resumeEndpoint(projectId, id, by), { code: "conflict" });
+  await webhooks.useCases.pauseEndpoint(projectId, id, by);
+  await assert.rejects(webhooks.useCases.pauseEndpoint(projectId, id, by), { code: "conflict" });
+  const entries = (await recorded(db)).filter(({ action }) => action.startsWith("webhook_endpoints."));
+  assert.deepEqual(
+    entries.map(({ action, actor }) => [action, actor]),
+    [
+      ["webhook_endpoints.pause", "platform"],
+      ["webhook_endpoints.resume", "person"],
+      ["webhook_endpoints.pause", "person"],
+    ],
+  );
+});
+
+test("a success in between, or a single failure long ago, pauses nothing", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const url = `${receiver.url}/hook`;
+  const sendOne = async (): Promise<void> => {
+    const [added] = await addAll(db, webhooks, [stage.delivery(url)]);
+    assert.ok(added);
+    await deliveryOnce(webhooks, { projectId, id: added.id }, ({ attempts }) => attempts === 1);
+  };
+  receiver.answer = answerWith(400);
+  await sendOne();
+  await sql`update webhook_endpoints set failing_since = failing_since - interval '9 days',
+                   last_failure_at = last_failure_at - interval '9 days'`.execute(db);
+  assert.equal(await pauseDead(pauseParts(stage)), 0, "it failed once, nine days ago");
+  receiver.answer = answerWith(200);
+  await sendOne();
+  receiver.answer = answerWith(400);
+  await sendOne();
+  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, {})).items;
+  assert.ok(Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date);
+});
+
+test("endpoints are listed page by page, each once however many deliveries it has", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  // All of one transaction, so that their times are nearly the same.
+  const deliveries = Array.from({ length: 60 }, (_, index) => stage.delivery(`${receiver.url}/${index % 12}?${index}`));
+  await addAll(db, webhooks, deliveries);
+  const listed = await allPages((nextToken) => webhooks.useCases.listEndpoints(projectId, { pageSize: 5, nextToken }));
+  assert.equal(listed.length, 12);
+  assert.equal(new Set(listed.map(({ url }) => url)).size, 12);
+});
+
+test("a project has a secret from the beginning; secrets are sealed at rest, not recorded, and at most two are valid", async (t) => {
+  const stage = await webhookStage(t);
+  const { useCases } = await stage.open();
+  const { db, projectId } = stage;
+  const [own, ...others] = await useCases.listSecrets(projectId, by);
+  assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
+  const made = [own];
+  for (let count = 0; count < 4; count++) made.push(await useCases.createSecret(projectId, {}, by));
+  const listed = await useCases.listSecrets(projectId, by);
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    [made[4]?.id, made[3]?.id],
+  );
+  assert.equal(listed[0]?.expiresAt, null);
+  const leftMs = Number(listed[1]?.expiresAt) - Date.now();
+  assert.ok(Math.abs(leftMs - 24 * 3_600_000) < 60_000, "a day by default");
+  const everything = JSON.stringify([
+    await db.selectFrom("webhook_secrets").selectAll().execute(),
+    await recorded(db),
+    listed,
+    made,
+  ]);
+  for (const { secret } of made) {
+    assert.match(secret.reveal(), /^whsec_[A-Za-z0-9+/]{43}=$/);
+    assert.ok(!everything.includes(secret.reveal().slice(6)), "the value is nowhere to be read");
+  }
+  assert.deepEqual(
+    listed.map(({ secret }) => secret.reveal()),
+    [made[4]?.secret.reveal(), made[3]?.secret.reveal()],
+  );
+  await assert.rejects(useCases.deleteSecret(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
+  await assert.rejects(useCases.deleteSecret(projectId, randomUUID(), by), { code: "not_found" });
+  await assert.rejects(useCases.createSecret(stranger, {}, by), { code: "no_such_project" });
+  for (const overlapHours of [-1, 721, Number.NaN]) {
+    await assert.rejects(useCases.createSecret(projectId, { overlapHours }, by), {
+      code: "invalid",
+      message: /overlapHours/,
+    });
+  }
+  const actions = (await recorded(db)).map(({ action }) => action);
+  const create = "webhook_secrets.create";
+  const read = "webhook_secrets.read";
+  assert.deepEqual(actions, [create, read, create, create, create, create, read]);
+});
+
+test("another secret takes the place of the last one, once, however many look; a deleted project has none", async (t) => {
+  const stage = await webhookStage(t);
+  const { useCases } = await stage.open();
+  const { db, projectId } = stage;
+  const [own] = await useCases.listSecrets(projectId, by);
+  await useCases.deleteSecret(projectId, own?.id ?? "", by);
+  const lists = await Promise.all(Array.from({ length: 8 }, () => useCases.listSecrets(projectId, by)));
+  const [next] = lists[0] ?? [];
+  assert.ok(next !== undefined && next.id !== own?.id && next.secret.reveal() !== own?.secret.reveal());
+  for (const list of lists)
+    assert.deepEqual(
+      list.map(({ id }) => id),
+      [next.id],
+    );
+  await useCases.createSecret(projectId, { overlapHours: 1 }, by);
+  const [newest] = await useCases.listSecrets(projectId, by);
+  await useCases.deleteSecret(projectId, newest?.id ?? "", by);
+  const left = await useCases.listSecrets(projectId, by);
+  assert.deepEqual(
+    [left[0]?.expiresAt, left[1]?.id],
+    [null, next.id],
+    "one that ends is no reason to have none without an end",
+  );
+  await db.deleteFrom("webhook_secrets").execute();
+  await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", projectId).execute();
+  await assert.rejects(useCases.listSecrets(projectId, by), { code: "no_such_project" });
+  assert.deepEqual(await db.selectFrom("webhook_secrets").selectAll().execute(), []);
+});
+
+test("two people who make a secret at once both get one that signs", async (t) => {
+  const stage = await webhookStage(t);
+  const { useCases } = await stage.open();
+  const made = await Promise.all([1, 2].map(() => useCases.createSecret(stage.projectId, {}, by)));
+  const listed = await useCases.listSecrets(stage.projectId, by);
+  assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
+});
+
+test("old bodies, deliveries and endpoints go, what waits stays, and what waits too long has failed", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const webhooks = await stage.open();
+  const { db, projectId } = stage;
+  const paths = ["ancient", "old", "fresh", "waiting", "stuck"] as const;
+  const added = await addAll(
+    db,
+    webhooks,
+    paths.map((path) => stage.delivery(`${receiver.url}/${path}`)),
+  );
+  await until("all have arrived", async () => (await countStates(db))["delivered"] === paths.length);
+  const idOf = Object.fromEntries(paths.map((path, index) => [path, added[index]?.id as DeliveryId]));
+  const age = async (path: string, days: number, isPending: boolean): Promise<void> => {
+    const at = sql`clock_timestamp() - ${days} * interval '1 day'`;
+    await sql`update webhook_deliveries set created_at = ${at}, due_at = ${at},
+                     ended_at = case when ${isPending}::boolean then null else ${at} end,
+                     state = case when ${isPending}::boolean then 'pending' else state end
+               where id = ${idOf[path]}`.execute(db);
+    await sql`update webhook_endpoints set created_at = ${at},
+                     paused_at = case when ${isPending}::boolean then clock_timestamp() end
+               where url like ${`%/${path}`}`.execute(db);
+  };
+  await age("ancient", 31, false);
+  await age("old", 8, false);
+  await age("waiting", 20, true);
+  await age("stuck", 31, true);
+  await removeOld(webhookRetention({ db, days: 30, bodyDays: 7 }), new AbortController().signal);
+  const { items } = await webhooks.useCases.listDeliveries(projectId, {});
+  const seen = Object.fromEntries(
+    items.map(({ url, state, isReplayable }) => [new URL(url).pathname, [state, isReplayable]]),
+  );
+  assert.deepEqual(seen, {
+    "/old": ["delivered", false],
+    "/fresh": ["delivered", true],
+    "/waiting": ["pending", false],
+    "/stuck": ["failed", true],
+  });
+  await assert.rejects(webhooks.useCases.replay(projectId, idOf["old"] as DeliveryId, by), /its body is not kept/);
+  const urls = (await webhooks.useCases.listEndpoints(projectId, {})).items.map(({ url }) => new URL(url).pathname);
+  assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/waiting"]);
+  const attempts = await db.selectFrom("webhook_attempts").select("delivery_id").execute();
+  assert.equal(attempts.length, 4, "attempts go with their delivery");
+});
+
+test("after a start with a new key the secrets of projects and callers open with that key alone", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  const { db, projectId } = stage;
+  const first = await stage.open();
+  const { secret } = await first.useCases.createSecret(projectId, {}, by);
+  receiver.answer = answerWith(500);
+  await addAll(db, first, [stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") })]);
+  await until("it was tried", async () => receiver.received.length > 0);
+  await first.stop();
+
+  const newKey = randomBytes(32).toString("hex");
+  const both = new Sealer([newKey, "11".repeat(32)]);
+  assert.equal(await resealWebhooks(db, both), 2);
+  assert.equal(await resealWebhooks(db, both), 0);
+  await db.deleteFrom("signing_keys").execute();
+  const only = new Sealer([newKey]);
+  assert.deepEqual(await sealingKeyIds(db), only.keyIds());
+
+  receiver.answer = answerWith(200);
+  await stage.makeDue();
+  await stage.open({ sealer: only });
+  const last = await until("it has arrived", () => receiver.received[1]);
+  verify(secret, last);
+  assert.match(String(last.headers["x-cerebrium-webhook-signature"]), /^v1,[0-9a-f]{64}$/);
+});
