@@ -1,7 +1,7 @@
 // `slipway audit verify`: checks an exported audit log on any machine, with the file and the platform's public keys only.
 import { createReadStream } from "node:fs";
-import type { Intact, Verdict } from "@slipway/server/src/audit/verdict.ts";
-import { verifyExport } from "@slipway/server/src/audit/verify-export.ts";
+import type { Intact, Verdict } from "@slipway/server/src/audit/export/verdict.ts";
+import { verifyExport } from "@slipway/server/src/audit/export/verify-export.ts";
 import { readKeys } from "./audit-keys.ts";
 import { command } from "./command.ts";
 import { plain } from "./plain-text.ts";

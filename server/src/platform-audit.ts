@@ -1,12 +1,12 @@
 // Connects the audit log: reading, the chain, retention, export, and where entries are sent on.
 import type { SigningKeys } from "#accounts/keys.ts";
-import { AuditChain } from "#audit/audit-chain.ts";
+import { AuditChain } from "#audit/chain/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
-import { auditRetention, type RetentionOf } from "#audit/audit-retention.ts";
-import { AuditExport } from "#audit/export.ts";
-import { Forwarder } from "#audit/forwarder.ts";
-import { ForwardingUseCases } from "#audit/forwarding-use-cases.ts";
-import type { PlanCache } from "#billing/plan-cache.ts";
+import { auditRetention, type RetentionOf } from "#audit/chain/audit-retention.ts";
+import { AuditExport } from "#audit/export/audit-export.ts";
+import { Forwarder } from "#audit/forwarding/forwarder.ts";
+import { ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
+import type { PlanCache } from "#billing/plans/plan-cache.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import { startRetention } from "#lib/retention.ts";

@@ -1,13 +1,13 @@
 // Connects what money is about: prices, metering, usage, statements, coupons.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import { CouponUseCases } from "#billing/coupon-use-cases.ts";
-import { Meter } from "#billing/meter.ts";
-import type { MeterStep } from "#billing/meter-step.ts";
-import type { PlanUseCases } from "#billing/plan-use-cases.ts";
-import { readPrices } from "#billing/price-file.ts";
-import { builtInPrices, type Prices } from "#billing/prices.ts";
-import { StatementQueries } from "#billing/statement-queries.ts";
-import { UsageQueries } from "#billing/usage-queries.ts";
+import { CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
+import { Meter } from "#billing/usage/meter.ts";
+import type { MeterStep } from "#billing/usage/meter-step.ts";
+import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import { readPrices } from "#billing/usage/price-file.ts";
+import { builtInPrices, type Prices } from "#billing/usage/prices.ts";
+import { StatementQueries } from "#billing/statements/statement-queries.ts";
+import { UsageQueries } from "#billing/usage/usage-queries.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Config } from "./config.ts";
 import type { Foundation } from "./platform-foundation.ts";

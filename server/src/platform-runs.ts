@@ -1,6 +1,6 @@
 // The part of the assembly that makes async runs and webhooks; see platform.ts.
 import type { AppRoute, Routes } from "#apps/routes.ts";
-import type { MeterStep } from "#billing/meter-step.ts";
+import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { Fault } from "#lib/fault.ts";

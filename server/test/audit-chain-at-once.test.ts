@@ -2,8 +2,8 @@
 // and holds all that was recorded before it began, its own entry too.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AuditExport } from "#audit/export.ts";
-import { verifyExport } from "#audit/verify-export.ts";
+import { AuditExport } from "#audit/export/audit-export.ts";
+import { verifyExport } from "#audit/export/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import { add, first, partsOf, signer, withProjects } from "./audit-chain-stage.ts";
 import { chainOn, wholeLog } from "./support/audit-chain.ts";

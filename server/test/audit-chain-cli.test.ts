@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
-import { AuditExport } from "#audit/export.ts";
+import { AuditExport } from "#audit/export/audit-export.ts";
 import { record } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";

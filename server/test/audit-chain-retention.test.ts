@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { auditRetention } from "#audit/audit-retention.ts";
-import { keyIdOf, signText } from "#audit/chain-signature.ts";
-import { checkpointLine, signedText } from "#audit/export-format.ts";
-import { readLinks } from "#audit/export-store.ts";
-import { verifyExport } from "#audit/verify-export.ts";
+import { auditRetention } from "#audit/chain/audit-retention.ts";
+import { keyIdOf, signText } from "#audit/chain/chain-signature.ts";
+import { checkpointLine, signedText } from "#audit/export/export-format.ts";
+import { readLinks } from "#audit/export/export-store.ts";
+import { verifyExport } from "#audit/export/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";

@@ -1,11 +1,11 @@
 // What tests of the audit log's chains share: projects that write to theirs, and what an intact chain and export are.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { chainBegin, linkHash, linkText } from "#audit/export-format.ts";
-import { chainOf, readLinks } from "#audit/export-store.ts";
+import { chainBegin, linkHash, linkText } from "#audit/export/export-format.ts";
+import { chainOf, readLinks } from "#audit/export/export-store.ts";
 import { record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
-import { verifyExport } from "#audit/verify-export.ts";
+import { verifyExport } from "#audit/export/verify-export.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";

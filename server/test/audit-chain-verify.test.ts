@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
-import { auditRetention } from "#audit/audit-retention.ts";
-import { chainBegin, entryLine, lineText, linkHash, linkText, type EntryLine } from "#audit/export-format.ts";
-import { parseLine } from "#audit/export-reader.ts";
+import { auditRetention } from "#audit/chain/audit-retention.ts";
+import { chainBegin, entryLine, lineText, linkHash, linkText, type EntryLine } from "#audit/export/export-format.ts";
+import { parseLine } from "#audit/export/export-reader.ts";
 import { record } from "#audit/record.ts";
-import type { Broken, Verdict } from "#audit/verdict.ts";
-import { verifyExport } from "#audit/verify-export.ts";
+import type { Broken, Verdict } from "#audit/export/verdict.ts";
+import { verifyExport } from "#audit/export/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { removeOld } from "#lib/retention.ts";

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
-import { chainBegin, linkHash, linkText, type CheckpointLine, type EntryLine } from "#audit/export-format.ts";
+import { chainBegin, linkHash, linkText, type CheckpointLine, type EntryLine } from "#audit/export/export-format.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import "#test/support/leftovers.ts";
+import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 
 const pathOf = (projectId: string): string => `/v2/projects/${projectId}/audit-log`;
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
-import type { EntryLine } from "#audit/export-format.ts";
+import type { EntryLine } from "#audit/export/export-format.ts";
 import type { Json } from "./support/management-api.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";

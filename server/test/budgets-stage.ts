@@ -1,8 +1,8 @@
 // What tests of budgets have in common: a month that does not end while they run, and money that was spent.
-import { addToDays } from "#billing/usage-sums-store.ts";
-import { openAccount } from "#billing/coupon-store.ts";
+import { addToDays } from "#billing/usage/usage-sums-store.ts";
+import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { periodOf } from "#billing/period.ts";
-import type { MeteredSource } from "#billing/metered-source.ts";
+import type { MeteredSource } from "#billing/usage/metered-source.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";

@@ -1,7 +1,6 @@
 // The database of a whole platform stands still, is killed, and has no connection left, while calls, runs, sign-ins and
 // reads go on: warm calls do not notice, what cannot be stored is refused with a reason, and everything comes back by
 // itself. In full (SLIPWAY_TEST_FAULTS=full): more rounds, and it stands still until everything has been refused.
-import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -9,10 +8,11 @@ import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { silentLog } from "#lib/log.ts";
 import { openDatabase } from "#store/database.ts";
-import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
+import { startEmbedded } from "#store/postgres/embedded.ts";
 import { clientOf, freezeServer, serverPid } from "#test/support/embedded-processes.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import "#test/support/leftovers.ts";
 import { startTraffic, type RunTraffic } from "#test/support/run-traffic.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";

@@ -4,10 +4,10 @@ import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
 import { operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
-import { setPlanCredits } from "#billing/plan-credit.ts";
-import { readPlans } from "#billing/plan-file.ts";
-import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { setPlanCredits } from "#billing/plans/plan-credit.ts";
+import { readPlans } from "#billing/plans/plan-file.ts";
 import "#test/support/leftovers.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 
 const plans = readPlans(`
 [plans.hobby]

@@ -2,12 +2,12 @@
 // project has the plan until that at which it has another one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readPlans } from "#billing/plan-file.ts";
-import { setPlanCredits } from "#billing/plan-credit.ts";
-import { PlanUseCases } from "#billing/plan-use-cases.ts";
+import { setPlanCredits } from "#billing/plans/plan-credit.ts";
+import { readPlans } from "#billing/plans/plan-file.ts";
+import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import "#test/support/leftovers.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { plainMicrosPerSecond, usageStage } from "./usage-stage.ts";
-import "#test/support/leftovers.ts";
 
 const hour = 3_600_000;
 const day = 24 * hour;

@@ -1,7 +1,7 @@
 // What replicas must cost by their rows and the prices alone, and that every sum and the ledger say so to the micro-unit.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { PricedResources } from "#billing/prices.ts";
+import type { PricedResources } from "#billing/usage/prices.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { UsageStage } from "./usage-stage.ts";

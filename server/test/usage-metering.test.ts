@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sql } from "kysely";
-import { costOfMonth } from "#billing/usage-store.ts";
-import { builtInPrices, type Prices } from "#billing/prices.ts";
+import { builtInPrices, type Prices } from "#billing/usage/prices.ts";
+import { costOfMonth } from "#billing/usage/usage-store.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
-import { assertSums } from "./usage-exact.ts";
 import { addInstance } from "#test/support/instances.ts";
+import { assertSums } from "./usage-exact.ts";
 import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 
 const noon = Date.UTC(2026, 0, 10, 12);

@@ -1,16 +1,15 @@
 // Usage on a whole platform: an app is built, started, called and left alone until it stops; what the API says that it cost
 // is what the rows of its replicas and its build say, to the micro-unit. And a kill right behind each step of metering, while
 // replicas run on, loses and doubles nothing.
-import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { appCost, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
-import { Meter } from "#billing/meter.ts";
-import { meterSteps } from "#billing/meter-step.ts";
-import { builtInPrices, rateAt } from "#billing/prices.ts";
+import { meterSteps } from "#billing/usage/meter-step.ts";
+import { Meter } from "#billing/usage/meter.ts";
+import { builtInPrices, rateAt } from "#billing/usage/prices.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -18,6 +17,7 @@ import type { Db } from "#store/database.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import "#test/support/leftovers.ts";
 import { startPlatform, type PlatformProcess } from "#test/support/platform-process.ts";
 import { until } from "#test/support/until.ts";
 import { assertReplicasExact, assertSums, type AttosOf } from "./usage-exact.ts";

@@ -1,14 +1,14 @@
 // What tests of usage have in common: a project on a real database with rows of replicas and builds as the platform leaves
 // them, time that the test moves, and the meter.
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { TestContext } from "node:test";
-import { CouponUseCases } from "#billing/coupon-use-cases.ts";
-import { PlanUseCases } from "#billing/plan-use-cases.ts";
-import { plansOfNoFile } from "#billing/plan.ts";
-import { termsOf, type CouponWish } from "#billing/coupon.ts";
-import { Meter, type MeterOptions } from "#billing/meter.ts";
-import { builtInPrices } from "#billing/prices.ts";
+import { sql } from "kysely";
+import { CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
+import { termsOf, type CouponWish } from "#billing/coupons/coupon.ts";
+import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import { plansOfNoFile } from "#billing/plans/plan.ts";
+import { Meter, type MeterOptions } from "#billing/usage/meter.ts";
+import { builtInPrices } from "#billing/usage/prices.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import {
   appIdOf,
@@ -23,12 +23,12 @@ import {
   type ReplicaId,
 } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import { ReplicaStore } from "#scheduler/replica-store.ts";
 import type { NewReplicaRow } from "#scheduler/replica-rows.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
-import { byPlatform } from "./support/accounts.ts";
 import { addInstance } from "#test/support/instances.ts";
+import { byPlatform } from "./support/accounts.ts";
 import { testDatabase } from "./support/database.ts";
 
 /** What replicas of a test cost by the built-in prices: one core, 2 GB, no GPU. In micro-units per second: 6.55 + 2 × 2.22. */

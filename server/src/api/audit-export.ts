@@ -2,7 +2,7 @@
 // off. One that breaks ends without the end of the chunked body, so that no client takes a part for the whole.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { AuditExport, ExportFormat } from "#audit/export.ts";
+import type { AuditExport, ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";

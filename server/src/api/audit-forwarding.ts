@@ -1,7 +1,7 @@
 // Where a project's audit log is sent on.
 import type { z } from "zod";
 import { forwardingFields, type auditForwarding, type newAuditForwarding } from "@slipway/contract/audit-routes.ts";
-import type { AuditForwarding, ForwardingUseCases } from "#audit/forwarding-use-cases.ts";
+import type { AuditForwarding, ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
 import { Secret } from "#lib/secret.ts";
 import { projectOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";

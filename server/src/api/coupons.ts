@@ -2,8 +2,8 @@
 import type { z } from "zod";
 import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
-import { termsOf, type Coupon, type CouponWish } from "#billing/coupon.ts";
-import type { AppliedAnswer, CouponUseCases } from "#billing/coupon-use-cases.ts";
+import { termsOf, type Coupon, type CouponWish } from "#billing/coupons/coupon.ts";
+import type { AppliedAnswer, CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";

@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
 import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
-import type { PlanUseCases, ProjectWithPlan } from "#billing/plan-use-cases.ts";
+import type { PlanUseCases, ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
 import { projectOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 

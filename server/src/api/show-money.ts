@@ -1,7 +1,7 @@
 // Amounts and times of usage as answers show them.
 import { assert } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
-import type { UsageSums } from "#billing/usage-store.ts";
+import type { UsageSums } from "#billing/usage/usage-store.ts";
 
 /** Exact, as a number; amounts of nine billion are beyond what JSON's numbers hold. */
 export function microsOf(micros: bigint): number {

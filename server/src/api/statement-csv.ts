@@ -1,6 +1,6 @@
 // A statement as CSV: one record a line of usage, discount and correction, and the total.
 // Amounts are in the currency's unit, with a point, to the micro-unit.
-import type { StatementContent } from "#billing/statement.ts";
+import type { StatementContent } from "#billing/statements/statement.ts";
 import { csvText } from "#lib/csv.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
 

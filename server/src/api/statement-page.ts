@@ -1,6 +1,6 @@
 // A statement as a page to read and to print: no script, and its style is the only thing that its policy lets through.
 import { createHash } from "node:crypto";
-import type { Statement } from "#billing/statement-queries.ts";
+import type { Statement } from "#billing/statements/statement-queries.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
 
 const style = `

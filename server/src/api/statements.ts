@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
-import type { Statement, StatementQueries } from "#billing/statement-queries.ts";
+import type { Statement, StatementQueries } from "#billing/statements/statement-queries.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";

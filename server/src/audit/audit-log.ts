@@ -4,7 +4,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
-import type { RetentionOf } from "./audit-retention.ts";
+import type { RetentionOf } from "./chain/audit-retention.ts";
 import { listEntries, type AuditRow, type EntryCursor, type AuditOutcome } from "./audit-store.ts";
 import { windowOf } from "./audit-window.ts";
 import type { Instant } from "./instant.ts";

@@ -2,7 +2,7 @@
 // part of the entry's hash, see export-format.ts.
 import type { ActorType } from "./actor.ts";
 import type { AuditRow, AuditOutcome } from "./audit-store.ts";
-import type { JsonObject } from "./canonical.ts";
+import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
 /** Every field is always there; null where there is nothing to say. */

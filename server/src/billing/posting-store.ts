@@ -5,7 +5,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Period } from "./period.ts";
-import type { Drawn } from "./settle.ts";
+import type { Drawn } from "./coupons/settle.ts";
 
 /** What of each month's usage is posted, in micro-units. No locks. */
 export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Period, bigint>> {

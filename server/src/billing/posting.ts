@@ -3,9 +3,9 @@
 import type { ProjectId } from "#lib/ids.ts";
 import { least, minus, nothing, type Currency, type Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { readApplied, type AppliedRow } from "./applied-store.ts";
-import { readAccountCurrency } from "./coupon-store.ts";
-import { drawEntries } from "./draw.ts";
+import { readApplied, type AppliedRow } from "./coupons/applied-store.ts";
+import { readAccountCurrency } from "./coupons/coupon-store.ts";
+import { drawEntries } from "./coupons/draw.ts";
 import type { LedgerEntry } from "./entry.ts";
 import { post, type Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
@@ -18,8 +18,8 @@ import {
   writeDrawn,
   writePosted,
 } from "./posting-store.ts";
-import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./settle.ts";
-import { readStretches } from "./usage-sums-store.ts";
+import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./coupons/settle.ts";
+import { readStretches } from "./usage/usage-sums-store.ts";
 
 /** What is known now of a project's usage, and what coupons take off it. */
 export type SettledUsage = {

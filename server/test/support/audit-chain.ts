@@ -1,8 +1,8 @@
 // Real exports of real chains of the audit log, and keys that sign them, for tests and benchmarks that need no platform.
 import { generateKeyPairSync } from "node:crypto";
-import { AuditChain } from "#audit/audit-chain.ts";
-import type { ChainSigner, PublicKeys } from "#audit/chain-signature.ts";
-import { AuditExport, type ExportWish } from "#audit/export.ts";
+import { AuditChain } from "#audit/chain/audit-chain.ts";
+import type { ChainSigner, PublicKeys } from "#audit/chain/chain-signature.ts";
+import { AuditExport, type ExportWish } from "#audit/export/audit-export.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";

@@ -2,7 +2,7 @@
 // when the database runs.
 import { join } from "node:path";
 import { silentLog } from "#lib/log.ts";
-import { startEmbedded } from "#store/embedded.ts";
+import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 
 const folder = process.argv[2] ?? "";

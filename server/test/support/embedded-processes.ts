@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";
-import { clusterPaths, embeddedUser } from "#store/postgres-cluster.ts";
+import { clusterPaths, embeddedUser } from "#store/postgres/postgres-cluster.ts";
 import { dataPaths } from "#config.ts";
 
 /** Of the server itself; throws while there is none. */

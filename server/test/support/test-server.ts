@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { startEmbedded } from "#store/embedded.ts";
+import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
 import { makeFolder, removeFolder } from "./folder.ts";

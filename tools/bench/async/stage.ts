@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Client } from "pg";
 import { silentLog } from "@slipway/server/src/lib/log.ts";
-import { startEmbedded } from "@slipway/server/src/store/embedded.ts";
+import { startEmbedded } from "@slipway/server/src/store/postgres/embedded.ts";
 import { lockFolder } from "@slipway/server/src/store/folder-lock.ts";
 import { deploy } from "@slipway/server/test/support/examples.ts";
 import { openGitServer, type RepositoryFiles } from "@slipway/server/test/support/git-server.ts";

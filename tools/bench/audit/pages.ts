@@ -1,12 +1,12 @@
 // How long pages of a large audit log take, each of another project and place than the one before: first, narrowed and deep.
+import { createHash } from "node:crypto";
 import { AuditLog, auditToken } from "@slipway/server/src/audit/audit-log.ts";
-import { readLinks } from "@slipway/server/src/audit/export-store.ts";
+import { readLinks } from "@slipway/server/src/audit/export/export-store.ts";
 import { readInstant } from "@slipway/server/src/audit/instant.ts";
 import { showEntry } from "@slipway/server/src/audit/shown-entry.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
-import { createHash } from "node:crypto";
 
 /** `actor`: the id of one who did much. */
 export type PageBench = {

@@ -1,11 +1,11 @@
 // Measures usage on an embedded database of its own, with the platform's own code: what the API reads of a year of a
 // thousand apps, a turn of metering over a thousand running replicas, and the note that they run. Everything is removed.
 import { Client } from "pg";
-import { Meter } from "@slipway/server/src/billing/meter.ts";
-import { builtInPrices } from "@slipway/server/src/billing/prices.ts";
-import { StatementQueries } from "@slipway/server/src/billing/statement-queries.ts";
-import { UsageQueries } from "@slipway/server/src/billing/usage-queries.ts";
-import { costOfMonth } from "@slipway/server/src/billing/usage-store.ts";
+import { Meter } from "@slipway/server/src/billing/usage/meter.ts";
+import { builtInPrices } from "@slipway/server/src/billing/usage/prices.ts";
+import { StatementQueries } from "@slipway/server/src/billing/statements/statement-queries.ts";
+import { UsageQueries } from "@slipway/server/src/billing/usage/usage-queries.ts";
+import { costOfMonth } from "@slipway/server/src/billing/usage/usage-store.ts";
 import { systemClock, type Clock } from "@slipway/server/src/lib/clock.ts";
 import type { AppId, ProjectId, ReplicaId } from "@slipway/server/src/lib/ids.ts";
 import { silentLog } from "@slipway/server/src/lib/log.ts";

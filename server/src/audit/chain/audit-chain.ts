@@ -1,0 +1,161 @@
+// Signs the ends of the audit log's chains: now and then, after many entries, when the platform stops, and for an export.
+// What was signed cannot be written anew by whoever can write to the database only.
+import {
+  chainBegin,
+  checkpointLine,
+  exportHeader,
+  signedText,
+  stubLine,
+  type ChainPosition,
+  type CheckpointLine,
+  type ExportFilter,
+  type ExportHeader,
+  type StubLine,
+} from "#audit/export/export-format.ts";
+import { chainOf, projectOfChain } from "#audit/export/export-store.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
+import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
+
+export type AuditChainOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signer: ChainSigner;
+};
+
+/** A chain with new entries is signed at least this often. */
+const checkpointEveryMs = 3_600_000;
+/** And after so many of them. */
+const checkpointEntries = 1_000;
+const lookEveryMs = 300_000;
+/** Of one turn, and of stopping: what is left is signed later. A signature takes a millisecond. */
+const checkpointsMax = 2_000;
+const batchMax = 100;
+/** More than there are platforms on a database that sign the same chain at the same moment. */
+const signTriesMax = 100;
+
+/** The lines with which an export begins. */
+export type ExportBegin = { readonly header: ExportHeader; readonly stub: StubLine | undefined };
+
+/** The loop; `start` and `stop` it with the platform. */
+export class AuditChain {
+  readonly #options: AuditChainOptions;
+  readonly #loop: Loop;
+
+  constructor(options: AuditChainOptions) {
+    this.#options = options;
+    const { clock, log } = options;
+    const turn = (signal: AbortSignal): Promise<void> => this.signDue(signal);
+    this.#loop = new Loop({ name: "audit checkpoints", intervalMs: lookEveryMs, clock, log, turn });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Signs what is not signed yet; where the database cannot be reached, the next start does. */
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+    try {
+      await this.#signAll({});
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "the ends of the audit log's chains could not be signed");
+    }
+  }
+
+  /**
+   * Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, which is all that there was
+   * when it was called, or the beginning.
+   */
+  async checkpoint(projectId: ProjectId | null): Promise<ChainPosition> {
+    const { db } = this.#options;
+    const chain = chainOf(projectId);
+    let least: number | undefined;
+    for (let tries = 0; tries < signTriesMax; tries++) {
+      const [end] = await listOpenEnds(db, { chain, limit: 1 });
+      if (end !== undefined) await this.#sign(end);
+      least ??= end?.number ?? 0;
+      const signed = (await readSigned(db, chain)) ?? chainBegin;
+      // Else another one was faster, who had seen less of it: whoever begins after that has seen more.
+      if (signed.number >= least) return signed;
+    }
+    throw new Error(`the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`);
+  }
+
+  /** Header and stub of an export up to `through`: a checkpoint's place, where nothing narrows it. */
+  async begin(
+    db: Db,
+    wanted: {
+      readonly projectId: ProjectId | null;
+      readonly through: ChainPosition;
+      readonly filter: ExportFilter | null;
+    },
+  ): Promise<ExportBegin> {
+    const { clock, signer } = this.#options;
+    const { projectId: project, through, filter } = wanted;
+    const kept = await readStub(db, chainOf(project));
+    const stub = kept === undefined ? undefined : stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
+    const exportedAt = new Date(clock.now()).toISOString();
+    // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
+    const isGone = stub !== undefined && stub.number > through.number;
+    const places = { after: stub ?? chainBegin, through: isGone ? stub : through };
+    const { jws: _, ...unsigned } = exportHeader({ project, exportedAt, filter, ...places, jws: "" });
+    const { jws } = await signText(signer, signedText(unsigned, project));
+    return { header: exportHeader({ ...unsigned, jws }), stub };
+  }
+
+  /** Checkpoints for an export: of the numbers after `after` up to `through`, in order, at most `limit`. */
+  async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<CheckpointLine[]> {
+    const lines = await listCheckpoints(db, range);
+    const project = projectOfChain(range.chain);
+    return Promise.all(
+      lines.map(async (line) => checkpointLine({ ...line, ...(await this.#validJws(line, project)) })),
+    );
+  }
+
+  /**
+   * The signature of a line; a new one where its key has been withdrawn since, which nobody can have any more. One that
+   * none of our keys made stays as it is: whoever verifies the export must find it.
+   */
+  async #validJws(line: CheckpointLine | StubLine, project: ProjectId | null): Promise<{ readonly jws: string }> {
+    const { signer } = this.#options;
+    const { jws, ...unsigned } = line;
+    const keyId = keyIdOf(jws) ?? "";
+    const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
+    const text = signedText(unsigned, project);
+    if (withdrawn === undefined) return { jws };
+    const fault = await signatureFault(jws, text, new Map([[keyId, withdrawn]]));
+    return fault === null ? await signText(signer, text) : { jws };
+  }
+
+  /** One turn: signs ends whose last checkpoint is old or many entries back. */
+  async signDue(signal: AbortSignal): Promise<void> {
+    const nowMs = this.#options.clock.now();
+    const [before, beyond] = [new Date(nowMs - checkpointEveryMs), new Date(nowMs + checkpointEveryMs)];
+    await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
+  }
+
+  async #signAll(which: Pick<Parameters<typeof listOpenEnds>[1], "due">, signal?: AbortSignal): Promise<void> {
+    for (let signed = 0; signed < checkpointsMax; signed += batchMax) {
+      const ends = await listOpenEnds(this.#options.db, { ...which, limit: batchMax });
+      for (const end of ends) {
+        if (signal?.aborted === true) return;
+        await this.#sign(end);
+      }
+      if (ends.length < batchMax) return;
+    }
+  }
+
+  async #sign(end: OpenEnd): Promise<void> {
+    const { db, clock, signer } = this.#options;
+    const at = new Date(clock.now());
+    const { jws: _, ...unsigned } = checkpointLine({ ...end, at: at.toISOString(), jws: "" });
+    const signature = await signText(signer, signedText(unsigned, projectOfChain(end.chain)));
+    await insertCheckpoint(db, { ...end, at, ...signature });
+  }
+}

@@ -1,0 +1,206 @@
+// The audit log of a project as one text that is made while it is read: constant memory, and without a transaction that
+// would be open for so long. What it holds is settled when it begins: all entries up to the number that the chain has
+// reached then. All of it as NDJSON goes by number and can be verified; CSV and what filters leave go by time.
+import type { By } from "#audit/actor.ts";
+import type { AuditOutcome } from "#audit/audit-store.ts";
+import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
+import type { AuditChain } from "#audit/chain/audit-chain.ts";
+import type { RetentionOf } from "#audit/chain/audit-retention.ts";
+import { readStub } from "#audit/chain/chain-store.ts";
+import { microsFrom, timeOfMicros, type Instant } from "#audit/instant.ts";
+import type { Changes } from "#audit/mask.ts";
+import { record } from "#audit/record.ts";
+import { showEntry } from "#audit/shown-entry.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { readAhead } from "#lib/read-ahead.ts";
+import type { Db } from "#store/database.ts";
+import { csvHead, csvLine } from "./export-csv.ts";
+import {
+  checkpointLine,
+  entryLine,
+  lineText,
+  type CheckpointLine,
+  type ExportFilter,
+  type ExportLine,
+} from "./export-format.ts";
+import {
+  chainOf,
+  readEnd,
+  readLinks,
+  readLinksByTime,
+  type Chain,
+  type ChainEnd,
+  type LinkedRow,
+} from "./export-store.ts";
+
+export type ExportFormat = "ndjson" | "csv";
+
+/** What is wanted; null narrows nothing. */
+export type ExportWish = {
+  readonly projectId: ProjectId;
+  readonly format: ExportFormat;
+  readonly from: Instant | null;
+  readonly to: Instant | null;
+  readonly action: string | null;
+  readonly actorId: string | null;
+  readonly outcome: AuditOutcome | null;
+};
+
+export type AuditExportOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly chain: Pick<AuditChain, "begin" | "checkpoint" | "checkpoints">;
+  readonly retentionOf: RetentionOf;
+};
+
+/** Fewer while entries are long: so many characters make a batch, more or less. */
+const batchLength = 1_000_000;
+const batchMax = { first: 200, least: 20, most: 2_000 } as const;
+
+/** Exports; each is an entry itself, the last one of what it holds where nothing narrows it. */
+export class AuditExport {
+  readonly #options: AuditExportOptions;
+
+  constructor(options: AuditExportOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Records the export, and returns its text in parts of about a megabyte. Throws `Fault("invalid")` for `from` after
+   * `to`; reading the parts throws when the database does not answer, or when retention was faster.
+   */
+  async begin(wish: ExportWish, by: By): Promise<AsyncGenerator<string>> {
+    const { db, clock, retentionOf, chain } = this.#options;
+    const { projectId, format } = wish;
+    const window = windowOf(wish, { nowMs: clock.now(), retentionDays: retentionOf(projectId) });
+    const filter = filterOf(wish);
+    const resource = { type: "project", id: projectId };
+    await record(db, { projectId, action: "audit_log.export", by, resource, changes: changesOf(format, filter) });
+    if (format === "ndjson" && filter === null) return this.#whole(projectId);
+    const end = await readEnd(db, chainOf(projectId));
+    const settled = { window, end };
+    if (format === "csv") return this.#csv(wish, settled);
+    const { header } = await chain.begin(db, { projectId, through: end, filter });
+    return this.#filtered(header, wish, settled);
+  }
+
+  /** Up to a checkpoint that is made for it. */
+  async *#whole(projectId: ProjectId): AsyncGenerator<string> {
+    const { db, chain: signed } = this.#options;
+    const chain = chainOf(projectId);
+    const { header, stub } = await signed.begin(db, {
+      ...{ projectId, filter: null },
+      through: await signed.checkpoint(projectId),
+    });
+    yield textOf([header, ...(stub === undefined ? [] : [stub])]);
+    const range = { chain, after: header.after.number, through: header.through.number };
+    for await (const { rows, checkpoints } of readAhead(this.#byNumber(range)))
+      yield textOf(linesOf(rows, checkpoints));
+  }
+
+  async *#byNumber(range: { readonly chain: Chain; readonly after: number; readonly through: number }): AsyncGenerator<{
+    readonly rows: readonly LinkedRow[];
+    readonly checkpoints: readonly CheckpointLine[];
+  }> {
+    const { db, chain: signed } = this.#options;
+    const { chain, through } = range;
+    let { after } = range;
+    let limit: number = batchMax.first;
+    while (after < through) {
+      const rows = await readLinks(db, { chain, after, through, limit });
+      const last = rows.at(-1);
+      const numbers = { chain, after, through: last?.number ?? through, limit };
+      const checkpoints = await signed.checkpoints(db, numbers);
+      // Asked last: what was read is then whole, or was taken out past the platform, which whoever verifies the export finds.
+      if (((await readStub(db, chain))?.number ?? 0) > after) {
+        throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
+      }
+      if (last === undefined) return;
+      yield { rows, checkpoints };
+      after = last.number;
+      limit = nextLimit(rows);
+    }
+  }
+
+  async *#filtered(header: ExportLine, wish: ExportWish, settled: Settled): AsyncGenerator<string> {
+    yield textOf([header]);
+    for await (const rows of readAhead(this.#byTime(wish, settled))) yield textOf(linesOf(rows, []));
+  }
+
+  async *#csv(wish: ExportWish, settled: Settled): AsyncGenerator<string> {
+    yield csvHead;
+    for await (const rows of readAhead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
+  }
+
+  /** Oldest first by time and id; what is committed later than the export began is left out. */
+  async *#byTime(wish: ExportWish, { window, end }: Settled): AsyncGenerator<LinkedRow[]> {
+    if (window === null) return;
+    const { db } = this.#options;
+    const { projectId, action, actorId, outcome } = wish;
+    // Entries of the chain have the time of before its end was read; without this bound new ones would be run after.
+    const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
+    const query = {
+      chain: chainOf(projectId),
+      projectId,
+      action,
+      actorId,
+      outcome,
+      fromMicros: window.fromMicros,
+      toMicros,
+    };
+    let after: { readonly atMicros: number; readonly id: number } | null = null;
+    let limit: number = batchMax.first;
+    for (;;) {
+      const rows: LinkedRow[] = await readLinksByTime(db, { ...query, after, limit });
+      const last = rows.at(-1);
+      const kept = rows.filter(({ number }) => number <= end.number);
+      if (kept.length > 0) yield kept;
+      if (rows.length < limit || last === undefined) return;
+      after = { atMicros: last.at_micros, id: last.id };
+      limit = nextLimit(rows);
+    }
+  }
+}
+
+type Settled = { readonly window: AuditWindow | null; readonly end: ChainEnd };
+
+function linesOf(rows: readonly LinkedRow[], checkpoints: readonly CheckpointLine[]): ExportLine[] {
+  const behind = new Map(checkpoints.map((checkpoint) => [checkpoint.number, checkpoint]));
+  return rows.flatMap((row) => {
+    const line = entryLine({ number: row.number, hash: row.hash, entry: showEntry(row) });
+    const checkpoint = behind.get(row.number);
+    return checkpoint === undefined ? [line] : [line, checkpointLine(checkpoint)];
+  });
+}
+
+function textOf(lines: readonly ExportLine[]): string {
+  return lines.map((line) => `${lineText(line)}\n`).join("");
+}
+
+/** How many entries the next batch has, when these are like the next. */
+function nextLimit(rows: readonly LinkedRow[]): number {
+  const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
+  const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
+  return Math.min(batchMax.most, Math.max(batchMax.least, Math.min(fitting, 4 * rows.length)));
+}
+
+/** Roughly, without making the line. */
+function lengthOf({ changes, reason }: LinkedRow): number {
+  return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
+}
+
+function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFilter | null {
+  const time = (instant: Instant | null): string | null => {
+    // The year 9999 is the last that the form has.
+    return instant === null ? null : timeOfMicros(Math.max(0, Number(microsFrom(instant))));
+  };
+  const filter = { from: time(from), to: time(to), action, actor: actorId, outcome };
+  return Object.values(filter).some((value) => value !== null) ? filter : null;
+}
+
+function changesOf(format: ExportFormat, filter: ExportFilter | null): Changes {
+  const changes: Record<string, { readonly new: string }> = { format: { new: format } };
+  for (const [name, value] of Object.entries(filter ?? {})) if (value !== null) changes[name] = { new: value };
+  return changes;
+}

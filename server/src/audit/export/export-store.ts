@@ -1,0 +1,111 @@
+// Reads chains of the audit log in the order of their numbers, as they are exported and sent on. A number is given when its
+// entry is committed, and behind the lock on the chain: whoever has read up to one number has missed nothing before it.
+import { sql, type RawBuilder } from "kysely";
+import { assert } from "#lib/assert.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import {
+  conditionsOf,
+  type AuditQuery,
+  type AuditRow,
+  type EntryCursor,
+  type AuditOutcome,
+} from "#audit/audit-store.ts";
+import { timeOfMicros } from "#audit/instant.ts";
+import { chainBegin, type ChainPosition } from "./export-format.ts";
+
+/** A project's id, or `platform` for entries of no project. */
+export type Chain = string;
+
+const platformChain = "platform";
+
+/** The chain of a project's entries; null: of entries of no project. */
+export function chainOf(projectId: ProjectId | null): Chain {
+  return projectId ?? platformChain;
+}
+
+/** The other way. */
+export function projectOfChain(chain: Chain): ProjectId | null {
+  return chain === platformChain ? null : (chain as ProjectId);
+}
+
+/** An entry with its place in its chain. */
+export type LinkedRow = AuditRow & ChainPosition;
+
+/** The last link of a chain, which may have been removed. No locks. */
+export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
+  const { rows } = await headOf(chain).execute(db);
+  return rows[0] ?? chainBegin;
+}
+
+/** `atMicros`: the database's clock when it was read; every entry up to `number` is of before. */
+export type ChainEnd = ChainPosition & { readonly atMicros: number };
+
+/** The last link of a chain, which may have been removed, and when that was. No locks. */
+export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
+  const { rows } = await sql<ChainEnd>`
+    select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
+           (extract(epoch from clock_timestamp()) * 1000000)::bigint + 1 as "atMicros"
+      from (values (true)) as always left join lateral (${headOf(chain)}) as head on true`.execute(db);
+  const [end] = rows;
+  assert(end, "a left join has a row for each on its left side");
+  return end;
+}
+
+/** The last link, or the stub where there is none. */
+function headOf(chain: Chain): RawBuilder<ChainPosition> {
+  return sql<ChainPosition>`
+    (select number, encode(hash, 'hex') as hash from audit_links where chain = ${chain} order by number desc limit 1)
+    union all
+    (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
+    order by number desc limit 1`;
+}
+
+/** What to read by time; absent conditions do not narrow. `after` itself is left out. */
+export type LinksByTime = Pick<
+  AuditQuery,
+  "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
+> & {
+  readonly chain: Chain;
+  readonly after: EntryCursor | null;
+  readonly limit: number;
+};
+
+/** Entries of a project, oldest first by time and id, each with its link; by the same indexes as pages. No locks. */
+export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {
+  const { chain, outcome, limit } = wanted;
+  const parts = outcome
+    ? oldestOf(wanted, outcome)
+    : sql`${oldestOf(wanted, "success")} union all ${oldestOf(wanted, "failure")}`;
+  const { rows } = await sql<LinkedRow>`
+    select found.*, (extract(epoch from found.at) * 1000000)::bigint as at_micros, link.number,
+           encode(link.hash, 'hex') as hash
+      from (select * from (${parts}) as part order by at, id limit ${limit}) as found
+      join audit_links as link on link.entry_id = found.id and link.chain = ${chain}
+     order by found.at, found.id`.execute(db);
+  return rows;
+}
+
+function oldestOf(wanted: LinksByTime, outcome: AuditOutcome): RawBuilder<unknown> {
+  const { after, limit } = wanted;
+  const begin = after && sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
+  return sql`
+    (select * from audit_log where ${conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
+}
+
+/** Entries after the number `after` up to `through`, in order, at most `limit`. No locks. */
+export async function readLinks(
+  db: Db,
+  range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
+): Promise<LinkedRow[]> {
+  const { chain, after, through, limit } = range;
+  const { rows } = await sql<LinkedRow>`
+    select entry.*, (extract(epoch from entry.at) * 1000000)::bigint as at_micros, link.number,
+           encode(link.hash, 'hex') as hash
+      from (select chain, number, entry_id, hash from audit_links
+             where chain = ${chain} and number > ${after} and number <= ${through}
+             order by number limit ${limit}) as link
+      join audit_log as entry on entry.id = link.entry_id and coalesce(entry.project_id, ${platformChain}) = link.chain
+     order by link.number`.execute(db);
+  return rows;
+}

@@ -1,0 +1,129 @@
+// One forwarding at work, under its lease: batch after batch, until the receiver has everything, does not take one, or it
+// is another's turn. A batch is noted before it is sent and sent as it was noted until the receiver takes it, so that one
+// that comes twice has the same id.
+import { platformActor } from "#audit/actor.ts";
+import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
+import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
+import { record } from "#audit/record.ts";
+import { showEntry } from "#audit/shown-entry.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
+import type { Db } from "#store/database.ts";
+import type { Lease, Leases } from "#store/lease.ts";
+import { batchHeaders, batchMessage, countWithin } from "./forwarding-message.ts";
+import { judgeBatch, type BatchVerdict } from "./forwarding-schedule.ts";
+import {
+  beginBatch,
+  endBatch,
+  pause,
+  postpone,
+  readForwardings,
+  skipRemoved,
+  type ForwardingRow,
+} from "./forwarding-store.ts";
+
+/** Where entries go. `key` null: messages are not signed. */
+export type Receiver = {
+  readonly url: string;
+  readonly key: Buffer | null;
+  readonly client: { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
+};
+
+export type SenderParts = {
+  readonly db: Db;
+  readonly leases: Leases<"audit_forwardings">;
+  readonly receiverOf: (row: ForwardingRow) => Receiver | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Of one attempt; well below the lease, which is extended before each. */
+  readonly timeoutMs: number;
+  /** Aborted when the platform stops. */
+  readonly stopping: AbortSignal;
+};
+
+export type ForwardingLease = Lease<"audit_forwardings">;
+
+const entriesMax = 500;
+/** Common receivers take a MiB; one entry is 33 kB at most. */
+const bytesMax = 512_000;
+/** Then others are looked at; a slow receiver has fewer. */
+const batchesMax = 20;
+const flightMs = 30_000;
+const answerBytesMax = 0;
+
+/** Rejects when the database does not answer; the lease then runs out. */
+export async function sendBatches(lease: ForwardingLease, parts: SenderParts): Promise<void> {
+  const { db, leases, clock, stopping } = parts;
+  const endMs = clock.monotonicMs() + flightMs;
+  for (let count = 0; count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs; count++) {
+    if (!(await leases.renew(lease))) return;
+    const [row] = await readForwardings(db, [lease.id]);
+    const receiver = row === undefined ? null : parts.receiverOf(row);
+    if (row === undefined || receiver === null || !(await sendBatch({ lease, row, receiver }, parts))) break;
+  }
+  await leases.release(lease);
+}
+
+type Turn = { readonly lease: ForwardingLease; readonly row: ForwardingRow; readonly receiver: Receiver };
+
+/** True: the receiver took it, and there may be more. */
+async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
+  const { lease, row, receiver } = turn;
+  const { db, leases, clock, timeoutMs, stopping } = parts;
+  const [first, ...others] = await nextEntries(row, db);
+  if (first === undefined) return await skipRemoved(db, leases.held(lease)).then(() => false);
+  const through = others.at(-1)?.number ?? first.number;
+  if (row.sending_through !== through && !(await beginBatch(db, leases.held(lease), through))) return false;
+  const message = batchMessage({
+    forwardingId: row.id,
+    project: projectOfChain(row.chain),
+    entries: [first, ...others],
+  });
+  const headers = batchHeaders(message, { key: receiver.key, nowMs: clock.now() });
+  const answer = await receiver.client.post(receiver.url, { headers, body: message.body, timeoutMs, answerBytesMax });
+  // Then the failure is the platform's own.
+  if (stopping.aborted && answer.kind === "failed") return false;
+  const { failures, failing_since: since } = row;
+  const verdict = judgeBatch({
+    ...{ answer, failures, failingSinceMs: since?.getTime() ?? null },
+    ...{ nowMs: clock.now(), random: clock.random(), isPausable: row.scope === "project" },
+  });
+  if (verdict.kind === "taken") return await endBatch(db, leases.held(lease), through);
+  await putOff(turn, verdict, parts);
+  return false;
+}
+
+/** Those of the batch that was begun, or as many as make the next one. */
+async function nextEntries(row: ForwardingRow, db: Db): Promise<EntryLine[]> {
+  const { chain, position: after, sending_through: begun } = row;
+  const range = { chain, after, through: begun ?? Number.MAX_SAFE_INTEGER, limit: entriesMax };
+  const links = await readLinks(db, range);
+  const lines = links.map((link) => entryLine({ number: link.number, hash: link.hash, entry: showEntry(link) }));
+  return begun === null ? lines.slice(0, countWithin(lines, bytesMax)) : lines;
+}
+
+type PutOff = Exclude<BatchVerdict, { readonly kind: "taken" }>;
+
+async function putOff({ lease, row }: Turn, verdict: PutOff, { db, leases, log }: SenderParts): Promise<void> {
+  const { id, scope, chain } = row;
+  const about = { forwarding: id, scope, chain, reason: verdict.reason };
+  if (verdict.kind === "again") {
+    await postpone(db, leases.held(lease), verdict);
+    if (row.failures === 0) log.warn(about, "entries of the audit log cannot be sent on; they are sent again");
+    return;
+  }
+  const isDone = await db.transaction().execute(async (tx) => {
+    if (!(await pause(tx, leases.held(lease), verdict.reason))) return false;
+    await recordPause(tx, row, verdict.reason);
+    return true;
+  });
+  if (isDone) log.warn(about, "entries of the audit log are sent on no more");
+}
+
+async function recordPause(tx: Db, { chain }: ForwardingRow, reason: string): Promise<void> {
+  const projectId = projectOfChain(chain);
+  const resource = { type: "project", ...(projectId === null ? {} : { id: projectId }) };
+  const by = { actor: platformActor };
+  await record(tx, { projectId, action: "audit_log.forwarding_pause", outcome: "failure", by, resource, reason });
+}

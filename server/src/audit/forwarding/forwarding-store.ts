@@ -1,0 +1,171 @@
+// Rows of where entries of the audit log are sent on, and how far each receiver has come. Whoever sends holds the row's
+// lease, and every write of theirs names it.
+import { sql, type RawBuilder } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { Chain } from "#audit/export/export-store.ts";
+
+/** A forwarding's id: a UUID. */
+export type ForwardingId = string;
+
+/** A row without its lease. */
+export type ForwardingRow = {
+  readonly id: ForwardingId;
+  readonly scope: "project" | "platform";
+  readonly chain: Chain;
+  /** Null where the operator's settings say it. */
+  readonly url: string | null;
+  readonly secret_sealed: string | null;
+  readonly created_at: Date;
+  readonly position: number;
+  readonly sending_through: number | null;
+  readonly failures: number;
+  readonly failing_since: Date | null;
+  readonly due_at: Date;
+  readonly paused_at: Date | null;
+  readonly reason: string | null;
+  readonly delivered_at: Date | null;
+};
+
+/** A condition that is true of the row only while its lease is held; see `store/lease.ts`. */
+export type Held = RawBuilder<boolean>;
+
+const columns = sql`
+  id, scope, chain, url, secret_sealed, created_at, position, sending_through, failures, failing_since, due_at,
+  paused_at, reason, delivered_at`;
+
+/** What a project's owner chose; undefined: nothing. `lock`: the row, until the transaction ends. */
+export async function readProjectForwarding(
+  db: Db,
+  projectId: ProjectId,
+  options: { readonly lock?: boolean } = {},
+): Promise<ForwardingRow | undefined> {
+  const lock = options.lock === true ? sql`for update` : sql``;
+  const { rows } = await sql<ForwardingRow>`
+    select ${columns} from audit_forwardings where scope = 'project' and chain = ${projectId} ${lock}`.execute(db);
+  return rows[0];
+}
+
+/** Those of the ids. No locks. */
+export async function readForwardings(db: Db, ids: readonly ForwardingId[]): Promise<ForwardingRow[]> {
+  const { rows } = await sql<ForwardingRow>`
+    select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`.execute(db);
+  return rows;
+}
+
+/** Adds a project's. Nothing before `position` is sent. */
+export async function insertProjectForwarding(
+  tx: Tx,
+  row: Pick<ForwardingRow, "id" | "chain" | "url" | "secret_sealed" | "position">,
+): Promise<void> {
+  await tx
+    .insertInto("audit_forwardings")
+    .values({ ...row, scope: "project", due_at: sql<Date>`clock_timestamp()` })
+    .execute();
+}
+
+/**
+ * Gives a project's another receiver, or lets it go on after it was held back. Whoever is sending at the moment loses the
+ * lease, so that nothing of theirs is written any more.
+ */
+export async function changeProjectForwarding(
+  tx: Tx,
+  { id, url, secret_sealed: sealed }: Pick<ForwardingRow, "id" | "url" | "secret_sealed">,
+): Promise<void> {
+  await sql`
+    update audit_forwardings
+       set url = ${url}, secret_sealed = ${sealed}, sending_through = null, failures = 0, failing_since = null,
+           due_at = clock_timestamp(), paused_at = null, reason = null,
+           lease_holder = null, lease_until = null, lease_epoch = lease_epoch + 1
+     where id = ${id}`.execute(tx);
+}
+
+/** False when the project had none. */
+export async function deleteProjectForwarding(tx: Tx, projectId: ProjectId): Promise<boolean> {
+  const result = await sql`
+    delete from audit_forwardings where scope = 'project' and chain = ${projectId}`.execute(tx);
+  return result.numAffectedRows === 1n;
+}
+
+/** Notes which batch is sent from now on; false when the lease is lost. */
+export async function beginBatch(db: Db, held: Held, through: number): Promise<boolean> {
+  const result = await sql`update audit_forwardings set sending_through = ${through} where ${held}`.execute(db);
+  return result.numAffectedRows === 1n;
+}
+
+/** The receiver has all entries up to the number; false when the lease is lost. */
+export async function endBatch(db: Db, held: Held, through: number): Promise<boolean> {
+  const result = await sql`
+    update audit_forwardings
+       set position = ${through}, sending_through = null, failures = 0, failing_since = null, reason = null,
+           delivered_at = clock_timestamp()
+     where ${held}`.execute(db);
+  return result.numAffectedRows === 1n;
+}
+
+/** The batch is sent again after the wait; the lease ends. False when it was lost. */
+export async function postpone(
+  db: Db,
+  held: Held,
+  { waitMs, reason }: { readonly waitMs: number; readonly reason: string },
+): Promise<boolean> {
+  const result = await sql`
+    update audit_forwardings
+       set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()), reason = ${reason},
+           due_at = clock_timestamp() + ${waitMs} * interval '1 millisecond', lease_holder = null, lease_until = null
+     where ${held}`.execute(db);
+  return result.numAffectedRows === 1n;
+}
+
+/** Nothing is sent until it is set again; the lease ends. False when it was lost. */
+export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean> {
+  const result = await sql`
+    update audit_forwardings
+       set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()), reason = ${reason},
+           paused_at = clock_timestamp(), lease_holder = null, lease_until = null
+     where ${held}`.execute(tx);
+  return result.numAffectedRows === 1n;
+}
+
+/** Retention has removed what was to be sent next: it goes on behind that. False when the lease is lost. */
+export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
+  const result = await sql`
+    update audit_forwardings as stuck
+       set position = greatest(position, (select number from audit_stubs where chain = stuck.chain)), sending_through = null
+     where ${held}`.execute(db);
+  return result.numAffectedRows === 1n;
+}
+
+/**
+ * Adds a row towards the operator's receiver for each chain that has none: from now on for those of before it was set, from
+ * their first entry on for later ones. Waits for nobody.
+ */
+export async function followChains(db: Db): Promise<void> {
+  await sql`
+    insert into audit_forwardings (id, scope, chain, due_at, position)
+    select gen_random_uuid(), 'platform', chain, clock_timestamp(),
+           case when exists (select from audit_forwardings where scope = 'platform') then 0
+                else coalesce((select max(number) from audit_links where audit_links.chain = audit_chains.chain),
+                              (select number from audit_stubs where audit_stubs.chain = audit_chains.chain), 0) end
+      from audit_chains
+     where not exists (
+           select from audit_forwardings as known where known.scope = 'platform' and known.chain = audit_chains.chain)
+        on conflict do nothing`.execute(db);
+}
+
+/** The operator has a receiver no more: one that is set later begins anew. */
+export async function forgetChains(db: Db): Promise<void> {
+  await db.deleteFrom("audit_forwardings").where("scope", "=", "platform").execute();
+}
+
+/** Removes those of deleted projects whose receivers have everything, or were given up on. */
+export async function forgetDeletedProjects(db: Db): Promise<void> {
+  await sql`
+    delete from audit_forwardings as known using projects
+     where known.scope = 'project' and projects.id = known.chain and projects.deleted_at is not null
+       and known.lease_holder is null
+       and (known.paused_at is not null or not exists (
+           select from audit_links as link where link.chain = known.chain and link.number > known.position))`.execute(
+    db,
+  );
+}

@@ -1,0 +1,154 @@
+// Where a project's audit log is sent on: chosen, shown and ended. Called by the API; each change and its entry are one
+// transaction.
+import { randomUUID } from "node:crypto";
+import type { By } from "#audit/actor.ts";
+import { chainOf, readHead } from "#audit/export/export-store.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import { makeWebhookSecret, readWebhookSecret } from "#lib/webhook-signature.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import {
+  changeProjectForwarding,
+  deleteProjectForwarding,
+  insertProjectForwarding,
+  readProjectForwarding,
+  type ForwardingId,
+  type ForwardingRow,
+} from "./forwarding-store.ts";
+
+/** What an owner wants. `secret` left out: the one there is stays, or one is made. */
+export type ForwardingWish = { readonly url: string; readonly secret?: Secret | undefined };
+
+/** How it stands. */
+export type AuditForwarding = {
+  /** Without query, which may hold a key of the receiver's. */
+  readonly url: string;
+  readonly state: "active" | "failing" | "paused";
+  readonly createdAt: Date;
+  /** The number of the last entry that the receiver has. */
+  readonly sentThrough: number;
+  /** How many entries wait. */
+  readonly waiting: number;
+  readonly lastSentAt: Date | null;
+  readonly failingSince: Date | null;
+  readonly nextAttemptAt: Date | null;
+  /** Why the last attempt failed. */
+  readonly reason: string | null;
+};
+
+/** `secret`: only when it was made now; it is not shown again. */
+export type SetForwarding = { readonly forwarding: AuditForwarding; readonly secret: Secret | null };
+
+/** What a sealed secret of a forwarding is bound to. */
+export function forwardingSecretContext(id: ForwardingId): string {
+  return `audit-forwarding:${id}`;
+}
+
+/** The use cases. They throw `Fault("not_found" | "invalid")`. */
+export class ForwardingUseCases {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+  readonly #checkUrl: (url: string) => string | null;
+
+  /** `checkUrl`: why a URL may not be called, as a sentence, or null. */
+  constructor(parts: { readonly db: Db; readonly sealer: Sealer; readonly checkUrl: (url: string) => string | null }) {
+    this.#db = parts.db;
+    this.#sealer = parts.sealer;
+    this.#checkUrl = parts.checkUrl;
+  }
+
+  /** From now on, beginning with the entry of this very choice; where there was another receiver, from where that one was. */
+  async set(projectId: ProjectId, wish: ForwardingWish, by: By): Promise<SetForwarding> {
+    const problem = this.#checkUrl(wish.url);
+    if (problem !== null) throw new Fault("invalid", `url cannot be called. ${problem}`);
+    if (wish.secret !== undefined && readWebhookSecret(wish.secret.reveal()) === null) {
+      throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (what was given is not shown).");
+    }
+    return await this.#db.transaction().execute(async (tx) => {
+      const before = await readProjectForwarding(tx, projectId, { lock: true });
+      const made = await this.#write(tx, { projectId, wish, before });
+      await recordSet(tx, { projectId, by, before, wish });
+      await notify(tx, "audit", projectId);
+      return { forwarding: await show(tx, projectId), secret: made };
+    });
+  }
+
+  /** How it stands. */
+  async get(projectId: ProjectId): Promise<AuditForwarding> {
+    return await show(this.#db, projectId);
+  }
+
+  /** Nothing more is sent; what is under way at the moment may still arrive. */
+  async delete(projectId: ProjectId, by: By): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      if (!(await deleteProjectForwarding(tx, projectId))) throw noForwarding();
+      const resource = { type: "project", id: projectId };
+      await record(tx, { projectId, action: "audit_log.forwarding_delete", by, resource });
+    });
+  }
+
+  /** Returns the secret when it was made here. */
+  async #write(
+    tx: Tx,
+    given: { readonly projectId: ProjectId; readonly wish: ForwardingWish; readonly before: ForwardingRow | undefined },
+  ): Promise<Secret | null> {
+    const { projectId, wish, before } = given;
+    const id = before?.id ?? randomUUID();
+    const made = wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
+    const secret = wish.secret ?? made;
+    const sealed =
+      secret === null
+        ? (before?.secret_sealed ?? null)
+        : this.#sealer.seal(secret.reveal(), forwardingSecretContext(id));
+    if (before !== undefined) {
+      await changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
+      return made;
+    }
+    const chain = chainOf(projectId);
+    const { number } = await readHead(tx, chain);
+    await insertProjectForwarding(tx, { id, chain, url: wish.url, secret_sealed: sealed, position: number });
+    return made;
+  }
+}
+
+type Change = {
+  readonly projectId: ProjectId;
+  readonly by: By;
+  readonly before: ForwardingRow | undefined;
+  readonly wish: ForwardingWish;
+};
+
+async function recordSet(tx: Tx, { projectId, by, before, wish }: Change): Promise<void> {
+  const old = before?.url ?? null;
+  const changes = {
+    url: { ...(old === null ? {} : { old: withoutQuery(old) }), new: withoutQuery(wish.url) },
+    ...(wish.secret === undefined ? {} : { secret: { new: wish.secret } }),
+  };
+  const resource = { type: "project", id: projectId };
+  await record(tx, { projectId, action: "audit_log.forwarding_set", by, resource, changes });
+}
+
+async function show(db: Db, projectId: ProjectId): Promise<AuditForwarding> {
+  const row = await readProjectForwarding(db, projectId);
+  if (row?.url === undefined || row.url === null) throw noForwarding();
+  const { number } = await readHead(db, chainOf(projectId));
+  const state = row.paused_at !== null ? "paused" : row.failures > 0 ? "failing" : "active";
+  return {
+    ...{ url: withoutQuery(row.url), state, createdAt: row.created_at, sentThrough: row.position },
+    ...{ waiting: Math.max(0, number - row.position), lastSentAt: row.delivered_at, failingSince: row.failing_since },
+    ...{ nextAttemptAt: state === "failing" ? row.due_at : null, reason: row.reason },
+  };
+}
+
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}
+
+function noForwarding(): Fault {
+  return new Fault("not_found", "The audit log of this project is not sent on.");
+}

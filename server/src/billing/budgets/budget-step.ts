@@ -1,0 +1,71 @@
+// One step of a budget, in one transaction: its state, the audit entry, the word that is to be sent and the notification to
+// every process stand or fall together. Called when money was posted and when somebody changes the budget.
+import { randomUUID } from "node:crypto";
+import { platformActor } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { periodOf } from "#billing/period.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import type { Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { notify } from "#store/notify.ts";
+import { addNotices, ownerAddresses, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
+import { wholeCentsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-text.ts";
+import { judgeBudget, type BudgetState } from "./budget.ts";
+
+export type BudgetStepParts = {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Whether mail can be sent. */
+  readonly hasMail: boolean;
+};
+
+/** A project has fewer; this only bounds what one step sends. */
+const ownersMax = 50;
+
+/** What a budget's audit entries are about. */
+export function resourceOf({ projectId, appId }: Budget): { readonly type: string; readonly id: string } {
+  return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
+}
+
+/** Takes the step after `before` of a budget whose row is locked; returns the budget as it is then. */
+export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, parts: BudgetStepParts): Promise<Budget> {
+  const nowMs = parts.clock.now();
+  const period = periodOf(nowMs);
+  const spentMicros = await spentOf(tx, budget, period);
+  const { state, warning, turn } = judgeBudget(budget.terms, before, { period, spentMicros });
+  const stoppedAt = !state.isStopped ? null : turn === "stop" ? new Date(nowMs) : (budget.stoppedAt ?? new Date(nowMs));
+  const after = { ...budget, state, stoppedAt };
+  await writeState(tx, budget.id, state, stoppedAt);
+  if (warning !== null) await tell(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
+  if (turn !== null) {
+    await tell(tx, after, { kind: turn, percent: null, spentMicros }, parts);
+    await notify(tx, "plans", budget.projectId);
+  }
+  return after;
+}
+
+async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetStepParts): Promise<void> {
+  const { projectId, appId, terms, state } = budget;
+  const changes = {
+    ...(event.percent === null ? {} : { percent: { new: event.percent } }),
+    ...{ month: { new: state.period }, amountCents: { new: wholeCentsOf(terms.amountMicros) } },
+    spentCents: { new: wholeCentsOf(event.spentMicros) },
+  };
+  const action = `budget.${event.kind}` as const;
+  await record(tx, { projectId, action, by: { actor: platformActor }, resource: resourceOf(budget), changes });
+  await addNotices(tx, await noticesOf(tx, budget, event, parts));
+  parts.log.warn({ projectId, appId, event: event.kind, percent: event.percent }, messageOf(budget, event));
+}
+
+async function noticesOf(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetStepParts): Promise<Notice[]> {
+  const { projectId, webhookUrl } = budget;
+  const notices: Notice[] = [];
+  const add = (kind: Notice["kind"], target: string, content: object): void =>
+    void notices.push({ id: randomUUID(), project_id: projectId, kind, target, content: toJson(content) });
+  if (webhookUrl !== null) add("webhook", webhookUrl, contentOf(budget, event, parts.clock.now()));
+  if (!parts.hasMail || event.kind === "resume") return notices;
+  const mail = { subject: titleOf(budget, event), text: messageOf(budget, event) };
+  for (const address of await ownerAddresses(tx, projectId, ownersMax)) add("mail", address, mail);
+  return notices;
+}

@@ -1,0 +1,195 @@
+// Rows of budgets, with what was spent of each, and of the word of them that is to be sent.
+import { sql, type Insertable } from "kysely";
+import { costOfMonth } from "#billing/usage/usage-store.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { BudgetNoticesTable } from "#store/tables.ts";
+import type { BudgetState, BudgetTerms } from "./budget.ts";
+
+/** What a budget is of; `appId` null: the project as a whole. */
+export type BudgetScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
+
+/** A budget as it is kept. */
+export type Budget = BudgetScope & {
+  readonly id: string;
+  readonly terms: BudgetTerms;
+  readonly state: BudgetState;
+  readonly stoppedAt: Date | null;
+  readonly webhookUrl: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+};
+
+/** Each but the first needs somebody to delete the budget in the moment between two statements. */
+const addsMax = 5;
+
+/** Word of a budget. `target`: a person's address or a URL. */
+export type Notice = Insertable<BudgetNoticesTable> & { readonly id: string };
+export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
+  readonly content: unknown;
+  readonly attempts: number;
+};
+
+/** The budget, or null. */
+export async function findBudget(db: Db, scope: BudgetScope): Promise<Budget | null> {
+  const row = await ofPlace(db, scope).executeTakeFirst();
+  return row === undefined ? null : budgetOf(row);
+}
+
+/** The budget, locked until the transaction ends, or null. */
+export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | null> {
+  const row = await ofPlace(tx, scope).forNoKeyUpdate().executeTakeFirst();
+  return row === undefined ? null : budgetOf(row);
+}
+
+/** Budgets by id, after one of them: of all projects, or of one. No locks. */
+export async function listBudgets(
+  db: Db,
+  given: { readonly projectId: ProjectId | null; readonly after: string | null; readonly limit: number },
+): Promise<Budget[]> {
+  let rows = db.selectFrom("budgets").selectAll();
+  if (given.projectId !== null) rows = rows.where("project_id", "=", given.projectId);
+  if (given.after !== null) rows = rows.where("id", ">", given.after);
+  return (await rows.orderBy("id").limit(given.limit).execute()).map(budgetOf);
+}
+
+/** A budget with the terms that it is to have. */
+export type BudgetWithTerms = BudgetScope & {
+  readonly id: string;
+  readonly terms: BudgetTerms;
+  readonly webhookUrl: string | null;
+  readonly period: string;
+};
+
+/**
+ * Adds a budget, unless there is one. Returns what was there, locked until the transaction ends; null: it was added. Waits for
+ * whoever adds one just now.
+ */
+export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
+  const { id, projectId, appId, period } = given;
+  for (let attempt = 1; attempt <= addsMax; attempt++) {
+    const added = await tx
+      .insertInto("budgets")
+      .values({ id, project_id: projectId, app_id: appId, period, ...columnsOf(given) })
+      .onConflict((conflict) => conflict.columns(["project_id", "app_id"]).doNothing())
+      .returning("id")
+      .executeTakeFirst();
+    if (added !== undefined) return null;
+    const found = await lockBudget(tx, given);
+    if (found !== null) return found;
+    // Deleted in between.
+  }
+  throw new Fault("conflict", "The budget is being set and deleted over and over just now; try again.");
+}
+
+/** Puts the terms of a budget whose row is locked in place of what was there, stopped no more; returns it. */
+export async function putBudget(tx: Tx, given: Omit<BudgetWithTerms, "period">): Promise<Budget> {
+  const row = await tx
+    .updateTable("budgets")
+    .set({ ...columnsOf(given), stopped_at: null, updated_at: sql`clock_timestamp()` })
+    .where("id", "=", given.id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  return budgetOf(row);
+}
+
+function columnsOf({ terms, webhookUrl }: Pick<BudgetWithTerms, "terms" | "webhookUrl">) {
+  return {
+    ...{ amount_micros: String(terms.amountMicros), warn_percent: [...terms.warnPercent], is_stop: terms.isStop },
+    webhook_url: webhookUrl,
+  };
+}
+
+/** Writes what has become of a budget whose row is locked. */
+export async function writeState(tx: Tx, id: string, state: BudgetState, stoppedAt: Date | null): Promise<void> {
+  await tx
+    .updateTable("budgets")
+    .set({ period: state.period, warned_percent: state.warnedPercent, stopped_at: stoppedAt })
+    .where("id", "=", id)
+    .execute();
+}
+
+/** Removes a budget whose row is locked. */
+export async function removeBudget(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom("budgets").where("id", "=", id).execute();
+}
+
+/** What was spent of the budget in the month, before coupons, in micro-units. */
+export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetScope, month: string): Promise<bigint> {
+  return await costOfMonth(db, { projectId, month, ...(appId === null ? {} : { appId }) });
+}
+
+/** Addresses of the project's owners, at most `limit`, in their order. No locks. */
+export async function ownerAddresses(db: Db, projectId: ProjectId, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom("members")
+    .innerJoin("people", "people.id", "members.person_id")
+    .select("people.email")
+    .where("members.project_id", "=", projectId)
+    .where("members.role", "=", "owner")
+    .orderBy("people.email")
+    .limit(limit)
+    .execute();
+  return rows.map(({ email }) => email);
+}
+
+/** Keeps word to be sent. */
+export async function addNotices(tx: Tx, notices: readonly Notice[]): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
+  if (notices.length > 0)
+    await tx
+      .insertInto("budget_notices")
+      .values(notices.map((notice) => ({ ...notice, created_at: now, due_at: now })))
+      .execute();
+}
+
+/** Takes what is due, the oldest first; nobody else takes it for `holdMs`. */
+export async function takeNotices(
+  db: Db,
+  { limit, holdMs }: { readonly limit: number; readonly holdMs: number },
+): Promise<DueNotice[]> {
+  const { rows } = await sql<DueNotice>`
+    with due as (
+      select id from budget_notices where due_at <= clock_timestamp()
+       order by due_at limit ${limit} for update skip locked
+    )
+    update budget_notices as taken
+       set attempts = attempts + 1, due_at = clock_timestamp() + ${holdMs} * interval '1 millisecond'
+      from due where taken.id = due.id
+    returning taken.id, taken.target, taken.kind, taken.content, taken.attempts`.execute(db);
+  return rows;
+}
+
+/** Puts one off that could not be sent. */
+export async function delayNotice(db: Db, id: string, delayMs: number): Promise<void> {
+  await db
+    .updateTable("budget_notices")
+    .set({ due_at: sql`clock_timestamp() + ${delayMs} * interval '1 millisecond'` })
+    .where("id", "=", id)
+    .execute();
+}
+
+/** Removes one that was sent or given up. */
+export async function removeNotice(db: Db, id: string): Promise<void> {
+  await db.deleteFrom("budget_notices").where("id", "=", id).execute();
+}
+
+type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofPlace>["executeTakeFirstOrThrow"]>>;
+
+function ofPlace(db: Db | Tx, { projectId, appId }: BudgetScope) {
+  return db
+    .selectFrom("budgets")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .where("app_id", "is not distinct from", appId);
+}
+
+function budgetOf(row: BudgetRow): Budget {
+  return {
+    ...{ id: row.id, projectId: row.project_id, appId: row.app_id, webhookUrl: row.webhook_url },
+    terms: { amountMicros: BigInt(row.amount_micros), warnPercent: row.warn_percent, isStop: row.is_stop },
+    state: { period: row.period, warnedPercent: row.warned_percent, isStopped: row.stopped_at !== null },
+    ...{ stoppedAt: row.stopped_at, createdAt: row.created_at, updatedAt: row.updated_at },
+  };
+}

@@ -1,0 +1,85 @@
+// What is said of a budget to people and to programs: pure. No secrets: a budget's own URL is in none of it.
+import { boundsOf } from "#billing/period.ts";
+import { never } from "#lib/assert.ts";
+import { microsOfCent } from "#lib/money.ts";
+import type { Budget, BudgetScope } from "./budget-store.ts";
+
+/** What has happened to a budget; `percent` is there only of a warning. */
+export type BudgetEvent = {
+  readonly kind: "warn" | "stop" | "resume";
+  readonly percent: number | null;
+  readonly spentMicros: bigint;
+};
+
+/** Whole cents of an amount that is not below zero; the rest is left out. */
+export function wholeCentsOf(micros: bigint): number {
+  return Number(micros / microsOfCent);
+}
+
+/** An amount for people: `USD 12.34`. */
+export function dollars(micros: bigint): string {
+  const cents = micros / microsOfCent;
+  return `USD ${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`;
+}
+
+/** What a budget is of: `the app example of the project p-0123abcd`. */
+function subjectOf({ projectId, appId }: BudgetScope): string {
+  const project = `the project ${projectId}`;
+  return appId === null ? project : `the app ${appId.slice(projectId.length + 1)} of ${project}`;
+}
+
+/** When a stop of the month ends by itself: `2026-12-01 00:00 UTC`. */
+export function monthEndText(period: string): string {
+  return `${new Date(boundsOf(period).toMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+/** Why calls are refused, for whoever calls: says what to do, and no amounts. */
+export function stopReason(
+  scope: BudgetScope,
+  stop: { readonly appId: string | null; readonly period: string },
+): string {
+  const whose = stop.appId === null ? "its project's" : "its";
+  const path = stop.appId === null ? "" : `/apps/${stop.appId}`;
+  const route = `/v2/projects/${scope.projectId}${path}/budget`;
+  return `The app takes no calls: ${whose} budget for ${stop.period} is used up. It goes on at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
+}
+
+/** What has happened, in a sentence or two. */
+export function messageOf(budget: Budget, event: BudgetEvent): string {
+  const { terms, state } = budget;
+  const subject = subjectOf(budget);
+  const amount = `the budget of ${dollars(terms.amountMicros)} for ${state.period}`;
+  const spent = `${dollars(event.spentMicros)} so far`;
+  switch (event.kind) {
+    case "warn":
+      return `Costs of ${subject} have reached ${event.percent ?? 0} % of ${amount}: ${spent}.`;
+    case "stop":
+      return `Costs of ${subject} have reached ${amount}: ${spent}. Calls are answered 402, and replicas end after their running calls, until ${monthEndText(state.period)} or until the budget is raised or deleted.`;
+    case "resume":
+      return `${subject.replace(/^the/, "The")} is no longer stopped by its budget: ${amount}, ${spent}.`;
+    default:
+      return never(event.kind);
+  }
+}
+
+/** The subject line of a mail. */
+export function titleOf(budget: BudgetScope, { kind, percent }: BudgetEvent): string {
+  const what =
+    kind === "warn" ? `${percent ?? 0} % of the budget is used` : kind === "stop" ? "budget used up" : "budget";
+  return `Slipway: ${what}, ${subjectOf(budget)}`;
+}
+
+/** What is posted to a budget's URL. */
+export function contentOf(budget: Budget, event: BudgetEvent, atMs: number) {
+  return {
+    type: `budget.${event.kind}`,
+    at: new Date(atMs).toISOString(),
+    project_id: budget.projectId,
+    app_id: budget.appId,
+    month: budget.state.period,
+    amount_cents: wholeCentsOf(budget.terms.amountMicros),
+    spent_cents: wholeCentsOf(event.spentMicros),
+    percent: event.percent,
+    message: messageOf(budget, event),
+  };
+}

@@ -1,0 +1,125 @@
+// What is done with budgets: set, shown, deleted. Called by the API; a change, what it stops or lets go on, and the audit
+// rows are one transaction.
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { periodOf } from "#billing/period.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { resourceOf, takeStep, type BudgetStepParts } from "./budget-step.ts";
+import {
+  addBudget,
+  findBudget,
+  lockBudget,
+  putBudget,
+  removeBudget,
+  spentOf,
+  type Budget,
+  type BudgetScope,
+} from "./budget-store.ts";
+import { wholeCentsOf } from "./budget-text.ts";
+import type { BudgetState, BudgetTerms } from "./budget.ts";
+
+/** What somebody wants of a budget. */
+export type BudgetWish = BudgetTerms & { readonly webhookUrl: string | null };
+
+/** A budget and what was spent of it in this month. */
+export type BudgetView = { readonly budget: Budget; readonly period: string; readonly spentMicros: bigint };
+
+export type BudgetUseCasesParts = BudgetStepParts & {
+  readonly db: Db;
+  /** Why a URL cannot be called; null: it can. */
+  readonly checkUrl: (url: string) => string | null;
+  /** Told when there may be word to send. */
+  readonly onStep: () => void;
+};
+
+/** The use cases. They throw `Fault("invalid" | "not_found")`. */
+export class BudgetUseCases {
+  readonly #parts: BudgetUseCasesParts;
+
+  constructor(parts: BudgetUseCasesParts) {
+    this.#parts = parts;
+  }
+
+  async get(scope: BudgetScope): Promise<BudgetView> {
+    const budget = await findBudget(this.#parts.db, scope);
+    if (budget === null) throw noBudget(scope);
+    return await this.#view(this.#parts.db, budget);
+  }
+
+  /** Sets it in place of what was set before. It is looked at at once: what is reached is reached. */
+  async set(scope: BudgetScope, wish: BudgetWish, by: By): Promise<BudgetView> {
+    const { db, clock, checkUrl } = this.#parts;
+    const problem = wish.webhookUrl === null ? null : checkUrl(wish.webhookUrl);
+    if (problem !== null) throw new Fault("invalid", `webhook_url cannot be called. ${problem}`);
+    const period = periodOf(clock.now());
+    const view = await db.transaction().execute(async (tx) => {
+      const { webhookUrl, ...terms } = wish;
+      const given = { ...scope, id: randomUUID(), terms, webhookUrl, period };
+      const before = await addBudget(tx, given);
+      const put = await putBudget(tx, { ...given, id: before?.id ?? given.id });
+      const changes = changesOf(before, wish);
+      await record(tx, { projectId: scope.projectId, action: "budget.set", by, resource: resourceOf(put), changes });
+      const state = stateBefore(before, terms) ?? put.state;
+      const kept = { ...put, stoppedAt: before?.stoppedAt ?? null };
+      return await this.#view(tx, await takeStep(tx, kept, state, this.#parts));
+    });
+    this.#parts.onStep();
+    return view;
+  }
+
+  /** Deletes it, and lets go on what it had stopped. Returns what it was. */
+  async delete(scope: BudgetScope, by: By): Promise<BudgetView> {
+    const last = await this.#parts.db.transaction().execute(async (tx) => {
+      const budget = await lockBudget(tx, scope);
+      if (budget === null) throw noBudget(scope);
+      const view = await this.#view(tx, budget);
+      // What never stops lets go on what it had stopped, and says so.
+      const open = { ...budget, terms: { ...budget.terms, warnPercent: [], isStop: false } };
+      await takeStep(tx, open, budget.state, this.#parts);
+      await removeBudget(tx, budget.id);
+      const resource = resourceOf(budget);
+      const changes = { amountCents: { old: wholeCentsOf(budget.terms.amountMicros) } };
+      await record(tx, { projectId: scope.projectId, action: "budget.delete", by, resource, changes });
+      await notify(tx, "plans", scope.projectId);
+      return view;
+    });
+    this.#parts.onStep();
+    return last;
+  }
+
+  async #view(db: Db | Tx, budget: Budget): Promise<BudgetView> {
+    const period = periodOf(this.#parts.clock.now());
+    return { budget, period, spentMicros: await spentOf(db, budget, period) };
+  }
+}
+
+/** What had become of it before; another amount, or other parts of it, are warned of anew. Null: there was none. */
+function stateBefore(before: Budget | null, terms: BudgetTerms): BudgetState | null {
+  if (before === null) return null;
+  const isSame =
+    before.terms.amountMicros === terms.amountMicros &&
+    isDeepStrictEqual(new Set(before.terms.warnPercent), new Set(terms.warnPercent));
+  return isSame ? before.state : { ...before.state, warnedPercent: 0 };
+}
+
+function changesOf(before: Budget | null, wish: BudgetWish): Record<string, { old?: unknown; new: unknown }> {
+  const old = before === null ? null : shownOf({ ...before.terms, webhookUrl: before.webhookUrl });
+  const entries = Object.entries(shownOf(wish));
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, old === null ? { new: value } : { old: old[name], new: value }]),
+  );
+}
+
+/** A URL may hold a secret behind its host. */
+function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish): Record<string, unknown> {
+  const webhookHost = webhookUrl === null ? null : (URL.parse(webhookUrl)?.host ?? null);
+  return { amountCents: wholeCentsOf(amountMicros), warnPercent, stop: isStop, webhookHost };
+}
+
+function noBudget({ appId }: BudgetScope): Fault {
+  return new Fault("not_found", `The ${appId === null ? "project" : "app"} has no budget; set one with PUT.`);
+}

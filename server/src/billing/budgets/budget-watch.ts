@@ -1,0 +1,89 @@
+// Looks after budgets: at once when usage of a project was posted, and all of them from time to time, for what was missed
+// and for the turn of the month. Any number of processes may do so: each step is taken once, under the lock of its budget.
+import { periodOf } from "#billing/period.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import { takeStep, type BudgetStepParts } from "./budget-step.ts";
+import { listBudgets, lockBudget, spentOf, type Budget } from "./budget-store.ts";
+import { judgeBudget } from "./budget.ts";
+
+export type BudgetWatchParts = BudgetStepParts & {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Told when a step was taken: there may be word to send. */
+  readonly onStep: () => void;
+};
+
+/** What was stopped goes on by itself with the month, at the instant; this is when it is written down at the latest. */
+const allEveryMs = 60_000;
+const pageMax = 200;
+
+/** `start()` and `stop()` with the platform; `posted` whenever usage of a project was posted. */
+export class BudgetWatch {
+  readonly #parts: BudgetWatchParts;
+  readonly #loop: Loop;
+  readonly #posted = new Set<ProjectId>();
+  #allAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: BudgetWatchParts) {
+    const { clock, log } = parts;
+    this.#parts = parts;
+    const turn = (signal: AbortSignal): Promise<void> => this.#turn(signal);
+    this.#loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+  }
+
+  /** Usage of the project was posted. */
+  posted(projectId: ProjectId): void {
+    this.#posted.add(projectId);
+    this.#loop.nudge();
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const isAll = nowMs - this.#allAtMs >= allEveryMs;
+    const projectIds = isAll ? [null] : [...this.#posted];
+    this.#posted.clear();
+    for (const projectId of projectIds) await this.#look(projectId, signal);
+    if (isAll) this.#allAtMs = nowMs;
+  }
+
+  async #look(projectId: ProjectId | null, signal: AbortSignal): Promise<void> {
+    let after: string | null = null;
+    do {
+      const budgets: Budget[] = await listBudgets(this.#parts.db, { projectId, after, limit: pageMax });
+      for (const budget of budgets) if (!signal.aborted) await this.#lookAt(budget);
+      after = budgets.length === pageMax ? (budgets.at(-1)?.id ?? null) : null;
+    } while (after !== null && !signal.aborted);
+  }
+
+  /** One budget whose costs cannot be read must not keep the others from being looked at. */
+  async #lookAt(budget: Budget): Promise<void> {
+    const { db, clock, log, onStep } = this.#parts;
+    try {
+      const period = periodOf(clock.now());
+      const spentMicros = await spentOf(db, budget, period);
+      const { state, warning, turn } = judgeBudget(budget.terms, budget.state, { period, spentMicros });
+      if (warning === null && turn === null && state.period === budget.state.period) return;
+      await db.transaction().execute(async (tx) => {
+        // Somebody else may have taken the step, or changed the budget.
+        const locked = await lockBudget(tx, budget);
+        if (locked !== null) await takeStep(tx, locked, locked.state, this.#parts);
+      });
+      onStep();
+    } catch (error) {
+      log.error({ err: error, projectId: budget.projectId, appId: budget.appId }, "a budget could not be looked at");
+    }
+  }
+}

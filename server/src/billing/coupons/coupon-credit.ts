@@ -1,0 +1,64 @@
+// What an applied coupon can still take off: at the beginning of a month, before any usage of it, and now. Pure. Whoever
+// takes a month's cost off what was there at its beginning has what is left.
+import { boundsOf, periodOf, type Period } from "#billing/period.ts";
+import { minus, nothing, type Money } from "#lib/money.ts";
+import { isCredit } from "./coupon.ts";
+import { periodsMax, type AppliedCoupon, type UsageSettlement } from "./settle.ts";
+
+/** All that decides: what a project has applied, what that has taken off, and the time. */
+export type CreditOf = {
+  readonly applied: readonly AppliedCoupon[];
+  readonly settlement: UsageSettlement;
+  readonly nowMs: number;
+};
+
+/** What a coupon over an amount could take off in a month before any usage of it; nothing of a percentage. */
+export function creditAtBegin(coupon: AppliedCoupon, period: Period, of: CreditOf): Money {
+  const offer = offerAtBegin(coupon, period, of.settlement);
+  return isCredit(coupon) || hasTurn(coupon, period, of) ? offer : nothing(offer.currency);
+}
+
+/** What it can take off now; nothing of a percentage and of one that has expired. */
+export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
+  const { settlement, nowMs } = of;
+  if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage") return nothing(settlement.base.currency);
+  const period = periodOf(nowMs);
+  const begin = creditAtBegin(coupon, period, of);
+  return settlement.drawn
+    .filter((one) => one.applicationId === coupon.id && one.period === period)
+    .reduce((left, { amount }) => minus(left, amount), begin);
+}
+
+/** As if the project had applied the coupon only once. */
+function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: UsageSettlement): Money {
+  const none = nothing(base.currency);
+  const { discount, appliedAtMs, expiresAtMs } = coupon;
+  const { fromMs, toMs } = boundsOf(period);
+  const isInForce = appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs);
+  if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce) return none;
+  const before = drawn.filter((one) => one.applicationId === coupon.id && one.period < period);
+  if (!isCredit(coupon)) return before.length < periodsMax(coupon) ? discount.amount : none;
+  return before.reduce((left, { amount }) => minus(left, amount), discount.amount);
+}
+
+/**
+ * One coupon takes off once in a month, however often it was applied: of its applications the one that has drawn has the turn,
+ * else the first that may.
+ */
+function hasTurn(coupon: AppliedCoupon, period: Period, { applied, settlement, nowMs }: CreditOf): boolean {
+  const same = applied.filter(({ couponId }) => couponId === coupon.couponId);
+  const drawers = new Set(
+    settlement.drawn.filter((one) => one.period === period).map(({ applicationId }) => applicationId),
+  );
+  const able = same
+    .filter((one) => offerAtBegin(one, period, settlement).micros > 0n)
+    .toSorted(
+      (one, other) => Number(hasEnded(one, nowMs)) - Number(hasEnded(other, nowMs)) || one.number - other.number,
+    );
+  const holder = same.find(({ id }) => drawers.has(id)) ?? able[0];
+  return holder?.id === coupon.id;
+}
+
+function hasEnded({ expiresAtMs }: AppliedCoupon, nowMs: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= nowMs;
+}

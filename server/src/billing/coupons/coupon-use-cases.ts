@@ -1,0 +1,143 @@
+// What is done with coupons: the operator makes, lists and ends them, projects apply them. Called by the API; a change, its
+// entries in the ledger and its audit row are one transaction.
+import { randomUUID } from "node:crypto";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { move } from "#billing/entry.ts";
+import { post } from "#billing/ledger.ts";
+import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { nothing, type Currency, type Money } from "#lib/money.ts";
+import type { Db, Tx } from "#store/database.ts";
+import {
+  columnsOf,
+  endCoupon,
+  insertApplication,
+  insertCoupon,
+  isApplied,
+  listCoupons,
+  lockCoupon,
+  openAccount,
+} from "./coupon-store.ts";
+import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
+
+/** `balance`: what it can still take off, of a fixed amount; nothing of a percentage. */
+export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
+
+/** `nextNumber` null: it is the last page. */
+export type CouponPage = { readonly coupons: readonly Coupon[]; readonly nextNumber: number | null };
+
+/** The use cases. They throw `Fault("not_found" | "conflict" | "not_usable")`. */
+export class CouponUseCases {
+  readonly #db: Db;
+  readonly #clock: Clock;
+  readonly #plans: Pick<PlanUseCases, "names" | "planOf">;
+
+  constructor(parts: {
+    readonly db: Db;
+    readonly clock: Clock;
+    readonly plans: Pick<PlanUseCases, "names" | "planOf">;
+  }) {
+    this.#db = parts.db;
+    this.#plans = parts.plans;
+    this.#clock = parts.clock;
+  }
+
+  /** Makes a coupon. Its code may have been that of one that has ended. */
+  async create(terms: CouponTerms, by: By): Promise<Coupon> {
+    const { code, name, expiresAt, isReusable, usesMax, plans } = terms;
+    const unknown = plans?.find((plan) => !this.#plans.names.includes(plan));
+    if (unknown !== undefined) {
+      const known = this.#plans.names.join(", ");
+      throw new Fault(
+        "invalid",
+        `plans names ${JSON.stringify(unknown)}, but must name plans that there are: ${known}.`,
+      );
+    }
+    return await this.#db.transaction().execute(async (tx) => {
+      const made = await insertCoupon(tx, {
+        ...{ id: randomUUID(), code, name, ...columnsOf(terms) },
+        ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
+        plans: plans === null ? null : [...plans],
+      });
+      if (made === null) throw new Fault("conflict", `There is a coupon of the code "${code}"; end it first.`);
+      await recordOf(tx, { action: "coupon.create", projectId: null, coupon: made, by });
+      return made;
+    });
+  }
+
+  /** Newest first, those that have ended too. */
+  async list(page: { readonly before: number | null; readonly size: number }): Promise<CouponPage> {
+    const rows = await listCoupons(this.#db, { before: page.before, limit: page.size + 1 });
+    const coupons = rows.slice(0, page.size);
+    const last = rows.length > page.size ? coupons.at(-1) : undefined;
+    return { coupons, nextNumber: last?.number ?? null };
+  }
+
+  /** It can be applied no more; projects that have applied it keep what they have. */
+  async end(code: string, by: By): Promise<Coupon> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const ended = await endCoupon(tx, code);
+      if (ended === null) throw new Fault("not_found", "There is no coupon of this code, or it has ended.");
+      await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
+      return ended;
+    });
+  }
+
+  /**
+   * Applies the coupon of a code to a project that is there. A code that is not known and one that cannot be used take the
+   * same statements: only what is answered tells them apart.
+   */
+  async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const currency = await openAccount(tx, projectId);
+      // From here on nobody else applies this coupon or ends it: what is read next stays true.
+      const found = await lockCoupon(tx, code);
+      const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
+      const plan = await this.#plans.planOf(tx, projectId);
+      const nowMs = this.#clock.now();
+      const coupon = usable({ coupon: found, isApplied: wasApplied, currency, plan, nowMs });
+      if (coupon instanceof Fault) throw coupon;
+      const id = randomUUID();
+      await insertApplication(tx, {
+        ...{ id, project_id: projectId, coupon_id: coupon.id, created_at: new Date(this.#clock.now()) },
+      });
+      await grant(tx, { projectId, applicationId: id, coupon });
+      await recordOf(tx, { action: "coupon.apply", projectId, coupon, by });
+      const { discount } = coupon;
+      const balance = discount.kind === "fixed_amount" ? discount.amount : nothing(currency);
+      return { coupon: { ...coupon, uses: coupon.uses + 1 }, currency, balance };
+    });
+  }
+}
+
+/** A credit that is granted once is the project's from now on; other coupons move money only when there is usage. */
+async function grant(
+  tx: Tx,
+  { projectId, applicationId, coupon }: { projectId: ProjectId; applicationId: string; coupon: Coupon },
+): Promise<void> {
+  const { discount, code } = coupon;
+  if (discount.kind !== "fixed_amount" || !isCredit(coupon)) return;
+  const { amount } = discount;
+  const place = { from: "coupon_credit", to: "promotions", applicationId, couponCode: code } as const;
+  const reference = `grant ${applicationId}`;
+  const entries = move(amount, place);
+  await post(tx, { reference, kind: "coupon.grant", projectId, currency: amount.currency, entries });
+}
+
+type Recorded = {
+  readonly action: "coupon.create" | "coupon.end" | "coupon.apply";
+  readonly projectId: ProjectId | null;
+  readonly coupon: Coupon;
+  readonly by: By;
+};
+
+async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Promise<void> {
+  const { id, code, expiresAt, isReusable, usesMax, plans } = coupon;
+  const columns = Object.entries({ ...columnsOf(coupon), expiresAt, isReusable, usesMax, plans });
+  const shown = columns.filter(([, value]) => value !== null).map(([name, value]) => [name, { new: value }] as const);
+  const changes = action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
+  await record(tx, { projectId, action, by, resource: { type: "coupon", id, name: code }, changes });
+}

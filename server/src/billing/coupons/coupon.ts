@@ -1,0 +1,162 @@
+// What a coupon is, which wishes for one make sense, and who may apply it: pure. Called by `coupon-use-cases.ts`.
+import { Fault } from "#lib/fault.ts";
+import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
+import type { ProjectPlan } from "#billing/plans/plan.ts";
+
+/** What a coupon takes off: an amount, or a part of what is charged. */
+export type Discount =
+  | { readonly kind: "fixed_amount"; readonly amount: Money }
+  | { readonly kind: "percentage"; readonly rate: Rate };
+
+/** How often: once, in each of so many months with usage, or in every month. */
+export type Frequency =
+  | { readonly kind: "once" }
+  | { readonly kind: "recurring"; readonly periods: number }
+  | { readonly kind: "forever" };
+
+/** What an operator makes. */
+export type CouponTerms = {
+  readonly code: string;
+  readonly name: string;
+  readonly discount: Discount;
+  readonly frequency: Frequency;
+  /** From this instant on it can neither be applied nor discount usage. */
+  readonly expiresAt: Date | null;
+  /** Whether one project may apply it again. */
+  readonly isReusable: boolean;
+  /** By all projects together. */
+  readonly usesMax: number | null;
+  /** Names of the plans whose projects can apply it; null: of all. */
+  readonly plans: readonly string[] | null;
+};
+
+export type Coupon = CouponTerms & {
+  readonly id: string;
+  readonly uses: number;
+  readonly createdAt: Date;
+  readonly endedAt: Date | null;
+};
+
+/** The fields of a request for a coupon, each of them of the right kind and in its range; null: left out. */
+export type CouponWish = {
+  readonly code: string;
+  readonly name: string;
+  readonly coupon_type: "fixed_amount" | "percentage";
+  readonly amount_cents: number | null;
+  readonly amount_currency: string | null;
+  readonly percentage_rate: number | null;
+  readonly frequency: "once" | "recurring" | "forever";
+  readonly frequency_duration: number | null;
+  readonly expiration_at: Date | null;
+  readonly reusable: boolean;
+  readonly max_uses: number | null;
+  readonly plans?: readonly string[] | null;
+};
+
+/** The coupon that the fields together mean. Throws `Fault("invalid")` when they do not go together. */
+export function termsOf(wish: CouponWish): CouponTerms {
+  return {
+    code: wish.code,
+    name: wish.name,
+    discount: wish.coupon_type === "fixed_amount" ? amountOf(wish) : percentageOf(wish),
+    frequency: frequencyOf(wish),
+    expiresAt: wish.expiration_at,
+    isReusable: wish.reusable,
+    usesMax: wish.max_uses,
+    plans: wish.plans ?? null,
+  };
+}
+
+function amountOf(wish: CouponWish): Discount {
+  const { amount_cents: cents, amount_currency: code } = wish;
+  const when = "when coupon_type is fixed_amount";
+  refuseIf(wish.percentage_rate !== null, `percentage_rate must be left out ${when}.`);
+  if (cents === null) throw new Fault("invalid", `amount_cents is missing; it must be a whole number above 0 ${when}.`);
+  if (code === null) {
+    throw new Fault("invalid", `amount_currency is missing; it must be a currency's code such as USD ${when}.`);
+  }
+  const currency = readCurrency(code);
+  if (currency === null) {
+    throw new Fault("invalid", `amount_currency is "${code}", but must be a currency's code such as USD (ISO 4217).`);
+  }
+  return { kind: "fixed_amount", amount: ofCents(currency, cents) };
+}
+
+function percentageOf(wish: CouponWish): Discount {
+  const { percentage_rate: given } = wish;
+  const when = "when coupon_type is percentage";
+  refuseIf(wish.amount_cents !== null, `amount_cents must be left out ${when}.`);
+  refuseIf(wish.amount_currency !== null, `amount_currency must be left out ${when}: a percentage has none.`);
+  if (given === null) {
+    throw new Fault("invalid", `percentage_rate is missing; it must be a number above 0 and up to 100 ${when}.`);
+  }
+  const rate = rateOf(given);
+  if (rate === null) {
+    const allowed = "a number above 0 and up to 100 with at most five decimals";
+    throw new Fault("invalid", `percentage_rate is ${given}, but must be ${allowed}.`);
+  }
+  return { kind: "percentage", rate };
+}
+
+function frequencyOf({ frequency: kind, frequency_duration: periods }: CouponWish): Frequency {
+  if (kind !== "recurring") {
+    refuseIf(periods !== null, `frequency_duration must be left out when frequency is ${kind}.`);
+    return { kind };
+  }
+  if (periods === null) {
+    throw new Fault(
+      "invalid",
+      "frequency_duration is missing; it must be a number of months when frequency is recurring.",
+    );
+  }
+  return { kind, periods };
+}
+
+function refuseIf(isWrong: boolean, message: string): void {
+  if (isWrong) throw new Fault("invalid", message);
+}
+
+/** What decides whether a code can be applied. */
+export type Application = {
+  /** Null: no coupon that has not ended has this code. */
+  readonly coupon: Coupon | null;
+  readonly isApplied: boolean;
+  /** Of the project's billing account. */
+  readonly currency: Currency;
+  /** Of the project. */
+  readonly plan: Pick<ProjectPlan, "name" | "coupons">;
+  readonly nowMs: number;
+};
+
+/** Why a code cannot be applied, or the coupon that can. A code that never was and one that has ended are not told apart. */
+export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
+  if (coupon === null) return new Fault("not_found", "There is no coupon of this code, or it has ended.");
+  if (isApplied && !coupon.isReusable) {
+    return new Fault("conflict", "The project has applied this coupon already, and it can be applied only once.");
+  }
+  const { expiresAt, usesMax, uses, discount } = coupon;
+  if (expiresAt !== null && expiresAt.getTime() <= nowMs) {
+    return new Fault("not_usable", `The coupon expired at ${expiresAt.toISOString()}.`);
+  }
+  if (usesMax !== null && uses >= usesMax) {
+    return new Fault("not_usable", "The coupon has been applied as often as it can be.");
+  }
+  const names = coupon.plans;
+  const isForPlan = plan.coupons !== "none" && (names === null ? plan.coupons === "all" : names.includes(plan.name));
+  if (!isForPlan) {
+    return new Fault(
+      "not_usable",
+      `The coupon is not for projects that have the plan "${plan.name}", as this one has.`,
+    );
+  }
+  if (discount.kind === "fixed_amount" && discount.amount.currency !== currency) {
+    const other = discount.amount.currency;
+    return new Fault("not_usable", `The coupon is in ${other}, but the project's billing account is in ${currency}.`);
+  }
+  return coupon;
+}
+
+/** Whether its whole amount is granted when it is applied, and is drawn down until nothing is left. */
+export function isCredit({ discount, frequency }: Pick<CouponTerms, "discount" | "frequency">): boolean {
+  return discount.kind === "fixed_amount" && frequency.kind === "once";
+}

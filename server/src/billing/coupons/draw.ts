@@ -1,0 +1,34 @@
+// From one settlement of a project's usage to a later one: the entries of the ledger that make the difference. Pure;
+// `ledger.ts` writes them.
+import { move, type LedgerEntry } from "#billing/entry.ts";
+import { nothing, plus, minus, type Money } from "#lib/money.ts";
+import { isCredit } from "./coupon.ts";
+import type { AppliedCoupon, UsageSettlement } from "./settle.ts";
+
+/**
+ * Entries for all that is drawn now and was not before; what was drawn too much is given back. One movement for each
+ * coupon that has changed, so that no credit is below zero on the way; none when nothing has changed.
+ */
+export function drawEntries(
+  applied: readonly AppliedCoupon[],
+  before: UsageSettlement,
+  after: UsageSettlement,
+): LedgerEntry[] {
+  return applied.flatMap((coupon) => {
+    const amount = minus(drawnFrom(coupon, after), drawnFrom(coupon, before));
+    if (amount.micros === 0n) return [];
+    return move(amount, {
+      from: "receivable",
+      // A credit was given away when it was granted; everything else is given away now.
+      to: isCredit(coupon) ? "coupon_credit" : "promotions",
+      applicationId: coupon.id,
+      couponCode: coupon.couponCode,
+    });
+  });
+}
+
+function drawnFrom(coupon: AppliedCoupon, { drawn, base }: UsageSettlement): Money {
+  return drawn
+    .filter(({ applicationId }) => applicationId === coupon.id)
+    .reduce((sum, { amount }) => plus(sum, amount), nothing(base.currency));
+}

@@ -1,0 +1,143 @@
+// What coupons take off usage: pure. All usage of a project goes in, in any order and with repeats, and the same result
+// comes out, so that a record that arrives late changes what came before as if it had been there.
+import { periodOf } from "#billing/period.ts";
+import { assert } from "#lib/assert.ts";
+import { least, minus, nothing, plus, shareOf, type Currency, type Money } from "#lib/money.ts";
+import { isCredit, type Discount, type Frequency } from "./coupon.ts";
+
+/** A coupon that a project has applied. */
+export type AppliedCoupon = {
+  readonly id: string;
+  /** The order of applying: the oldest is drawn down first. */
+  readonly number: number;
+  readonly couponId: string;
+  readonly couponCode: string;
+  readonly discount: Discount;
+  readonly frequency: Frequency;
+  /** It discounts usage from the one instant on, and before the other. */
+  readonly appliedAtMs: number;
+  readonly expiresAtMs: number | null;
+};
+
+/** One record of usage. Records with one id are the same record. */
+export type UsageItem = { readonly id: string; readonly atMs: number; readonly amount: Money };
+
+/** What one applied coupon took off in one month (of the form 2026-01, in UTC). */
+export type Drawn = { readonly applicationId: string; readonly period: string; readonly amount: Money };
+
+/** `base` = all that `drawn` holds + `net`. */
+export type UsageSettlement = {
+  readonly base: Money;
+  readonly drawn: readonly Drawn[];
+  readonly net: Money;
+};
+
+/** Usage of one month during which the same coupons are in force. */
+type Stretch = { readonly period: string; readonly atMs: number; base: Money };
+
+/** Everything that coupons take off this usage. All amounts of usage are of the currency and not below zero. */
+export function settle(
+  currency: Currency,
+  applied: readonly AppliedCoupon[],
+  usage: readonly UsageItem[],
+): UsageSettlement {
+  const ordered = applied.toSorted((one, other) => one.number - other.number);
+  const stretches = stretchesOf(currency, ordered, usage);
+  const draws = new Draws(currency);
+  for (const { period, atMs, base } of stretches) {
+    let left = base;
+    for (const coupon of ordered) {
+      if (!isInForce(coupon, atMs)) continue;
+      left = minus(left, draws.draw(coupon, period, left));
+    }
+  }
+  const base = stretches.reduce((sum, stretch) => plus(sum, stretch.base), nothing(currency));
+  const drawn = draws.all();
+  return { base, drawn, net: drawn.reduce((sum, { amount }) => minus(sum, amount), base) };
+}
+
+/** In the order of time. */
+function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Stretch[] {
+  const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [appliedAtMs, expiresAtMs ?? Infinity]);
+  const found = new Map<string, Stretch>();
+  for (const { atMs, amount } of distinct(usage)) {
+    const period = periodOf(atMs);
+    const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
+    const stretch = found.get(key) ?? { period, atMs, base: nothing(currency) };
+    stretch.base = plus(stretch.base, amount);
+    found.set(key, stretch);
+  }
+  // Which of its records a stretch has its time from makes no difference: no border lies between them.
+  return [...found.values()].sort((one, other) => one.atMs - other.atMs);
+}
+
+function distinct(usage: readonly UsageItem[]): Iterable<UsageItem> {
+  const known = new Map<string, UsageItem>();
+  for (const record of usage) {
+    assert(record.amount.micros >= 0n, "usage is not below zero");
+    const same = known.get(record.id) ?? record;
+    assert(same.atMs === record.atMs && same.amount.micros === record.amount.micros, "a repeat says the same");
+    known.set(record.id, record);
+  }
+  return known.values();
+}
+
+function isInForce({ appliedAtMs, expiresAtMs }: AppliedCoupon, atMs: number): boolean {
+  return appliedAtMs <= atMs && (expiresAtMs === null || atMs < expiresAtMs);
+}
+
+/** What has been drawn so far, while stretches are gone through in the order of time. */
+class Draws {
+  readonly #currency: Currency;
+  /** By application, then by period. */
+  readonly #drawn = new Map<string, Map<string, Money>>();
+  /** Which application of a coupon has its turn in a period: one coupon takes off only once, however often it was applied. */
+  readonly #turns = new Map<string, string>();
+
+  constructor(currency: Currency) {
+    this.#currency = currency;
+  }
+
+  /** What the coupon takes off an amount that is not below zero: between nothing and all of it. */
+  draw(coupon: AppliedCoupon, period: string, left: Money): Money {
+    const none = nothing(this.#currency);
+    const turn = `${coupon.couponId} ${period}`;
+    if ((this.#turns.get(turn) ?? coupon.id) !== coupon.id || !this.#hasPeriod(coupon, period)) return none;
+    const amount = this.#offer(coupon, period, left);
+    if (amount.micros === 0n) return none;
+    this.#turns.set(turn, coupon.id);
+    const periods = this.#drawn.get(coupon.id) ?? new Map<string, Money>();
+    periods.set(period, plus(periods.get(period) ?? none, amount));
+    this.#drawn.set(coupon.id, periods);
+    return amount;
+  }
+
+  all(): Drawn[] {
+    return [...this.#drawn].flatMap(([applicationId, periods]) =>
+      [...periods].map(([period, amount]) => ({ applicationId, period, amount })),
+    );
+  }
+
+  #hasPeriod(coupon: AppliedCoupon, period: string): boolean {
+    const used = this.#drawn.get(coupon.id);
+    return used?.has(period) === true || (used?.size ?? 0) < periodsMax(coupon);
+  }
+
+  #offer(coupon: AppliedCoupon, period: string, left: Money): Money {
+    const { discount } = coupon;
+    if (discount.kind === "percentage") return shareOf(left, discount.rate);
+    // A fixed amount of another currency is passed over; it was refused when it was to be applied.
+    if (discount.amount.currency !== this.#currency) return nothing(this.#currency);
+    const used = this.#drawn.get(coupon.id);
+    const counted = isCredit(coupon) ? [...(used?.values() ?? [])] : [used?.get(period) ?? nothing(this.#currency)];
+    const rest = counted.reduce((sum, amount) => minus(sum, amount), discount.amount);
+    return least(left, rest);
+  }
+}
+
+/** In how many months it takes off something: a credit goes on until it is used up. */
+export function periodsMax(coupon: AppliedCoupon): number {
+  const { frequency } = coupon;
+  if (frequency.kind === "recurring") return frequency.periods;
+  return frequency.kind === "forever" || isCredit(coupon) ? Infinity : 1;
+}

@@ -1,0 +1,150 @@
+// Which plan each project has, and what budgets have stopped, held in memory: the scheduler and the proxy ask at every look
+// and every call. Read at the start, and again whenever a process has changed a plan or a budget. A stop ends by itself with
+// its month, at the instant.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
+import type { Db } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import { boundsOf, periodOf } from "#billing/period.ts";
+import type { ProjectPlan, Plans } from "./plan.ts";
+import { readStandings, type StandingRow } from "./plan-store.ts";
+
+/** What a budget has stopped; `appId` null: the project as a whole. */
+export type BudgetStop = { readonly appId: AppId | null; readonly period: string; readonly untilMs: number };
+
+export type PlanCacheOptions = {
+  readonly db: Db;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly plans: Plans;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Told of a project whose plan or stops may have changed; null: of any. */
+type Listener = (projectId: ProjectId | null) => void;
+
+type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
+
+const reading: RetryPolicy = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2, triesMax: untilStop };
+
+/** `start()` once, before it is asked; `stop()` ends the listening. */
+export class PlanCache {
+  readonly #options: PlanCacheOptions;
+  /** Only projects that differ from the usual. */
+  #entries = new Map<ProjectId, Entry>();
+  readonly #listeners = new Set<Listener>();
+  readonly #pending = { everything: false, projectIds: new Set<ProjectId>() };
+  readonly #stopping = new AbortController();
+  #unlisten: () => void = () => undefined;
+  #working: Promise<void> | undefined;
+
+  constructor(options: PlanCacheOptions) {
+    this.#options = options;
+  }
+
+  /** All plans there are. */
+  get plans(): Plans {
+    return this.#options.plans;
+  }
+
+  planOf(projectId: ProjectId): ProjectPlan {
+    return this.#entries.get(projectId)?.plan ?? this.#options.plans.standard;
+  }
+
+  /** What keeps the app from taking calls now; null: nothing. One map access as a rule. */
+  stopOf(projectId: ProjectId, appId: AppId): BudgetStop | null {
+    const stops = this.#entries.get(projectId)?.stops;
+    if (stops === undefined || stops.length === 0) return null;
+    const stop = stops.find((one) => one.appId === null || one.appId === appId);
+    return stop !== undefined && this.#options.clock.now() < stop.untilMs ? stop : null;
+  }
+
+  /** Projects with another plan than the default one. */
+  projectsWithPlan(): { readonly projectId: ProjectId; readonly plan: ProjectPlan }[] {
+    const { standard } = this.#options.plans;
+    return [...this.#entries].flatMap(([projectId, { plan }]) => (plan === standard ? [] : [{ projectId, plan }]));
+  }
+
+  /** Returns how to end it. */
+  onChange(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Listens, and resolves when everything is known. Rejects when the database does not answer. */
+  async start(): Promise<void> {
+    this.#unlisten = this.#options.notifications.listen("plans", (payload) => this.#lookAgain(payload));
+    this.#working = this.#read(null).finally(() => {
+      this.#working = undefined;
+    });
+    await this.#working;
+    this.#go();
+  }
+
+  async stop(): Promise<void> {
+    this.#unlisten();
+    this.#stopping.abort(new Error("the book of plans is stopping"));
+    await this.#working;
+  }
+
+  #lookAgain(payload: string | null): void {
+    if (payload === null) this.#pending.everything = true;
+    else this.#pending.projectIds.add(payload as ProjectId);
+    this.#go();
+  }
+
+  #go(): void {
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  /** One read at a time, so that an older one cannot put back what it saw. */
+  async #work(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stopping;
+    const onFailure = (error: unknown, attempt: number): void =>
+      log.warn({ err: error, attempt }, "plans and budgets could not be read; trying again");
+    while ((await retry({ ...reading, clock, signal, onFailure }, () => this.#readPending())) === true);
+  }
+
+  /** False when nothing was pending. */
+  async #readPending(): Promise<boolean> {
+    const { everything, projectIds } = this.#pending;
+    if (!everything && projectIds.size === 0) return false;
+    const wanted = everything ? null : [...projectIds];
+    this.#pending.everything = false;
+    projectIds.clear();
+    try {
+      await this.#read(wanted);
+      return true;
+    } catch (error) {
+      this.#pending.everything = true;
+      throw error;
+    }
+  }
+
+  async #read(projectIds: readonly ProjectId[] | null): Promise<void> {
+    const { db, clock } = this.#options;
+    const period = periodOf(clock.now());
+    const rows = Map.groupBy(await readStandings(db, { projectIds, period }), ({ id }) => id);
+    const entries = projectIds === null ? new Map<ProjectId, Entry>() : new Map(this.#entries);
+    for (const projectId of projectIds ?? []) entries.delete(projectId);
+    for (const [projectId, found] of rows) entries.set(projectId, this.#entryOf(found, period));
+    this.#entries = entries;
+    for (const listener of this.#listeners) for (const one of projectIds ?? [null]) listener(one);
+  }
+
+  #entryOf(rows: readonly StandingRow[], period: string): Entry {
+    const { plans, log } = this.#options;
+    const [{ id, plan: name } = { id: null, plan: null }] = rows;
+    const plan = name === null ? plans.standard : plans.byName.get(name);
+    if (plan === undefined)
+      log.error({ projectId: id, plan: name }, "a project has a plan that SLIPWAY_PLANS_FILE lacks");
+    const untilMs = boundsOf(period).toMs;
+    const stops = rows.flatMap(({ isStopped, appId }) => (isStopped ? [{ appId, period, untilMs }] : []));
+    return { plan: plan ?? plans.standard, stops };
+  }
+}

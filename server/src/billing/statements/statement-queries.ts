@@ -1,0 +1,132 @@
+// Statements of months: made by what is known now until they are closed, and kept as they are from then on. The meter calls
+// `closeStatements`, the API the useCases.
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { readApplied } from "#billing/coupons/applied-store.ts";
+import { openAccount } from "#billing/coupons/coupon-store.ts";
+import { lockAccount } from "#billing/usage/meter-store.ts";
+import { boundsOf, periodOf, type Period } from "#billing/period.ts";
+import { postUsage, settledUsage, type SettledUsage } from "#billing/posting.ts";
+import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
+import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
+
+/** Replicas that ended while the database did not answer have their ends written within a day. */
+const graceMs = 86_400_000;
+/** Statements of one turn; the next one goes on. */
+const statementsMax = 1_000;
+
+/** A month's statement; `closedAt` null: it may change still. */
+export type Statement = { readonly content: StatementContent; readonly closedAt: Date | null };
+
+/** What the API does with statements. */
+export class StatementQueries {
+  readonly #db: Db;
+  readonly #clock: Clock;
+
+  constructor(parts: { readonly db: Db; readonly clock: Clock }) {
+    this.#db = parts.db;
+    this.#clock = parts.clock;
+  }
+
+  /** Those of all months with usage, and of this month, newest first. */
+  async list(projectId: ProjectId): Promise<Statement[]> {
+    const period = periodOf(this.#clock.now());
+    const made = await this.#read(async (tx) => {
+      const known = await readKnown(tx, projectId);
+      const open = await openStatements(tx, known, period);
+      return [...known.closed, ...open.map((content) => ({ content, closedAt: null }))];
+    });
+    return made.toSorted((one, other) => (one.content.period < other.content.period ? 1 : -1));
+  }
+
+  /** That of one month; null when the month is still to come. */
+  async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
+    if (boundsOf(period).fromMs > this.#clock.now()) return null;
+    return await this.#read(async (tx) => {
+      const known = await readKnown(tx, projectId);
+      const closed = known.closed.find(({ content }) => content.period === period);
+      if (closed !== undefined) return closed;
+      const now = periodOf(this.#clock.now());
+      const open = (await openStatements(tx, known, now)).find((content) => content.period === period);
+      // A month without usage says nothing of others either.
+      return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };
+    });
+  }
+
+  /** All of one moment: usage goes on being counted meanwhile. */
+  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
+  }
+}
+
+/** All that statements of a project are made from, but for their lines. */
+type Known = SettledUsage & { readonly projectId: ProjectId; readonly closed: readonly ClosedStatement[] };
+
+async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
+  return { ...(await settledUsage(tx, projectId)), projectId, closed: await readClosed(tx, projectId) };
+}
+
+/** As they would be closed one after the other, up to `last`: each correction stands in the first of them that can have it. */
+async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
+  const said = known.closed.map(({ content }) => content);
+  const isClosed = new Set(said.map(({ period }) => period));
+  const periods = [...new Set([...known.bases.keys(), last])].filter(
+    (period) => period <= last && !isClosed.has(period),
+  );
+  const made: StatementContent[] = [];
+  for (const period of periods.sort()) {
+    const lines = await readLines(tx, known.projectId, period);
+    made.push(makeStatement(known, { period, lines, said: [...said, ...made] }));
+  }
+  return made;
+}
+
+type StatementMaking = {
+  readonly period: Period;
+  readonly lines: readonly StatementLine[];
+  /** Statements that need not be said again. */
+  readonly said: readonly StatementContent[];
+};
+
+/** By what is known now. */
+function makeStatement(known: Known, { period, lines, said }: StatementMaking): StatementContent {
+  const { currency, applied, bases, settlement } = known;
+  return statementOf({
+    ...{ period, currency, bases, drawn: settlement.drawn, lines, said },
+    coupons: new Map(applied.map((coupon) => [coupon.id, coupon])),
+  });
+}
+
+/** Closes the statements of months that have been over for a day. Each is one transaction; a repeat does nothing. */
+export async function closeStatements(
+  { db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log },
+  signal?: AbortSignal,
+): Promise<void> {
+  const lastMs = boundsOf(periodOf(clock.now() - graceMs)).fromMs - 1;
+  for (const { projectId, period } of await readToClose(db, periodOf(lastMs), statementsMax)) {
+    if (signal?.aborted) return;
+    try {
+      await db.transaction().execute((tx) => closeStatement(tx, { projectId, period, nowMs: clock.now() }));
+    } catch (error) {
+      log.error({ err: error, projectId, period }, "a statement could not be closed; the next turn tries again");
+    }
+  }
+}
+
+async function closeStatement(
+  tx: Tx,
+  { projectId, period, nowMs }: { readonly projectId: ProjectId; readonly period: Period; readonly nowMs: number },
+): Promise<void> {
+  const currency = await openAccount(tx, projectId);
+  const account = await lockAccount(tx, projectId);
+  if (account === null) return;
+  // What it says stands in the ledger.
+  const applied = await readApplied(tx, projectId);
+  await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs });
+  const known = await readKnown(tx, projectId);
+  const lines = await readLines(tx, projectId, period);
+  const said = known.closed.map(({ content }) => content);
+  await insertStatement(tx, projectId, makeStatement(known, { period, lines, said }));
+}

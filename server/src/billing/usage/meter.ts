@@ -1,0 +1,153 @@
+// Metering: turns the time that replicas and builds ran into slices of usage, sums and entries of the ledger. Everything
+// is made of durable rows, a project at a time in one transaction with the note of how far it is, under the lock of the
+// project's billing account: a crash at any moment loses and doubles nothing.
+import { readApplied } from "#billing/coupons/applied-store.ts";
+import { openAccount } from "#billing/coupons/coupon-store.ts";
+import { postUsage } from "#billing/posting.ts";
+import { closeStatements } from "#billing/statements/statement-queries.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { MeterStep } from "./meter-step.ts";
+import {
+  lockAccount,
+  readProjectsToMeter,
+  readSources,
+  wantPosting,
+  writeProgress,
+  writeSlices,
+} from "./meter-store.ts";
+import type { Metered, MeteredSource } from "./metered-source.ts";
+import { rateAt, type Prices } from "./prices.ts";
+import { slicesUpTo } from "./slices.ts";
+import { bordersOf, cutsOf } from "./stretches.ts";
+import { addToDays, addToStretches, cutStretch, readStretches } from "./usage-sums-store.ts";
+import { changesOf } from "./usage-sums.ts";
+
+export type MeterOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly prices: Prices;
+  readonly intervalMs: number;
+  /** How long usage may wait until it stands in the ledger. */
+  readonly postingDelayMs: number;
+  /** Told after usage of a project was counted. Must return at once and not throw. */
+  readonly onPosted?: (projectId: ProjectId) => void;
+  /** For tests, which end the process after a step. */
+  readonly onStep?: (step: MeterStep) => void;
+};
+
+/** Replicas, and builds, of one step. */
+const sourcesMax = 200;
+/** Slices of one replica in one step: about four days. What is further behind takes more steps. */
+const slicesMax = 100;
+/** Steps of a project in one turn; the next turn goes on. */
+const stepsMax = 1_000;
+
+/** Meters all projects at an interval, between `start()` and `stop()`. */
+export class Meter {
+  readonly #options: MeterOptions;
+  readonly #loop: Loop;
+
+  constructor(options: MeterOptions) {
+    const { clock, log, intervalMs } = options;
+    this.#options = options;
+    this.#loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Waits for the project that is being metered. */
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+  }
+
+  /** Meters everything that there is to meter now. One project's fault does not keep the others waiting. */
+  async turn(signal?: AbortSignal): Promise<void> {
+    const { clock, db, log } = this.#options;
+    for (const projectId of await readProjectsToMeter(db)) {
+      if (signal?.aborted) return;
+      try {
+        await this.#meterProject(projectId, signal);
+      } catch (error) {
+        log.error({ err: error, projectId }, "a project could not be metered; the next turn tries again");
+      }
+    }
+    if (clock.isSettled()) await closeStatements(this.#options, signal);
+  }
+
+  async #meterProject(projectId: ProjectId, signal?: AbortSignal): Promise<void> {
+    const { db, onPosted, onStep } = this.#options;
+    let isChanged = false;
+    for (let step = 0; step < stepsMax && !signal?.aborted; step++) {
+      const done = await db.transaction().execute((tx) => meterStep(tx, projectId, this.#options));
+      if (done === "busy") break;
+      onStep?.("usage counted");
+      isChanged ||= done.isChanged;
+      if (!done.isMore) break;
+    }
+    if (isChanged) onPosted?.(projectId);
+  }
+}
+
+type StepOptions = Pick<MeterOptions, "clock" | "prices" | "postingDelayMs" | "onStep">;
+
+/** One step of one project. `isMore`: there is more than one step could take. */
+async function meterStep(
+  tx: Tx,
+  projectId: ProjectId,
+  { clock, prices, postingDelayMs, onStep }: StepOptions,
+): Promise<"busy" | { readonly isChanged: boolean; readonly isMore: boolean }> {
+  const currency = await openAccount(tx, projectId);
+  const account = await lockAccount(tx, projectId);
+  if (account === null) return "busy";
+  const applied = await readApplied(tx, projectId);
+  const borders = bordersOf(applied);
+  const hasCut = await cutStretches(tx, projectId, borders);
+
+  const sources = await readSources(tx, projectId, sourcesMax);
+  const metered = sources.map((source) => meterSource(source, borders, prices));
+  // Once, however many steps one takes.
+  const builds = metered.flatMap(({ source, isDone }) => (source.kind === "build" && isDone ? [source] : []));
+  const changes = changesOf(metered, builds, borders);
+  await writeSlices(tx, metered);
+  onStep?.("slices written");
+  await addToDays(tx, projectId, changes.days);
+  await addToStretches(tx, projectId, changes.stretches);
+  await writeProgress(tx, metered);
+  onStep?.("progress written");
+  const isChanged = changes.days.length > 0;
+  if (account.isPostingDue || (isChanged && postingDelayMs === 0)) {
+    await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs: clock.now() });
+    onStep?.("usage posted");
+  } else if (isChanged || hasCut) {
+    await wantPosting(tx, projectId, postingDelayMs);
+  }
+  const isFull = sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
+  return { isChanged, isMore: isFull };
+}
+
+/** Cuts stretches at borders of coupons that were applied since the last time; false when there were none. */
+async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly number[]): Promise<boolean> {
+  if (borders.length === 0) return false;
+  const known = new Set((await readStretches(tx, projectId)).map(({ atMs }) => atMs));
+  const cuts = cutsOf(borders, known);
+  for (const cut of cuts) await cutStretch(tx, projectId, cut);
+  return cuts.length > 0;
+}
+
+function meterSource(source: MeteredSource, borders: readonly number[], prices: Prices): Metered {
+  const { resources, startMs, endMs, known, isEnded } = source;
+  const slices = slicesUpTo({
+    ...{ startMs, endMs, borders, known, slicesMax },
+    rateAt: (atMs) => rateAt(prices, resources, atMs),
+  });
+  const last = slices.at(-1);
+  const reachedMs = last === undefined ? endMs : last.beginsAtMs + last.ms;
+  return { source, slices, untilMs: reachedMs, isDone: isEnded && reachedMs >= endMs };
+}

@@ -1,0 +1,150 @@
+// Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Whatever is wrong is refused with the field, what stands there and
+// what may: a price that is not understood must not be none.
+import { TomlDate } from "smol-toml";
+import { parseFile, operatorFileRefused, refuseUnknown, tableOf, type Table } from "#billing/operator-file.ts";
+import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
+
+const versionFields = ["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "compute", "pools"] as const;
+const poolFields = ["provider", "region", "cpu_core", "memory_gb", "compute"] as const;
+
+const hourMs = 3_600_000;
+const versionsMax = 1_000;
+const poolsMax = 1_000;
+/** Billionths of the unit per second; more than any machine costs. */
+const priceMax = 1_000_000_000_000n;
+const priceDecimals = 9;
+const multiplierMax = 1_000_000n;
+const multiplierDecimals = 3;
+const priceAllowed = `a price per second from 0 to 1000 with at most ${priceDecimals} decimals`;
+
+/**
+ * The prices that `text` holds. What a version leaves out stays as it was before, and is built in before the first.
+ * `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
+ */
+export function readPrices(text: string, computeTypes: readonly string[]): Prices {
+  const root = parseFile(text);
+  refuseUnknown(root, ["prices"], (key) => key);
+  const tables = listOf("prices", root["prices"] ?? [], versionsMax);
+  const versions: PriceVersion[] = [];
+  for (const [index, table] of tables.entries()) {
+    const before = versions.at(-1) ?? builtInPrices[0];
+    versions.push(readVersion(`prices[${index}]`, table, { before, isFirst: index === 0, computeTypes }));
+  }
+  const [first, ...others] = versions;
+  return first === undefined ? builtInPrices : [first, ...others];
+}
+
+type Before = { readonly before: PriceVersion; readonly isFirst: boolean; readonly computeTypes: readonly string[] };
+
+function readVersion(path: string, table: Table, { before, isFirst, computeTypes }: Before): PriceVersion {
+  refuseUnknown(table, versionFields, (key) => `${path}.${key}`);
+  const rates = readRates(path, table, computeTypes);
+  const multiplier = table["protected_multiplier"];
+  const multiplierField = `${path}.protected_multiplier`;
+  return {
+    validFromMs: readValidFrom(`${path}.valid_from`, table["valid_from"], { before, isFirst }),
+    core: rates.core ?? before.core,
+    gb: rates.gb ?? before.gb,
+    compute: new Map([...before.compute, ...(rates.compute ?? [])]),
+    protectedThousandths:
+      multiplier === undefined
+        ? before.protectedThousandths
+        : readDecimal(multiplierField, multiplier, {
+            ...{ decimals: multiplierDecimals, most: multiplierMax },
+            allowed: `a number from 0 to 1000 with at most ${multiplierDecimals} decimals`,
+          }),
+    pools: table["pools"] === undefined ? before.pools : readPools(`${path}.pools`, table["pools"], computeTypes),
+  };
+}
+
+function readValidFrom(path: string, given: unknown, { before, isFirst }: Pick<Before, "before" | "isFirst">): number {
+  if (isFirst) {
+    if (given === undefined) return Number.NEGATIVE_INFINITY;
+    throw operatorFileRefused(path, given, "left out: the first prices are valid from the beginning");
+  }
+  const isTime = given instanceof TomlDate && given.isDateTime() && !given.isLocal();
+  const allowed = "a whole hour with its zone, of the form 2026-01-31T00:00:00Z";
+  if (!isTime || given.getTime() % hourMs !== 0) throw operatorFileRefused(path, given, allowed);
+  if (given.getTime() <= before.validFromMs) throw operatorFileRefused(path, given, "after that of the prices before");
+  return given.getTime();
+}
+
+function readPools(path: string, given: unknown, computeTypes: readonly string[]): PoolRates[] {
+  const tables = listOf(path, given, poolsMax);
+  const pools = tables.map((table, index): PoolRates => {
+    const here = `${path}[${index}]`;
+    refuseUnknown(table, poolFields, (key) => `${here}.${key}`);
+    const provider = nameOf(`${here}.provider`, table["provider"]);
+    if (provider === null) throw operatorFileRefused(`${here}.provider`, undefined, "the name of a provider");
+    const region = nameOf(`${here}.region`, table["region"]);
+    return { provider, region, ...readRates(here, table, computeTypes) };
+  });
+  for (const [index, { provider, region }] of pools.entries()) {
+    const isTwice = pools.findIndex((other) => other.provider === provider && other.region === region) !== index;
+    if (isTwice)
+      throw operatorFileRefused(
+        `${path}[${index}]`,
+        [provider, region ?? ""].join("/"),
+        "a pool that stands there once",
+      );
+  }
+  return pools;
+}
+
+function readRates(path: string, table: Table, computeTypes: readonly string[]): Partial<Rates> {
+  const core = table["cpu_core"];
+  const gb = table["memory_gb"];
+  const compute = table["compute"];
+  return {
+    ...(core === undefined ? {} : { core: readPrice(`${path}.cpu_core`, core) }),
+    ...(gb === undefined ? {} : { gb: readPrice(`${path}.memory_gb`, gb) }),
+    ...(compute === undefined ? {} : { compute: readCompute(`${path}.compute`, compute, computeTypes) }),
+  };
+}
+
+function readCompute(path: string, given: unknown, computeTypes: readonly string[]): Map<string, bigint> {
+  const table = tableOf(path, given);
+  refuseUnknown(table, computeTypes, (key) => `${path}.${key}`);
+  return new Map(Object.entries(table).map(([type, price]) => [type, readPrice(`${path}.${type}`, price)]));
+}
+
+function readPrice(path: string, given: unknown): bigint {
+  return readDecimal(path, given, { decimals: priceDecimals, most: priceMax, allowed: priceAllowed });
+}
+
+/** A number exactly as it is written, as a whole number of its last decimal. */
+function readDecimal(
+  path: string,
+  given: unknown,
+  { decimals, most, allowed }: { readonly decimals: number; readonly most: bigint; readonly allowed: string },
+): bigint {
+  // The shortest text of a number is what was written, but for zeros at its end.
+  const text = typeof given === "number" ? plainText(given) : given;
+  const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
+  const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
+  if (parts === null || fraction.length > decimals) throw operatorFileRefused(path, given, allowed);
+  const value = BigInt(`${parts[1]}${fraction.padEnd(decimals, "0")}`);
+  if (value > most) throw operatorFileRefused(path, given, allowed);
+  return value;
+}
+
+/** `0.00000655` of 6.55e-6. */
+function plainText(value: number): string {
+  const [digits = "", exponent] = String(value).split("e");
+  if (exponent === undefined || !exponent.startsWith("-")) return String(value);
+  const [whole = "", fraction = ""] = digits.split(".");
+  return `0.${"0".repeat(Number(exponent.slice(1)) - 1)}${whole}${fraction}`;
+}
+
+function nameOf(path: string, given: unknown): string | null {
+  if (given === undefined) return null;
+  if (typeof given === "string" && /^[\w.-]{1,100}$/.test(given)) return given;
+  throw operatorFileRefused(path, given, "a name of 1 to 100 letters, digits, dots, dashes and underscores");
+}
+
+function listOf(path: string, given: unknown, most: number): Table[] {
+  if (!Array.isArray(given))
+    throw operatorFileRefused(path, given, `a list of tables, each headed [[${path.replace(/\[\d+\]/, "")}]]`);
+  if (given.length > most) throw operatorFileRefused(path, `${given.length} tables`, `at most ${most} tables`);
+  return given.map((one, index) => tableOf(`${path}[${index}]`, one));
+}

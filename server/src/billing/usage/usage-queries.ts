@@ -1,0 +1,133 @@
+// What the API tells of usage: what it costs and what coupons take off, sums by group, the ledger, applied coupons. All is
+// computed from sums by day and by stretch, which follow what runs by a minute; the ledger follows them.
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Currency, Money } from "#lib/money.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { AppliedRow } from "#billing/coupons/applied-store.ts";
+import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
+import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
+import { readLedger, type LedgerTransaction } from "#billing/ledger-list-store.ts";
+import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
+import { settledUsage } from "#billing/posting.ts";
+import {
+  readUsage,
+  readUsageBy,
+  type Grouping,
+  type UsageGroup,
+  type UsageSums,
+  type UsageWindow,
+} from "./usage-store.ts";
+
+/** An applied coupon and what it is worth. */
+export type CouponCredit = {
+  readonly coupon: AppliedRow;
+  /** What it could take off in the month before any usage of it. */
+  readonly atBegin: Money;
+  /** What it can take off now. */
+  readonly now: Money;
+  /** What it has taken off in all. */
+  readonly drawn: Money;
+  readonly isEnded: boolean;
+};
+
+/** A project's month. */
+export type CostOfMonth = {
+  readonly month: Period;
+  readonly currency: Currency;
+  readonly sums: UsageSums;
+  readonly discountMicros: bigint;
+  /** Those that could take something off in the month, oldest first. */
+  readonly coupons: readonly CouponCredit[];
+};
+
+/** Reads; nothing here takes a lock or changes anything. */
+export class UsageQueries {
+  readonly #db: Db;
+  readonly #clock: Clock;
+
+  constructor(parts: { readonly db: Db; readonly clock: Clock }) {
+    this.#db = parts.db;
+    this.#clock = parts.clock;
+  }
+
+  /** `month` null: this one (UTC). */
+  async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
+    const period = month ?? periodOf(this.#clock.now());
+    const { sums, currency, applied, settlement } = await this.#read(async (tx) => ({
+      sums: await readUsage(tx, { projectId, ...daysOf(period) }),
+      ...(await settledUsage(tx, projectId)),
+    }));
+    const discountMicros = settlement.drawn
+      .filter((one) => one.period === period)
+      .reduce((all, { amount }) => all + amount.micros, 0n);
+    const { fromMs, toMs } = boundsOf(period);
+    const inForce = applied.filter(
+      ({ appliedAtMs, expiresAtMs }) => appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
+    );
+    const of = { applied, settlement, nowMs: this.#clock.now() };
+    const coupons = inForce.map((coupon) => creditOf(coupon, period, of));
+    return { month: period, currency, sums, discountMicros, coupons };
+  }
+
+  /** Before coupons, which are the project's. */
+  async costOfApp(
+    projectId: ProjectId,
+    appId: AppId,
+    month: Period | null,
+  ): Promise<Pick<CostOfMonth, "month" | "currency" | "sums">> {
+    const period = month ?? periodOf(this.#clock.now());
+    const sums = await readUsage(this.#db, { projectId, appId, ...daysOf(period) });
+    return { month: period, currency: await readAccountCurrency(this.#db, projectId), sums };
+  }
+
+  /** Sums by group and of all. */
+  async usage(
+    window: UsageWindow,
+    grouping: Grouping,
+  ): Promise<{ readonly currency: Currency; readonly groups: readonly UsageGroup[]; readonly total: UsageSums }> {
+    return await this.#read(async (tx) => ({
+      currency: await readAccountCurrency(tx, window.projectId),
+      groups: await readUsageBy(tx, window, grouping),
+      total: await readUsage(tx, window),
+    }));
+  }
+
+  /** A page of the ledger, newest first. `nextNumber` null: it is the last one. */
+  async ledger(given: {
+    readonly projectId: ProjectId;
+    readonly before: number | null;
+    readonly size: number;
+  }): Promise<{ readonly transactions: readonly LedgerTransaction[]; readonly nextNumber: number | null }> {
+    const { projectId, before, size } = given;
+    const rows = await readLedger(this.#db, { projectId, before, limit: size + 1 });
+    const transactions = rows.slice(0, size);
+    return { transactions, nextNumber: rows.length > size ? (transactions.at(-1)?.number ?? null) : null };
+  }
+
+  /** All coupons that the project has applied, oldest first. */
+  async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
+    const nowMs = this.#clock.now();
+    const { applied, settlement } = await this.#read((tx) => settledUsage(tx, projectId));
+    return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
+  }
+
+  /** All of one moment: usage goes on being counted meanwhile. */
+  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
+  }
+}
+
+function creditOf(coupon: AppliedRow, period: Period, of: CreditOf): CouponCredit {
+  const { settlement, nowMs } = of;
+  const drawn = settlement.drawn
+    .filter(({ applicationId }) => applicationId === coupon.id)
+    .reduce((all, { amount }) => all + amount.micros, 0n);
+  return {
+    coupon,
+    atBegin: creditAtBegin(coupon, period, of),
+    now: creditNow(coupon, of),
+    drawn: { currency: settlement.base.currency, micros: drawn },
+    isEnded: coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs,
+  };
+}

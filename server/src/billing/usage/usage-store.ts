@@ -1,0 +1,122 @@
+// What projects have used and what it costs, from sums by day and month. Nothing here takes a lock.
+import { sql, type RawBuilder } from "kysely";
+import { must } from "#lib/assert.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
+
+/** What a project, or one app of it, costs in a month (UTC) before coupons, in micro-units of the billing account's currency. */
+export async function costOfMonth(
+  db: Db | Tx,
+  { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
+): Promise<bigint> {
+  const { from, to } = daysOf(month);
+  const app = appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${appId}`;
+  const window = appId === undefined ? sql`and day >= ${from} and day < ${to}` : sql``;
+  const { rows } = await sql<{ micros: string }>`
+    select coalesce(sum(amount_micros), 0) as micros from ${sql.table(appId === undefined ? "usage_project_days" : "usage_months")}
+     where project_id = ${projectId} ${app} ${window}`.execute(db);
+  return BigInt(must(rows[0], "a sum has a row").micros);
+}
+
+/** What usage is summed up by. */
+const groupings = ["app", "day", "compute"] as const;
+export type Grouping = (typeof groupings)[number];
+
+/** Sums of usage. Times in ms; of builds the time that environments took, which the other times do not hold. */
+export type UsageSums = {
+  readonly replicaMs: number;
+  readonly gpuMs: number;
+  readonly coreMs: number;
+  readonly gbMs: number;
+  readonly buildMs: number;
+  readonly builds: number;
+  readonly runMicros: bigint;
+  readonly buildMicros: bigint;
+};
+
+/** Sums of one group; of the grouping `compute` for each tier and pool too. */
+export type UsageGroup = UsageSums & {
+  readonly appId: string | null;
+  readonly day: string | null;
+  readonly compute: string | null;
+  readonly computeTier: string | null;
+  readonly pool: string | null;
+};
+
+/** From the first day up to before the second. */
+export type UsageWindow = {
+  readonly projectId: ProjectId;
+  readonly appId?: AppId;
+  readonly from: string;
+  readonly to: string;
+};
+
+const groupColumns = {
+  app: ["app_id"],
+  day: ["day"],
+  compute: ["compute", "compute_tier", "pool"],
+} as const satisfies Record<Grouping, readonly string[]>;
+
+/** Sums of a window as a whole. */
+export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<UsageSums> {
+  const { rows } = await sql<SumsRow>`select ${sums} from ${rowsOf(window)}`.execute(db);
+  return sumsOf(must(rows[0], "sums have a row"));
+}
+
+/** Sums of a window by group, in the order of its columns. */
+export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Grouping): Promise<UsageGroup[]> {
+  const columns = sql.join(groupColumns[grouping].map((column) => sql.ref(column)));
+  const from = grouping === "app" ? monthsAndDaysOf(window) : rowsOf(window);
+  const { rows } = await sql<SumsRow & Partial<Record<string, string>>>`
+    select ${columns}, ${sums} from ${from} group by ${columns} order by ${columns}`.execute(db);
+  return rows.map((row) => ({
+    ...sumsOf(row),
+    ...{ appId: row["app_id"] ?? null, day: row["day"] ?? null, compute: row["compute"] ?? null },
+    ...{ computeTier: row["compute_tier"] ?? null, pool: row["pool"] ?? null },
+  }));
+}
+
+type SumsRow = Record<"replica_ms" | "gpu_ms" | "core_ms" | "gb_ms" | "build_ms" | "builds", string> &
+  Record<"run_micros" | "build_micros", string>;
+
+const sums = sql`
+  coalesce(sum(ms) filter (where kind = 'run'), 0) as replica_ms,
+  coalesce(sum(gpu_ms), 0) as gpu_ms,
+  coalesce(sum(core_ms) filter (where kind = 'run'), 0) as core_ms,
+  coalesce(sum(gb_ms) filter (where kind = 'run'), 0) as gb_ms,
+  coalesce(sum(ms) filter (where kind = 'build'), 0) as build_ms,
+  coalesce(sum(builds), 0) as builds,
+  coalesce(sum(amount_micros) filter (where kind = 'run'), 0) as run_micros,
+  coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros`;
+
+/** Of one app its own days; of a project those in which apps are summed up already. */
+function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
+  const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
+  return appId === undefined
+    ? sql`usage_project_days where ${days}`
+    : sql`usage_days where ${days} and app_id = ${appId}`;
+}
+
+/** By app: whole months as such, and days of those of which the window has a part. */
+function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
+  const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));
+  const end = to.slice(0, 7);
+  const columns = sql`app_id, kind, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros`;
+  // A window within one month has no whole one.
+  const [headTo, tailFrom] = first < end ? [`${first}-01`, `${end}-01`] : [to, to];
+  return sql`(
+    select ${columns} from usage_months where project_id = ${projectId} and period >= ${first} and period < ${end}
+    union all
+    select ${columns} from usage_days where project_id = ${projectId} and day >= ${from} and day < ${headTo}
+    union all
+    select ${columns} from usage_days where project_id = ${projectId} and day >= ${tailFrom} and day < ${to}) as used`;
+}
+
+function sumsOf(row: SumsRow): UsageSums {
+  return {
+    ...{ replicaMs: Number(row.replica_ms), gpuMs: Number(row.gpu_ms), coreMs: Number(row.core_ms) },
+    ...{ gbMs: Number(row.gb_ms), buildMs: Number(row.build_ms), builds: Number(row.builds) },
+    ...{ runMicros: BigInt(row.run_micros), buildMicros: BigInt(row.build_micros) },
+  };
+}

@@ -1,0 +1,62 @@
+// What sums of usage change by when slices are replaced: pure. `usage-sums-store.ts` writes it.
+import { dayOf } from "#billing/period.ts";
+import type { Slice } from "./slices.ts";
+import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
+import { stretchOf } from "./stretches.ts";
+
+/** A change of one row of sums by day. Cores and memory in thousandths. */
+export type DayChange = {
+  readonly source: MeteredSource;
+  readonly day: string;
+  ms: bigint;
+  builds: number;
+  micros: bigint;
+};
+
+/** By how much sums change; days that stay are left out. */
+export type SumChanges = {
+  readonly days: readonly DayChange[];
+  /** Beginning of the stretch → micro-units. */
+  readonly stretches: ReadonlyMap<number, bigint>;
+};
+
+/** What changes when each source's known slices are replaced, and builds are counted; `borders` in the order of time. */
+export function changesOf(
+  metered: readonly Metered[],
+  builds: readonly MeteredSource[],
+  borders: readonly number[],
+): SumChanges {
+  const days = new Map<string, DayChange>();
+  const stretches = new Map<number, bigint>();
+  const dayFor = (source: MeteredSource, atMs: number): DayChange => {
+    const day = dayOf(atMs);
+    const { compute, computeTier } = source.resources;
+    const key = [day, source.appId, source.kind, compute, computeTier, poolOf(source.resources), shapeOf(source)].join(
+      " ",
+    );
+    const change = days.get(key) ?? { source, day, ms: 0n, builds: 0, micros: 0n };
+    days.set(key, change);
+    return change;
+  };
+  const add = (source: MeteredSource, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
+    const change = dayFor(source, beginsAtMs);
+    change.ms += sign * BigInt(ms);
+    change.micros += sign * micros;
+    const stretch = stretchOf(borders, beginsAtMs);
+    stretches.set(stretch, (stretches.get(stretch) ?? 0n) + sign * micros);
+  };
+  for (const { source, slices } of metered) {
+    for (const slice of source.known) add(source, slice, -1n);
+    for (const slice of slices) add(source, slice, 1n);
+  }
+  for (const build of builds) dayFor(build, build.startMs).builds += 1;
+  return {
+    days: [...days.values()].filter(({ ms, micros, builds: count }) => ms !== 0n || micros !== 0n || count !== 0),
+    stretches,
+  };
+}
+
+/** Replicas of one app may differ in size from release to release; each size is summed up by itself before it is multiplied. */
+function shapeOf({ resources }: MeteredSource): string {
+  return `${resources.gpuCount} ${resources.coreThousandths} ${resources.gbThousandths}`;
+}

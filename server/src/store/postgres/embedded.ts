@@ -1,0 +1,133 @@
+// The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket in a private
+// folder, with a password. It is started again when it dies, and stopped with the platform.
+import { existsSync } from "node:fs";
+import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client } from "pg";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
+import type { FolderLock } from "#store/folder-lock.ts";
+import { clusterPaths, embeddedUser, makeClusterFolder, prepareCluster } from "./postgres-cluster.ts";
+import { clearOrphan, shortSocketPrefix } from "./postgres-orphan.ts";
+import { findPostgres, type PostgresProgram } from "./postgres-program.ts";
+import { PostgresServer } from "./postgres-server.ts";
+
+/** A running embedded server. */
+export type Embedded = {
+  /** Of the platform's own database, with the password. Stays the same when the server is started again. */
+  readonly url: Secret;
+  /** Process id of the server that runs now, null while there is none. */
+  pid(): number | null;
+  /** Ends sessions, writes everything, waits for the end. May be called twice. */
+  stop(): Promise<void>;
+};
+
+export type EmbeddedOptions = {
+  /** The embedded server's own folder, inside the data folder. */
+  readonly folder: string;
+  /** Held lock of the data folder: what an earlier server left is stopped, so nobody else may be using it. */
+  readonly lock: FolderLock;
+  readonly log: Log;
+  /** The most connections that clients will open. */
+  readonly connections?: number;
+  /** False only for tests: data need not survive a power failure. */
+  readonly durable?: boolean;
+  readonly clock?: Clock;
+};
+
+const databaseName = "slipway";
+
+/** sockaddr_un holds 108 bytes on Linux, 104 on macOS, with the end mark. */
+const socketPathBytesMax = 103;
+const socketName = ".s.PGSQL.5432";
+
+/** Makes the database when there is none, clears what a killed platform left, starts the server. Throws `CannotStart` with what to do. */
+export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+  const { folder, log, durable = true, clock = systemClock } = options;
+  await makeClusterFolder(folder);
+  const program = await findPostgres(folder);
+  const paths = clusterPaths(folder);
+  if (existsSync(paths.dataFolder)) await clearOrphan(paths.dataFolder, { log, clock });
+  const password = await prepareCluster(folder, { program, durable, clock });
+  const socketFolder = await makeSocketFolder(paths.socketFolder, program);
+  const server = new PostgresServer({
+    program,
+    log,
+    clock,
+    dataFolder: paths.dataFolder,
+    logFile: paths.logFile,
+    settings: serverSettings({ socketFolder, durable, connections: options.connections ?? 100 }),
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop();
+    await rm(socketFolder, { recursive: true, force: true });
+  };
+  const url = (name: string): string =>
+    `postgres://${embeddedUser}:${password.reveal()}@localhost/${name}?host=${encodeURIComponent(socketFolder)}`;
+  try {
+    await server.start();
+    await makeDatabase(url("postgres"));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url: new Secret(url(databaseName)), pid: () => server.pid(), stop };
+}
+
+/** Small buffers, few processes; one write-ahead log for crash recovery only, since nothing replicates from here. */
+function serverSettings(options: { socketFolder: string; durable: boolean; connections: number }): string[] {
+  const settings: Record<string, string | number> = {
+    listen_addresses: "",
+    unix_socket_directories: options.socketFolder,
+    unix_socket_permissions: "0700",
+    max_connections: options.connections + 10,
+    shared_buffers: "64MB",
+    io_method: "sync",
+    jit: "off",
+    max_wal_senders: 0,
+    wal_level: "minimal",
+    max_wal_size: "256MB",
+    min_wal_size: "64MB",
+    max_logical_replication_workers: 0,
+    max_parallel_workers_per_gather: 0,
+    timezone: "UTC",
+    log_timezone: "UTC",
+    log_checkpoints: "off",
+    // Refused statements are the platform's own business; here they would only repeat values of rows.
+    log_min_messages: "log",
+    log_min_error_statement: "panic",
+    log_error_verbosity: "terse",
+    ...(options.durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
+  };
+  return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+}
+
+/** Below the data folder, or, when that path is too long for a socket, a private folder of the system's temporary one. */
+async function makeSocketFolder(preferred: string, program: PostgresProgram): Promise<string> {
+  const folder = await chooseSocketFolder(preferred);
+  await chown(folder, program.owner.uid, program.owner.gid);
+  return folder;
+}
+
+async function chooseSocketFolder(preferred: string): Promise<string> {
+  const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMax;
+  if (fits(preferred)) {
+    await mkdir(preferred, { recursive: true, mode: 0o700 });
+    return preferred;
+  }
+  const base = fits(join(tmpdir(), `${shortSocketPrefix}XXXXXX`)) ? tmpdir() : "/tmp";
+  return mkdtemp(join(base, shortSocketPrefix));
+}
+
+async function makeDatabase(url: string): Promise<void> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  await client.connect();
+  try {
+    const found = await client.query("select from pg_database where datname = $1", [databaseName]);
+    if (found.rowCount === 0) await client.query(`create database ${databaseName}`);
+  } finally {
+    await client.end();
+  }
+}
