@@ -7,7 +7,7 @@ export const importTable = {
   lib: [],
   store: ["lib"],
   logs: ["lib", "store"],
-  drivers: ["lib"],
+  drivers: ["contract", "lib"],
   audit: ["contract", "lib", "store"],
   accounts: ["contract", "lib", "store", "audit"],
   people: ["contract", "lib", "store", "audit", "accounts"],
@@ -17,7 +17,7 @@ export const importTable = {
   scheduler: ["contract", "lib", "store", "logs", "drivers", "apps", "deploy"],
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
   runs: ["contract", "lib", "store", "drivers", "audit", "webhooks", "apps", "scheduler", "proxy"],
-  billing: ["lib", "store", "audit", "accounts"],
+  billing: ["contract", "lib", "store", "audit", "accounts", "apps", "scheduler"],
   metrics: ["lib", "store"],
   api: [
     "contract",

@@ -1,9 +1,9 @@
 // Which metrics there are: connects the numbers that the parts keep with names that Prometheus reads, and serves them where
 // the settings say so. A part of `platform.ts`. What they mean to an operator is in docs/guides/monitoring.md.
 import type { BuildQueue } from "#deploy/queue.ts";
-import type { DiskWatch } from "#drivers/process/disk-watch.ts";
-import { CannotStart } from "#lib/cannot-start.ts";
+import type { SharedDisk } from "#drivers/opened-driver.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
 import { Metrics, type Sample } from "#metrics/registry.ts";
@@ -14,9 +14,9 @@ import type { CallRecords } from "#runs/call-records.ts";
 import type { Runs } from "#runs/runs.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { DatabaseCounts } from "#store/database-counts.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import type { Config } from "./config.ts";
-import type { Foundation } from "./platform-foundation.ts";
 import type { Health } from "./platform-health.ts";
 
 export type MeasuredParts = {
@@ -26,7 +26,7 @@ export type MeasuredParts = {
   readonly runs: Runs;
   readonly records: CallRecords;
   readonly webhooks: Webhooks;
-  readonly disk: DiskWatch;
+  readonly disk: SharedDisk;
   readonly counts: DatabaseCounts;
   readonly health: Health;
 };

@@ -11,7 +11,7 @@ import { isPassword } from "#accounts/passwords.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { listEntries } from "#audit/audit-store.ts";
 import { bootstrap, type BootstrapFile } from "#bootstrap.ts";
-import { openSealer } from "#secret-key.ts";
+import { openSealer } from "#store/secret-key.ts";
 import type { Db } from "#store/database.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";

@@ -62,7 +62,7 @@ test("a run that nobody works on is cancelled at once, and whoever had it before
 });
 
 for (const state of ["queued", "running"] as const) {
-  test(`a run that is ${state} is asked to end, its holder is onCancelled, and the answer waits for the end`, async (t) => {
+  test(`a run that is ${state} is asked to end, its holder is told, and the answer waits for the end`, async (t) => {
     const here = await stage(t);
     const id = await insertRun(here.place, { state });
     let hasAnswered = false;

@@ -10,7 +10,7 @@ export class DeadlineExceeded extends Error {
 export async function withDeadline<Answer>(clock: Clock, waitMs: number, answer: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(waitMs, () =>
-    late.reject(new DeadlineExceeded(`no answer withDeadline ${Math.round(waitMs)} ms`)),
+    late.reject(new DeadlineExceeded(`no answer within ${Math.round(waitMs)} ms`)),
   );
   try {
     return await Promise.race([answer, late.promise]);

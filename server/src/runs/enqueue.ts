@@ -196,6 +196,6 @@ function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
 }
 
 function reused(runId: RunId): Fault {
-  const message = `This Idempotency-Key was used withDeadline ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
+  const message = `This Idempotency-Key was used within ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
   return new Fault("key_reused", message);
 }

@@ -30,7 +30,7 @@ import type { Mail } from "#people/mailer.ts";
 import { MemberUseCases } from "#people/member-use-cases.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import { openPeopleArea, type PeopleOptions } from "#people/people.ts";
-import { admittingReceiver } from "#platform-plans.ts";
+import { admittingReceiver } from "#billing/plans/admission.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
 import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";

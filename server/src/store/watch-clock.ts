@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
-import type { Foundation } from "./platform-foundation.ts";
+import type { Foundation } from "./foundation.ts";
 
 /** Steps are told to the second or two; reading the clock costs nothing. */
 const lookEveryMs = 2_000;

@@ -1,46 +1,44 @@
-// Opens what runs replicas and builds; this version has the process driver. A part of `platform.ts`.
+// Opens the process driver: replicas and builds are processes of this machine, in sandboxes where it allows them.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import type { Builder } from "#drivers/builder.ts";
-import type { Driver } from "#drivers/driver.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
-import { detectCgroups, releaseCgroups } from "#drivers/process/cgroup-detect.ts";
-import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { DiskReserve } from "#drivers/process/disk-reserve.ts";
-import { DiskWatch } from "#drivers/process/disk-watch.ts";
-import { applyNetworkRules } from "#drivers/process/network-machine.ts";
-import { ProcessDriver } from "#drivers/process/driver.ts";
-import { PythonFinder } from "#drivers/process/python-find.ts";
-import { ownNetwork, type Sandbox } from "#drivers/process/sandbox.ts";
+import type { DriverParts, OpenedDriver } from "#drivers/opened-driver.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
-import { dataPaths, type Config } from "./config.ts";
-import type { Foundation } from "./platform-foundation.ts";
+import { ProcessBuilder } from "./builder.ts";
+import { detectCgroups, releaseCgroups } from "./cgroup-detect.ts";
+import { detectSandbox } from "./detect-sandbox.ts";
+import { DiskReserve } from "./disk-reserve.ts";
+import { DiskWatch, type DiskWatchOptions } from "./disk-watch.ts";
+import { ProcessDriver } from "./driver.ts";
+import { applyNetworkRules, type NetworkWish } from "./network-machine.ts";
+import { PythonFinder } from "./python-find.ts";
+import { ownNetwork, type Sandbox } from "./sandbox.ts";
 
-const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
+const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
-export type OpenedDriver = {
-  readonly driver: Driver;
-  readonly builder: Builder;
-  readonly disk: DiskWatch;
-  /** Why nothing new is stored for want of room; null: there is room, or the database is elsewhere. */
-  readonly storeRefusal: () => string | null;
-  /** Once the platform listens: apps in networks of their own may call it there. */
-  readonly onListening: (port: number) => Promise<void>;
+/** What the process driver needs of the settings. */
+export type ProcessDriverConfig = {
+  readonly dataDir: string;
+  /** Where the platform listens. */
+  readonly host: string;
+  readonly publicUrl: string | null;
+  readonly appNetwork: Omit<NetworkWish, "folder">;
+  /** What may be written to the disk, and what is kept free there, in bytes; null: no limit, or by the disk's size. */
+  readonly disk: DiskWatchOptions["limits"];
+  /** Apps that ask for another compute type run on the CPU. */
+  readonly simulateCompute: boolean;
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  readonly buildTimeoutSeconds: number;
+  readonly paths: { readonly replicasDir: string; readonly storageDir: string; readonly buildsDir: string };
 };
 
 /** Throws `CannotStart` where the settings ask for what this machine cannot do. */
-export async function openDriver(
-  config: Config,
-  { instanceId, log, lifecycle, clock }: Pick<Foundation, "instanceId" | "log" | "lifecycle" | "clock">,
+export async function open(
+  config: ProcessDriverConfig,
+  { instanceId, log, lifecycle, clock }: DriverParts,
 ): Promise<OpenedDriver> {
-  if (config.driver !== null && config.driver !== "process") {
-    throw new CannotStart(
-      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
-    );
-  }
-  const paths = dataPaths(config.dataDir);
+  const { paths } = config;
   await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
   const sandbox = await detectSandbox(paths.replicasDir, config.appNetwork);
   refuseLess(config, sandbox);
@@ -64,12 +62,11 @@ export async function openDriver(
   });
   return {
     ...{ driver, builder, disk },
-    storeRefusal: () => (config.databaseUrl === null ? disk.storeRefusal() : null),
     onListening: (port) => letAppsCall(sandbox, { config, port, log }),
   };
 }
 
-function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
+function refuseLess({ appNetwork }: ProcessDriverConfig, sandbox: Sandbox): void {
   if (appNetwork.mode !== "own") return;
   const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
   if (shared === null) return;
@@ -80,7 +77,7 @@ function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
 
 async function letAppsCall(
   sandbox: Sandbox,
-  { config, port, log }: { readonly config: Config; readonly port: number; readonly log: Log },
+  { config, port, log }: { readonly config: ProcessDriverConfig; readonly port: number; readonly log: Log },
 ): Promise<void> {
   const network = ownNetwork(sandbox);
   if (network === null) return;
@@ -91,7 +88,7 @@ async function letAppsCall(
 }
 
 /** The platform's own port, and that of a proxy before it on this machine. */
-function portsOf({ publicUrl }: Config, port: number): number[] {
+function portsOf({ publicUrl }: ProcessDriverConfig, port: number): number[] {
   const url = publicUrl === null ? null : URL.parse(publicUrl);
   if (url === null) return [port];
   const publicPort = Number(url.port || (url.protocol === "https:" ? 443 : 80));
@@ -99,13 +96,13 @@ function portsOf({ publicUrl }: Config, port: number): number[] {
 }
 
 async function openDisk(
-  { dataDir, disk: limits }: Config,
+  { dataDir, disk: limits, paths }: ProcessDriverConfig,
   sandbox: Sandbox,
-  { log, lifecycle, clock }: Pick<Foundation, "log" | "lifecycle" | "clock">,
+  { log, lifecycle, clock }: Omit<DriverParts, "instanceId">,
 ): Promise<DiskWatch> {
   const isUserOwned = sandbox.kind === "namespaces" && sandbox.isUserOwned;
   const reserve = new DiskReserve(dataDir);
-  const { storageDir } = dataPaths(dataDir);
+  const { storageDir } = paths;
   const disk = new DiskWatch({ dataDir, storageDir, limits, reserve, isUserOwned, clock, log });
   await disk.open();
   lifecycle.onClose("disk", () => disk.close());

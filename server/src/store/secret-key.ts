@@ -6,8 +6,8 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
-import type { Db } from "#store/database.ts";
-import { sealingKeyIds } from "#store/sealed-store.ts";
+import type { Db } from "./database.ts";
+import { sealingKeyIds } from "./sealed-store.ts";
 
 /** The sealer for this database. Throws `CannotStart` when the database needs a key that is not there. */
 export async function openSealer(

@@ -1,10 +1,10 @@
-// What every part of the platform is built on; `platform.ts` opens it and hands it to the files beside it.
+// What every area is opened with: the database and word of its changes, the keys that seal, log, clock, and the order of closing.
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
-import type { Db } from "#store/database.ts";
-import type { Notifications } from "#store/notify.ts";
+import type { Db } from "./database.ts";
+import type { Notifications } from "./notify.ts";
 
 /** The database and word of its changes, keys that seal, the order in which things are closed. */
 export type Foundation = {

@@ -1,38 +1,44 @@
-// Connects the audit log: reading, the chain, retention, export, and where entries are sent on.
-import type { SigningKeys } from "#accounts/keys.ts";
-import { AuditChain } from "#audit/chain/audit-chain.ts";
-import { AuditLog } from "#audit/audit-log.ts";
-import { auditRetention, type RetentionOf } from "#audit/chain/audit-retention.ts";
-import { AuditExport } from "#audit/export/audit-export.ts";
-import { Forwarder } from "#audit/forwarding/forwarder.ts";
-import { ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
-import type { PlanCache } from "#billing/plans/plan-cache.ts";
+// Opens the audit log: reading, the chain, retention, export, and where entries are sent on.
+import type { ProjectId } from "#lib/ids.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import { startRetention } from "#lib/retention.ts";
-import type { Config } from "./config.ts";
-import type { Foundation } from "./platform-foundation.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { AuditLog } from "./audit-log.ts";
+import { AuditChain } from "./chain/audit-chain.ts";
+import { auditRetention, type RetentionOf } from "./chain/audit-retention.ts";
+import type { ChainSigner } from "./chain/chain-signature.ts";
+import { AuditExport } from "./export/audit-export.ts";
+import { Forwarder } from "./forwarding/forwarder.ts";
+import { ForwardingUseCases } from "./forwarding/forwarding-use-cases.ts";
+
+export type AuditSettings = {
+  readonly auditRetentionDays: number;
+  /** Where the operator has all entries sent; null: nowhere. `key` null: what is sent is not signed. */
+  readonly auditForward: { readonly url: Secret; readonly key: Buffer | null } | null;
+};
 
 /** What the API does with the audit log. */
-export type AuditParts = {
+export type OpenedAudit = {
   readonly auditLog: AuditLog;
   readonly auditExport: AuditExport;
   readonly auditForwarding: ForwardingUseCases;
 };
 
 type Parts = Foundation & {
-  readonly keys: SigningKeys;
+  readonly signer: ChainSigner;
   /** Of all calls to where users say. */
   readonly guard: OutwardGuard;
-  /** A plan may say how long a project's entries are kept. */
-  readonly plans: Pick<PlanCache, "planOf">;
+  /** For how long a project's plan has its entries kept; null: as the settings say. */
+  readonly planDaysOf: (projectId: ProjectId) => number | null;
 };
 
 /** Opens it; its loops end with the platform. */
-export async function openAudit(config: Config, parts: Parts): Promise<AuditParts> {
-  const { db, log, lifecycle, clock, plans, keys: signer } = parts;
+export async function openAudit(settings: AuditSettings, parts: Parts): Promise<OpenedAudit> {
+  const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
   const retentionOf: RetentionOf = (projectId) =>
-    (projectId === null ? null : plans.planOf(projectId).auditRetentionDays) ?? config.auditRetentionDays;
+    (projectId === null ? null : planDaysOf(projectId)) ?? settings.auditRetentionDays;
   const chain = new AuditChain({ db, clock, log, signer });
   chain.start();
   lifecycle.onClose("audit checkpoints", () => chain.stop());
@@ -41,14 +47,14 @@ export async function openAudit(config: Config, parts: Parts): Promise<AuditPart
   return {
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
-    auditForwarding: await openForwarding(config, parts),
+    auditForwarding: await openForwarding(settings, parts),
   };
 }
 
 /** Receivers at once, each of which gets one batch at a time. */
 const totalMax = 16;
 
-async function openForwarding({ auditForward }: Config, parts: Parts): Promise<ForwardingUseCases> {
+async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Promise<ForwardingUseCases> {
   const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
   const common = { clock, userAgent: "Slipway", totalMax };
   const client = new OutwardClient({ ...common, guard });

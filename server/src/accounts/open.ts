@@ -1,0 +1,43 @@
+// Opens what tokens are signed with and checked by.
+import type { Foundation } from "#store/foundation.ts";
+import { Authenticator } from "./authenticator.ts";
+import { SigningKeys } from "./keys.ts";
+import { SigningKeyUseCases } from "./signing-key-use-cases.ts";
+import { TokenCheck, type TokenCheckOptions } from "./token-check.ts";
+import { TokenUseCases } from "./token-use-cases.ts";
+import { TokenUses } from "./token-uses.ts";
+
+/** The check of tokens, which the API and the proxy share, and what the API does with tokens and keys. */
+export type OpenedTokens = {
+  readonly tokens: Authenticator;
+  readonly tokenUseCases: TokenUseCases;
+  readonly keyUseCases: SigningKeyUseCases;
+  /** To be called with people whose projects have changed. */
+  readonly personChanged: (personId: string) => void;
+};
+
+/** The keys that sign tokens. */
+export async function openSigningKeys({ db, sealer, clock }: Foundation): Promise<SigningKeys> {
+  const keys = new SigningKeys({ sealer, clock });
+  await keys.load(db);
+  return keys;
+}
+
+/** Opens the check; `people` looks up the sessions of people. */
+export function openTokens(
+  settings: { readonly failedTokensPerMinute: number },
+  parts: Foundation & { readonly keys: SigningKeys; readonly people: NonNullable<TokenCheckOptions["people"]> },
+): OpenedTokens {
+  const { db, keys, notifications, clock, log, lifecycle, people } = parts;
+  const check = new TokenCheck({ db, keys, notifications, clock, people });
+  lifecycle.onClose("tokens", () => check.close());
+  const uses = new TokenUses({ db, clock, log });
+  uses.start();
+  lifecycle.onClose("uses of tokens", () => uses.stop());
+  return {
+    tokens: new Authenticator({ check, uses, failedPerMinute: settings.failedTokensPerMinute, clock }),
+    tokenUseCases: new TokenUseCases({ db, keys, clock }),
+    keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
+    personChanged: (personId) => check.personChanged(personId),
+  };
+}

@@ -1,0 +1,213 @@
+// Opens what money is about: plans, which say what projects may do, and above the ledger usage, coupons, statements and budgets.
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { computeTypes } from "@slipway/contract/app-choices.ts";
+import type { BuildReceiver } from "#apps/build-receiver.ts";
+import type { AppRoute } from "#apps/routes.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import { Loop } from "#lib/loop.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
+import type { Allowance } from "#scheduler/allowance.ts";
+import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { budgetNotices, type OwnerMail } from "./budgets/budget-notices.ts";
+import { stopReason } from "./budgets/budget-text.ts";
+import { BudgetUseCases } from "./budgets/budget-use-cases.ts";
+import { BudgetWatch } from "./budgets/budget-watch.ts";
+import { CouponUseCases } from "./coupons/coupon-use-cases.ts";
+import { OperatorFileRefused } from "./operator-file.ts";
+import { admittingReceiver } from "./plans/admission.ts";
+import { PlanCache } from "./plans/plan-cache.ts";
+import { setPlanCredits } from "./plans/plan-credit.ts";
+import { readPlans } from "./plans/plan-file.ts";
+import { plansInUse } from "./plans/plan-store.ts";
+import { PlanUseCases } from "./plans/plan-use-cases.ts";
+import { plansOfNoFile, type Plans } from "./plans/plan.ts";
+import { StatementQueries } from "./statements/statement-queries.ts";
+import type { MeterStep } from "./usage/meter-step.ts";
+import { Meter } from "./usage/meter.ts";
+import { readPrices } from "./usage/price-file.ts";
+import { builtInPrices } from "./usage/prices.ts";
+import { UsageQueries } from "./usage/usage-queries.ts";
+
+export type PlanSettings = {
+  /** Files of the operator, relative to where the platform is started. */
+  readonly plansFile: string | null;
+  readonly auditRetentionDays: number;
+  readonly logRetentionDays: number;
+};
+
+export type BillingSettings = { readonly pricesFile: string | null; readonly meteringSeconds: number };
+
+/** What the rest of the platform asks of plans and budgets. */
+export type OpenedPlans = {
+  /** For the API; `days`: the retention where a plan has none. */
+  readonly plans: { readonly useCases: PlanUseCases; readonly days: { readonly audit: number; readonly logs: number } };
+  /** For how long a project's plan has audit entries kept; null: as the settings say. */
+  readonly planDaysOf: (projectId: ProjectId) => number | null;
+  /** For the scheduler. */
+  readonly allowance: Allowance;
+  /** For the proxy. */
+  readonly refusalOf: (route: AppRoute) => Fault | null;
+  /** For the retention of logs: null while no plan says how long they are kept. */
+  readonly logDaysOf: () => ((projectId: ProjectId) => number) | null;
+  /** What takes on builds, over one that takes all: lets in what the plan allows and no budget stops. */
+  readonly receiverOver: (builds: BuildReceiver) => BuildReceiver;
+};
+
+/** A project that was made a moment ago, or whose default plan has another credit now, has it within this time. */
+const creditsEveryMs = 10_000;
+/** Notices of budgets are rare. */
+const noticesAtOnceMax = 16;
+/** Of how many turns of metering the ledger takes in one go. */
+const turnsOfPosting = 10;
+
+/** Opens plans; they are known when this resolves. Throws `CannotStart` for a file that cannot be used. */
+export async function openPlans(settings: PlanSettings, foundation: Foundation): Promise<OpenedPlans> {
+  const { db, notifications, lifecycle, log, clock } = foundation;
+  const plans = plansOf(settings);
+  await refuseUnknown(db, plans);
+  const cache = new PlanCache({ db, notifications, plans, clock, log });
+  await cache.start();
+  lifecycle.onClose("plans", () => cache.stop());
+  const turn = async (): Promise<void> => {
+    const changed = await setPlanCredits(db, plans, clock.now());
+    if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
+  };
+  const credits = new Loop({
+    name: "credits of plans",
+    intervalMs: creditsEveryMs,
+    waitsForClock: true,
+    turn,
+    clock,
+    log,
+  });
+  credits.start();
+  lifecycle.onClose("credits of plans", () => credits.stop());
+  const useCases = new PlanUseCases({ db, plans, clock });
+  const days = { audit: settings.auditRetentionDays, logs: settings.logRetentionDays };
+  const stopOf = (projectId: ProjectId, appId: AppId): string | undefined => {
+    const stop = cache.stopOf(projectId, appId);
+    return stop === null ? undefined : stopReason({ projectId, appId }, stop);
+  };
+  const refusal = (projectId: ProjectId, appId: AppId): Fault | null => {
+    const reason = stopOf(projectId, appId);
+    return reason === undefined ? null : new Fault("budget_reached", reason);
+  };
+  return {
+    plans: { useCases, days },
+    allowance: allowanceOf(cache, stopOf),
+    planDaysOf: (projectId) => cache.planOf(projectId).auditRetentionDays,
+    refusalOf: ({ projectId, appId }) => refusal(projectId, appId),
+    logDaysOf() {
+      const used = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
+      if (used.every(({ logRetentionDays }) => logRetentionDays === null)) return null;
+      return (projectId) => cache.planOf(projectId).logRetentionDays ?? settings.logRetentionDays;
+    },
+    receiverOver: (builds) => admittingReceiver(builds, { plans: useCases, refusal }),
+  };
+}
+
+/** What the API does with money. */
+export type OpenedBilling = {
+  readonly coupons: CouponUseCases;
+  readonly usage: UsageQueries;
+  readonly statements: StatementQueries;
+  readonly budgets: BudgetUseCases;
+};
+
+type BillingParts = Foundation & {
+  readonly plans: PlanUseCases;
+  /** Of all calls to where users say. */
+  readonly guard: OutwardGuard;
+  /** Null: mail is not set up. */
+  readonly mail: OwnerMail | null;
+  readonly onStep: (step: MeterStep) => void;
+};
+
+/** Opens it, and begins to meter; its loops end with the platform. Throws `CannotStart` for prices that cannot be used. */
+export function openBilling(settings: BillingSettings, parts: BillingParts): OpenedBilling {
+  const { db, clock, log, lifecycle, plans, onStep } = parts;
+  const { budgets, onPosted } = openBudgets(parts);
+  const { pricesFile } = settings;
+  const intervalMs = settings.meteringSeconds * 1000;
+  const meter = new Meter({
+    ...{ db, clock, log, intervalMs, onPosted, onStep },
+    prices:
+      pricesFile === null
+        ? builtInPrices
+        : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes)),
+    postingDelayMs: (turnsOfPosting - 1) * intervalMs,
+  });
+  meter.start();
+  lifecycle.onClose("metering", () => meter.stop());
+  return {
+    budgets,
+    coupons: new CouponUseCases({ db, clock, plans }),
+    usage: new UsageQueries({ db, clock }),
+    statements: new StatementQueries({ db, clock }),
+  };
+}
+
+function openBudgets(parts: BillingParts): {
+  readonly budgets: BudgetUseCases;
+  readonly onPosted: (projectId: ProjectId) => void;
+} {
+  const { db, lifecycle, log, clock, guard, mail } = parts;
+  const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: noticesAtOnceMax });
+  const notices = budgetNotices({ db, client, mail, clock, log });
+  const common = { db, clock, log, hasMail: mail !== null };
+  const onStep = (): void => notices.nudge();
+  const watch = new BudgetWatch({ ...common, onStep });
+  lifecycle.onClose("notices of budgets", async () => {
+    client.close();
+    await notices.stop();
+  });
+  lifecycle.onClose("budgets", () => watch.stop());
+  notices.start();
+  watch.start();
+  return {
+    budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),
+    onPosted: (projectId) => watch.posted(projectId),
+  };
+}
+
+function plansOf({ plansFile }: PlanSettings): Plans {
+  return plansFile === null ? plansOfNoFile : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
+}
+
+/** A limit must not end because a plan was taken out of the file while projects have it. */
+async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
+  for (const [name, projects] of await plansInUse(db)) {
+    if (byName.has(name)) continue;
+    const whose = projects === 1 ? "1 project has" : `${projects} projects have`;
+    throw new CannotStart(
+      `${whose} the plan "${name}", which SLIPWAY_PLANS_FILE does not hold. Put it back, start, and give these projects another plan (PATCH /v2/operator/projects/{project_id}) before it is taken out.`,
+    );
+  }
+}
+
+function allowanceOf(cache: PlanCache, stopOf: Allowance["stopOf"]): Allowance {
+  return {
+    stopOf,
+    limitsOf(projectId) {
+      const { name, replicasMax, gpusMax } = cache.planOf(projectId);
+      return { name: `The plan "${name}"`, replicasMax, gpusMax };
+    },
+    onChange: (listener) => cache.onChange(listener),
+  };
+}
+
+/** What `read` makes of the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
+function readOperatorFile<Content>(setting: string, file: string, read: (text: string) => Content): Content {
+  try {
+    return read(readFileSync(resolve(file), "utf8"));
+  } catch (error) {
+    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
+    if (!isOurs) throw error;
+    throw new CannotStart(`${setting} (${file}) cannot be used: ${error.message}`, { cause: error });
+  }
+}

@@ -1,0 +1,51 @@
+// Opens the sign-in of people and their membership of projects.
+import type { SigningKeys } from "#accounts/keys.ts";
+import type { Secret } from "#lib/secret.ts";
+import { startRetention } from "#lib/retention.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { cleanupIntervalMs, peopleCleanup } from "./cleanup.ts";
+import { InvitationUseCases } from "./invitation-use-cases.ts";
+import { Mailer, type Mail } from "./mailer.ts";
+import { MemberUseCases } from "./member-use-cases.ts";
+import { openPeopleArea, type People } from "./people.ts";
+import type { PeopleSettings } from "./people-settings.ts";
+
+export type OpenPeopleSettings = {
+  readonly people: PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
+};
+
+/** Members and invitations. */
+export type OpenedMembership = {
+  readonly members: MemberUseCases;
+  readonly invitations: InvitationUseCases;
+  /** Sends in the background; null: mail is not set up. */
+  readonly postMail: ((mail: Mail) => void) | null;
+};
+
+/** Opens sign-in. `baseUrl` is asked only once the platform listens. */
+export async function openPeople(
+  { people: settings }: OpenPeopleSettings,
+  foundation: Foundation & { readonly keys: SigningKeys; readonly baseUrl: () => string },
+): Promise<People> {
+  const { db, sealer, keys, lifecycle, log, clock, baseUrl } = foundation;
+  const mailer = settings.mail === null ? null : new Mailer({ ...settings.mail, clock, log });
+  if (mailer !== null) lifecycle.onClose("mail", () => mailer.close());
+  const people = await openPeopleArea({ db, sealer, keys, clock, log, mailer, baseUrl, settings });
+  lifecycle.onClose("people", () => people.close());
+  const steps = () => peopleCleanup({ db, clock });
+  startRetention({ name: "expired sessions", steps, intervalMs: cleanupIntervalMs, clock, log, lifecycle });
+  return people;
+}
+
+/** What the API does with members and invitations; `personChanged` is called after each change of a membership. */
+export function openMembership(
+  { db, clock }: Pick<Foundation, "db" | "clock">,
+  { people, personChanged }: { readonly people: People; readonly personChanged: (personId: string) => void },
+): OpenedMembership {
+  const { mailer, hashes } = people;
+  return {
+    members: new MemberUseCases({ db, personChanged }),
+    invitations: new InvitationUseCases({ db, clock, hashes, personChanged }),
+    postMail: mailer === null ? null : (mail) => mailer.post(mail),
+  };
+}

@@ -1,0 +1,76 @@
+// Connects what calls go through, whose parts ask each other: proxy, scheduler, runs. Nothing is listened for yet.
+import type { Authenticator } from "#accounts/authenticator.ts";
+import type { AppRoute, Routes } from "#apps/routes.ts";
+import type { Driver } from "#drivers/driver.ts";
+import { diskFullRetrySeconds } from "#lib/disk-full.ts";
+import { Fault } from "#lib/fault.ts";
+import { openProxy, type ProxySettings } from "#proxy/open.ts";
+import type { Proxy } from "#proxy/proxy.ts";
+import type { CallRecords } from "#runs/call-records.ts";
+import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs/open.ts";
+import type { RunStep } from "#runs/run-steps.ts";
+import type { RunUseCases } from "#runs/run-use-cases.ts";
+import type { Runs } from "#runs/runs.ts";
+import { openScheduler } from "#scheduler/open.ts";
+import { ReplicaView } from "#scheduler/replica-view.ts";
+import type { Scheduler, SchedulerParts } from "#scheduler/scheduler.ts";
+import type { Foundation } from "#store/foundation.ts";
+import type { OpenedWebhooks } from "#webhooks/open.ts";
+
+type Parts = Foundation &
+  OpenedWebhooks &
+  Pick<Required<SchedulerParts>, "allowance" | "environmentOf" | "lines"> & {
+    readonly tokens: Authenticator;
+    readonly routes: Routes;
+    readonly driver: Driver;
+    /** Why nothing new is stored for want of room; null: there is room. */
+    readonly storeRefusal: () => string | null;
+    /** Why calls of an app are refused now; null: they are not. */
+    readonly refusalOf: (route: AppRoute) => Fault | null;
+    readonly onStep: (step: RunStep) => void;
+  };
+
+export type OpenedCalls = {
+  readonly proxy: Proxy;
+  readonly scheduler: Scheduler;
+  readonly runs: Runs;
+  readonly runUseCases: RunUseCases;
+  readonly records: CallRecords;
+};
+
+/** How much longer than running calls the runs may take to close. */
+const runsCloseMs = 10_000;
+
+/** Opens them; replicas are known and looked after when this resolves, runs are worked on once they are started. */
+export async function openCalls(
+  settings: ProxySettings & RunSettings & { readonly drainSeconds: number },
+  parts: Parts,
+): Promise<OpenedCalls> {
+  const { notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
+  const { storeRefusal, refusalOf } = parts;
+  const records = openCallRecords(parts);
+  const view = new ReplicaView();
+  const proxy = openProxy(settings, {
+    ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },
+    nudge: (appId) => scheduler.nudge(appId),
+    onFinished: records.onFinished,
+    asyncAccept: {
+      accept: (call) => {
+        const refusal = storeRefusal();
+        if (refusal === null) runs.accept(call);
+        else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: diskFullRetrySeconds }));
+      },
+    },
+    forwarding: forwardingTo(parts, settings.resultBytesMax),
+  });
+  notifications.listen("tokens", () => proxy.tokensChanged());
+  const load = { demand: proxy, occupancy: proxy, allowance };
+  const scheduler = openScheduler(parts, { driver, routes, view, environmentOf, lines, ...load });
+  const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler });
+  await runs.prepare();
+  await scheduler.start();
+  lifecycle.onClose("scheduler", () => scheduler.stop());
+  const drainMs = settings.drainSeconds * 1000;
+  lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
+  return { proxy, scheduler, runs, runUseCases, records };
+}

@@ -1,0 +1,70 @@
+// Opens the proxy, and the platform's one listener before it and the management API.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Lifecycle } from "#lib/lifecycle.ts";
+import type { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { Proxy, type ProxyOptions } from "./proxy.ts";
+import { createListener } from "./server.ts";
+
+export type ProxySettings = {
+  readonly trustedProxies: TrustedProxies;
+  readonly appPagesHost: string | null;
+  readonly lineLength: number;
+  readonly bodyLimitBytes: number;
+};
+
+export type ListenerSettings = {
+  readonly host: string;
+  readonly port: number;
+  /** For how long calls may run on when the platform stops. */
+  readonly drainSeconds: number;
+  readonly trustedProxies: TrustedProxies;
+};
+
+type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appPagesHost"> & { readonly lifecycle: Lifecycle };
+
+type ListenerParts = {
+  readonly proxy: Proxy;
+  /** Gets what is not below `/v4/`. */
+  readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
+  readonly lifecycle: Lifecycle;
+  readonly clock: Clock;
+};
+
+/** How much longer than calls may take the listener itself may take to close. */
+const listenerCloseMs = 10_000;
+
+/** The proxy; it takes calls once somebody hands it some. */
+export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: ProxyParts): Proxy {
+  const { trustedProxies, appPagesHost, lineLength, bodyLimitBytes } = settings;
+  const limits = { lineLengthMax: lineLength, bodyBytesMax: bodyLimitBytes };
+  const proxy = new Proxy({ ...parts, trustedProxies, appPagesHost, limits });
+  lifecycle.onClose("proxy", () => proxy.close());
+  return proxy;
+}
+
+/** Listens; returns the port. Throws `CannotStart` when the address cannot be had. */
+export async function openListener(settings: ListenerSettings, parts: ListenerParts): Promise<number> {
+  const { host, port, drainSeconds, trustedProxies } = settings;
+  const { proxy, fallback, lifecycle, clock } = parts;
+  const listener = createListener({
+    handle: (request, response) => proxy.handle(request, response),
+    handlePlain: (client, request) => proxy.handlePlain(client, request),
+    upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
+    fallback,
+    trustedProxies,
+    clock,
+  });
+  const drainMs = drainSeconds * 1000;
+  try {
+    const at = await listener.listen({ host, port });
+    lifecycle.onClose("listener", () => listener.close({ drainMs }), { waitMs: drainMs + listenerCloseMs });
+    return at.port;
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    const why = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
+    const message = `The platform cannot listen on ${host}, port ${port}: ${why}. Set SLIPWAY_HOST or SLIPWAY_PORT.`;
+    throw new CannotStart(message, { cause: error });
+  }
+}

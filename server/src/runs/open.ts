@@ -1,0 +1,83 @@
+// Opens async runs, the records of plain calls, and what forwards answers of plain calls to webhooks.
+import type { AppRoute, Routes } from "#apps/routes.ts";
+import { Fault } from "#lib/fault.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
+import { startRetention } from "#lib/retention.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Forwarding } from "#proxy/forwarding.ts";
+import type { Proxy } from "#proxy/proxy.ts";
+import type { Scheduler } from "#scheduler/scheduler.ts";
+import type { Foundation } from "#store/foundation.ts";
+import type { Webhooks } from "#webhooks/webhooks.ts";
+import { callRecordWriter } from "./call-record-store.ts";
+import { CallRecords } from "./call-records.ts";
+import { runRetention } from "./run-retention.ts";
+import type { RunStep } from "./run-steps.ts";
+import { RunUseCases } from "./run-use-cases.ts";
+import { Runs } from "./runs.ts";
+
+export type RunSettings = {
+  readonly asyncBodyBytesMax: number;
+  readonly resultBytesMax: number;
+  readonly resultRetentionDays: number;
+  readonly runRetentionDays: number;
+  readonly runsAtOnce: number;
+  readonly lineLength: number;
+};
+
+type Parts = Foundation & {
+  readonly proxy: Proxy;
+  readonly routes: Routes;
+  readonly webhooks: Webhooks;
+  readonly scheduler: Pick<Scheduler, "endStuck">;
+  readonly refusalOf: (route: AppRoute) => Fault | null;
+  readonly onStep: (step: RunStep) => void;
+};
+
+/** What records plain calls. */
+export function openCallRecords({ db, clock, log, lifecycle }: Foundation): CallRecords {
+  const records = new CallRecords({ ...callRecordWriter(db), clock, log });
+  lifecycle.onClose("records of calls", () => records.stop());
+  return records;
+}
+
+/** What forwards answers of plain calls to webhooks. */
+export function forwardingTo(
+  { webhooks, guard }: { webhooks: Webhooks; guard: OutwardGuard },
+  bytesMax: number,
+): Forwarding {
+  return {
+    bytesMax,
+    check(url) {
+      const problem = guard.checkUrl(url);
+      return problem === null ? null : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
+    },
+    forward({ secret, status, ...answer }) {
+      webhooks.outbox.post({ ...answer, statusCode: status, secret: secret === null ? null : new Secret(secret) });
+    },
+  };
+}
+
+/** Runs, which work once they are prepared and started, and what the API does with them. */
+export function openRuns(
+  settings: RunSettings,
+  parts: Parts,
+): { readonly runs: Runs; readonly runUseCases: RunUseCases } {
+  const { db, notifications, sealer, instanceId, clock, log, lifecycle, proxy, routes, webhooks, onStep } = parts;
+  const { resultRetentionDays, resultBytesMax, lineLength, runsAtOnce } = settings;
+  const runs = new Runs({
+    ...{ db, notifications, sealer, instanceId, proxy, routes, clock, log, onStep, runsAtOnce, lineLength },
+    outbox: webhooks.outbox,
+    bodyBytesMax: settings.asyncBodyBytesMax,
+    answerBytesMax: resultBytesMax,
+    isStopped: (appId) => {
+      const route = routes.byAppId(appId);
+      return route !== undefined && parts.refusalOf(route) !== null;
+    },
+    endReplica: (replicaId) => parts.scheduler.endStuck(replicaId),
+  });
+  const steps = () => runRetention({ db, clock, ...settings });
+  startRetention({ name: "run retention", steps, clock, log, lifecycle });
+  const onCancelled = (runId: Parameters<Runs["cancel"]>[0]): void => runs.cancel(runId);
+  return { runs, runUseCases: new RunUseCases({ db, clock, log, onCancelled, resultRetentionDays, resultBytesMax }) };
+}

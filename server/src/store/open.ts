@@ -1,0 +1,70 @@
+// Opens the database: the lock on the data folder, the embedded server unless there is another one, the lock on the database,
+// migrations, the platform's clock in statements, the key that seals, notifications.
+import type { Lifecycle } from "#lib/lifecycle.ts";
+import type { Log } from "#lib/log.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { SteadyClock } from "#lib/steady-clock.ts";
+import { DatabaseCounts } from "./database-counts.ts";
+import { DatabaseLock } from "./database-lock.ts";
+import { openDatabase } from "./database.ts";
+import { lockFolder, type FolderLock } from "./folder-lock.ts";
+import type { Foundation } from "./foundation.ts";
+import { migrate } from "./migrate.ts";
+import { Notifications } from "./notify.ts";
+import { startEmbedded } from "./postgres/embedded.ts";
+import { openSealer } from "./secret-key.ts";
+import { watchClock } from "./watch-clock.ts";
+
+export type StoreSettings = {
+  readonly dataDir: string;
+  /** Null: the embedded server runs in the data folder. */
+  readonly databaseUrl: Secret | null;
+  readonly databaseConnections: number;
+  /** Null: kept in a file of the data folder. */
+  readonly secretKeys: readonly Secret[] | null;
+  readonly paths: { readonly lockFile: string; readonly postgresDir: string; readonly secretKeyFile: string };
+};
+
+/** The foundation, the counts of the database for metrics, and what resolves when another platform has taken the database. */
+export type OpenedStore = Foundation & { readonly counts: DatabaseCounts; readonly lost: Promise<string> };
+
+/** Opens it; it is closed with the platform. Throws `CannotStart` with what to do. */
+export async function openStore(
+  settings: StoreSettings,
+  parts: { readonly log: Log; readonly lifecycle: Lifecycle; readonly clock: SteadyClock },
+): Promise<OpenedStore> {
+  const { dataDir, databaseConnections: connections, secretKeys, paths } = settings;
+  const { log, lifecycle, clock } = parts;
+  const lock = lockFolder(paths.lockFile);
+  lifecycle.onClose("data folder", () => lock.release());
+  const url = settings.databaseUrl ?? (await startOwn(settings, { ...parts, lock }));
+  const counts = new DatabaseCounts();
+  const db = await openDatabase({ url, connections, counts, log, clock });
+  lifecycle.onClose("database", () => db.destroy());
+  const { instanceId } = lock;
+  const databaseLock = new DatabaseLock({ url, instanceId, dataDir, log, clock });
+  await databaseLock.start();
+  lifecycle.onClose("lock on the database", () => databaseLock.stop());
+  await migrate({ url, log });
+  await databaseLock.announce();
+  await watchClock(clock, { db, lifecycle, log });
+  const sealer = await openSealer(db, { secretKeys, secretKeyFile: paths.secretKeyFile });
+  const notifications = new Notifications({ url, log, clock });
+  await notifications.start();
+  lifecycle.onClose("notifications", () => notifications.stop());
+  return { db, notifications, sealer, instanceId, lifecycle, log, clock, counts, lost: databaseLock.lost };
+}
+
+async function startOwn(
+  { paths, databaseConnections: connections }: StoreSettings,
+  {
+    lock,
+    log,
+    lifecycle,
+    clock,
+  }: { readonly lock: FolderLock; readonly log: Log; readonly lifecycle: Lifecycle; readonly clock: SteadyClock },
+): Promise<Secret> {
+  const embedded = await startEmbedded({ folder: paths.postgresDir, lock, log, connections, clock });
+  lifecycle.onClose("embedded database", () => embedded.stop());
+  return embedded.url;
+}
