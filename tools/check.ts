@@ -18,6 +18,7 @@ const steps: readonly Step[] = [
   { name: "types", command: [bin("tsc"), "--pretty", "false"], remedy: "npx tsc" },
   { name: "tidy", command: tool("tidy"), remedy: "see the findings above; tools/rules.ts holds the rules" },
   { name: "lock", command: tool("lock", "--check"), remedy: "node tools/lock.ts --write" },
+  { name: "interfaces", command: tool("interfaces", "--check"), remedy: "node tools/interfaces.ts --write" },
   { name: "settings", command: tool("settings", "--check"), remedy: "node tools/settings.ts --write" },
   { name: "openapi", command: tool("openapi", "--check"), remedy: "node tools/openapi.ts --write" },
   { name: "schema", command: tool("schema", "--check"), remedy: "node tools/schema.ts --write" },

@@ -49,7 +49,7 @@ const auditLogQuery = {
     defaultAbout: "both",
     about: "Only what ended so.",
   },
-  limit: { kind: "integer", toml: null, least: 1, most: 200, default: 50, about: "The most entries of an answer." },
+  limit: { kind: "integer", toml: null, min: 1, max: 200, default: 50, about: "The most entries of an answer." },
   nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
 } as const satisfies Record<string, Field>;
 

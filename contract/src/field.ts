@@ -24,10 +24,10 @@ type TextField = Common & {
 
 type NumberField = Common & {
   readonly kind: "number" | "integer";
-  readonly least?: number;
+  readonly min?: number;
   /** The value must be above this, and may come as close as it likes. */
   readonly above?: number;
-  readonly most?: number;
+  readonly max?: number;
   readonly default: number | null;
 };
 
@@ -41,8 +41,8 @@ type ChoiceField = Common & {
 type ListField = Common & {
   readonly kind: "list";
   readonly choices?: readonly string[];
-  readonly lengthLeast: number;
-  readonly lengthMost: number;
+  readonly lengthMin: number;
+  readonly lengthMax: number;
   readonly isSingleAllowed: boolean;
   readonly isUnique: boolean;
   readonly default: readonly string[];
@@ -51,9 +51,9 @@ type ListField = Common & {
 /** A list of whole numbers, none of them twice. */
 type IntegersField = Common & {
   readonly kind: "integers";
-  readonly least: number;
-  readonly most: number;
-  readonly lengthMost: number;
+  readonly min: number;
+  readonly max: number;
+  readonly lengthMax: number;
   readonly default: readonly number[];
 };
 
@@ -117,7 +117,7 @@ export function allowedText(field: Field): string {
     case "list":
       return allowedList(field);
     case "integers":
-      return `a list of at most ${field.lengthMost} whole numbers from ${field.least} to ${field.most}, none of them twice`;
+      return `a list of at most ${field.lengthMax} whole numbers from ${field.min} to ${field.max}, none of them twice`;
     default:
       return allowedNumber(field);
   }
@@ -125,41 +125,41 @@ export function allowedText(field: Field): string {
 
 function numberSchema(field: NumberField): z.ZodType {
   let schema = field.kind === "integer" ? z.int() : z.number();
-  if (field.least !== undefined) schema = schema.gte(field.least);
+  if (field.min !== undefined) schema = schema.gte(field.min);
   if (field.above !== undefined) schema = schema.gt(field.above);
-  if (field.most !== undefined) schema = schema.lte(field.most);
+  if (field.max !== undefined) schema = schema.lte(field.max);
   return schema;
 }
 
 function allowedNumber(field: NumberField): string {
   const what = field.kind === "integer" ? "a whole number" : "a number";
   if (field.above !== undefined) return `${what} above ${field.above}`;
-  return field.most === undefined ? `${what}, at least ${field.least}` : `${what} from ${field.least} to ${field.most}`;
+  return field.max === undefined ? `${what}, at least ${field.min}` : `${what} from ${field.min} to ${field.max}`;
 }
 
 function listSchema(field: ListField): z.ZodType {
   const element =
-    field.choices === undefined ? z.string().max(elementLengthMost).refine(isPlainText) : z.enum(field.choices);
-  let list = z.array(element).min(field.lengthLeast).max(field.lengthMost);
+    field.choices === undefined ? z.string().max(elementLengthMax).refine(isPlainText) : z.enum(field.choices);
+  let list = z.array(element).min(field.lengthMin).max(field.lengthMax);
   if (field.isUnique) list = list.refine((values) => new Set(values).size === values.length);
   // The length is looked at first: a list of a million wrong elements would give a million complaints.
-  const bounded = z.array(z.unknown()).max(field.lengthMost).pipe(list);
+  const bounded = z.array(z.unknown()).max(field.lengthMax).pipe(list);
   return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
 }
 
-function integersSchema({ least, most, lengthMost }: IntegersField): z.ZodType {
-  const numbers = z.array(z.int().gte(least).lte(most)).refine((values) => new Set(values).size === values.length);
-  return z.array(z.unknown()).max(lengthMost).pipe(numbers);
+function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
+  const numbers = z.array(z.int().gte(min).lte(max)).refine((values) => new Set(values).size === values.length);
+  return z.array(z.unknown()).max(lengthMax).pipe(numbers);
 }
 
 function allowedList(field: ListField): string {
-  const most = field.lengthMost;
-  if (field.choices === undefined) return `a list of at most ${most} texts`;
+  const max = field.lengthMax;
+  if (field.choices === undefined) return `a list of at most ${max} texts`;
   const once = field.isUnique ? ", none of them twice" : "";
-  return `one of ${field.choices.join(", ")}, or a list of ${field.lengthLeast} to ${most} of these${once}`;
+  return `one of ${field.choices.join(", ")}, or a list of ${field.lengthMin} to ${max} of these${once}`;
 }
 
-const elementLengthMost = 10_000;
+const elementLengthMax = 10_000;
 
 function isPlainText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");

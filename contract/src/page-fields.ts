@@ -2,12 +2,12 @@
 import type { Field } from "./field.ts";
 
 /** How many of these things a page has at most: 1 to `most`. */
-export const pageSize = (most: number, byDefault: number, things: string) =>
+export const pageSize = (max: number, byDefault: number, things: string) =>
   ({
     kind: "integer",
     toml: null,
-    least: 1,
-    most,
+    min: 1,
+    max,
     default: byDefault,
     about: `The most ${things} of an answer.`,
   }) as const satisfies Field;

@@ -112,8 +112,8 @@ export const deadRunChoice = {
   limit: {
     kind: "integer",
     toml: null,
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     default: null,
     defaultAbout: "all",
     about: "The most runs, the oldest first.",
@@ -164,8 +164,8 @@ export const webhookSecretFields = {
   overlapHours: {
     kind: "number",
     toml: null,
-    least: 0,
-    most: 720,
+    min: 0,
+    max: 720,
     default: 24,
     about: "How many hours the secret before this one stays valid, so that receivers can be changed over one by one.",
   },

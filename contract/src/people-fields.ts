@@ -12,12 +12,12 @@ export const emailField = {
   about: "The e-mail address; upper and lower case are the same.",
 } as const satisfies Field;
 
-const secretText = (about: string, most = 1_000) =>
+const secretText = (about: string, max = 1_000) =>
   ({
     kind: "text",
     toml: null,
-    form: new RegExp(`^[^\\0]{1,${most}}$`),
-    allowed: `1 to ${most} characters`,
+    form: new RegExp(`^[^\\0]{1,${max}}$`),
+    allowed: `1 to ${max} characters`,
     default: null,
     isSecret: true,
     about,

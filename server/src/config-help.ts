@@ -6,10 +6,10 @@ const helpWidth = 100;
 const indent = "      ";
 
 /** What the setting may be, in words: `whole number from 1 to 64`. */
-export function settingAllowedText({ kind, least, most, choices }: Setting): string {
+export function settingAllowedText({ kind, min, max, choices }: Setting): string {
   switch (kind) {
     case "integer":
-      return `whole number from ${least ?? 0} to ${most ?? Number.MAX_SAFE_INTEGER}`;
+      return `whole number from ${min ?? 0} to ${max ?? Number.MAX_SAFE_INTEGER}`;
     case "boolean":
       return "true or false";
     case "choice":

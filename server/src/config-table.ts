@@ -9,8 +9,8 @@ export type Setting = {
   readonly kind: SettingKind;
   /** As it would be written in the environment; null: unset. */
   readonly default: string | null;
-  readonly least?: number;
-  readonly most?: number;
+  readonly min?: number;
+  readonly max?: number;
   readonly choices?: readonly string[];
   /** One sentence. */
   readonly about: string;
@@ -22,8 +22,8 @@ export const settingTable = {
   SLIPWAY_PORT: {
     kind: "integer",
     default: "7070",
-    least: 0,
-    most: 65535,
+    min: 0,
+    max: 65535,
     about: "Port for everything: management API, calls of apps, dashboard; 0 takes any free one.",
   },
   SLIPWAY_PUBLIC_URL: {
@@ -58,8 +58,8 @@ export const settingTable = {
   SLIPWAY_DATABASE_CONNECTIONS: {
     kind: "integer",
     default: "10",
-    least: 2,
-    most: 200,
+    min: 2,
+    max: 200,
     about: "The most connections to the database.",
   },
   SLIPWAY_DRIVER: {
@@ -96,118 +96,118 @@ export const settingTable = {
   SLIPWAY_GIT_TIMEOUT_SECONDS: {
     kind: "integer",
     default: "300",
-    least: 1,
-    most: 3600,
+    min: 1,
+    max: 3600,
     about: "The longest time that fetching a repository may take.",
   },
   SLIPWAY_GIT_SIZE_MB: {
     kind: "integer",
     default: "2048",
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     about: "The most that a fetched repository may hold, in MB.",
   },
   SLIPWAY_BUILD_TIMEOUT_SECONDS: {
     kind: "integer",
     default: "3600",
-    least: 10,
-    most: 86400,
+    min: 10,
+    max: 86400,
     about: "The longest time that a build may take, from its start until the first replica is started.",
   },
   SLIPWAY_BUILDS_AT_ONCE: {
     kind: "integer",
     default: "2",
-    least: 1,
-    most: 64,
+    min: 1,
+    max: 64,
     about:
       "How many builds run at the same time; those that only wait for their app to start do not count. Of two or more, one project leaves a place to others once there is another project.",
   },
   SLIPWAY_STORAGE_LIMIT_GB: {
     kind: "integer",
     default: null,
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     about:
       "The most that a project's /persistent-storage may hold, in GB; replicas that let it grow further are ended. Default: no limit but the room that is kept free.",
   },
   SLIPWAY_REPLICA_DISK_GB: {
     kind: "integer",
     default: null,
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     about:
       "The most that a replica (beside its code, in its home and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit but the room that is kept free.",
   },
   SLIPWAY_DISK_RESERVE_MB: {
     kind: "integer",
     default: null,
-    least: 16,
-    most: 1_000_000,
+    min: 16,
+    max: 1_000_000,
     about:
       "What is kept free on the disk for the platform, in MB, half of it by a file in the data folder: below it nothing is built, and replicas and builds that fill the disk are ended. Default: 5 % of the disk, at most 2000.",
   },
   SLIPWAY_LINE_LENGTH: {
     kind: "integer",
     default: "1000",
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     about: "How many calls of one app may wait for a replica; one more is answered 503.",
   },
   SLIPWAY_BODY_LIMIT_MB: {
     kind: "integer",
     default: "512",
-    least: 1,
-    most: 100_000,
+    min: 1,
+    max: 100_000,
     about: "The largest body of a call to an app, in MB; a larger one is answered 413.",
   },
   SLIPWAY_ASYNC_BODY_LIMIT_MB: {
     kind: "integer",
     default: "16",
-    least: 1,
-    most: 256,
+    min: 1,
+    max: 256,
     about:
       "The largest body of a call with async=true, in MiB, which is kept until it has run; a larger one is answered 413.",
   },
   SLIPWAY_RESULT_LIMIT_MB: {
     kind: "integer",
     default: "16",
-    least: 1,
-    most: 256,
+    min: 1,
+    max: 256,
     about: "The longest answer that is kept of an async run or sent to a webhook, in MiB.",
   },
   SLIPWAY_RESULT_RETENTION_DAYS: {
     kind: "integer",
     default: "7",
-    least: 1,
-    most: 3650,
+    min: 1,
+    max: 3650,
     about: "How long results of async runs, and requests of failed ones, are kept, in days.",
   },
   SLIPWAY_RUN_RETENTION_DAYS: {
     kind: "integer",
     default: "30",
-    least: 1,
-    most: 3650,
+    min: 1,
+    max: 3650,
     about: "How long runs, calls and webhook deliveries are listed, in days.",
   },
   SLIPWAY_RUNS_AT_ONCE: {
     kind: "integer",
     default: "2000",
-    least: 10,
-    most: 100_000,
+    min: 10,
+    max: 100_000,
     about: "How many async runs wait for a replica or run at the same time; all others wait in the database.",
   },
   SLIPWAY_WEBHOOKS_AT_ONCE: {
     kind: "integer",
     default: "256",
-    least: 1,
-    most: 10_000,
+    min: 1,
+    max: 10_000,
     about: "How many webhook deliveries are under way at the same time.",
   },
   SLIPWAY_DEPLOYS_PER_MINUTE: {
     kind: "integer",
     default: "60",
-    least: 1,
-    most: 100_000,
+    min: 1,
+    max: 100_000,
     about: "How many apps a project may create per minute; more are answered 429.",
   },
   SLIPWAY_PRICES_FILE: {
@@ -219,8 +219,8 @@ export const settingTable = {
   SLIPWAY_METERING_SECONDS: {
     kind: "integer",
     default: "60",
-    least: 1,
-    most: 3600,
+    min: 1,
+    max: 3600,
     about: "How often usage is counted; it stands in the ledger at the latest ten times as long after it came about.",
   },
   SLIPWAY_PLANS_FILE: {
@@ -231,8 +231,8 @@ export const settingTable = {
   SLIPWAY_FAILED_TOKENS_PER_MINUTE: {
     kind: "integer",
     default: "100",
-    least: 1,
-    most: 1_000_000,
+    min: 1,
+    max: 1_000_000,
     about:
       "How many tokens that are not valid one address may send per minute; after them unknown ones are answered 429. More where many clients come from one address, as behind a proxy.",
   },
@@ -250,15 +250,15 @@ export const settingTable = {
   SLIPWAY_LOG_RETENTION_DAYS: {
     kind: "integer",
     default: "30",
-    least: 1,
-    most: 3650,
+    min: 1,
+    max: 3650,
     about: "How long logs of apps and builds are kept, in days.",
   },
   SLIPWAY_AUDIT_RETENTION_DAYS: {
     kind: "integer",
     default: "365",
-    least: 1,
-    most: 3650,
+    min: 1,
+    max: 3650,
     about: "How long entries of the audit log are kept and shown, in days.",
   },
   SLIPWAY_AUDIT_FORWARD_URL: {
@@ -340,8 +340,8 @@ export const settingTable = {
   SLIPWAY_DRAIN_SECONDS: {
     kind: "integer",
     default: "30",
-    least: 0,
-    most: 43200,
+    min: 0,
+    max: 43200,
     about: "How long running calls may go on after the platform was asked to stop.",
   },
   SLIPWAY_LOG_LEVEL: {

@@ -182,10 +182,10 @@ function rawValue(environment: Environment, name: PlatformSettingName): string |
 }
 
 function parseInteger(name: PlatformSettingName, given: string): number {
-  const { least = 0, most = Number.MAX_SAFE_INTEGER }: Setting = settingTable[name];
+  const { min = 0, max = Number.MAX_SAFE_INTEGER }: Setting = settingTable[name];
   const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
-  if (!(value >= least && value <= most)) {
-    throw new ConfigRefused(`${name} is "${given}", but must be a whole number from ${least} to ${most}.`);
+  if (!(value >= min && value <= max)) {
+    throw new ConfigRefused(`${name} is "${given}", but must be a whole number from ${min} to ${max}.`);
   }
   return value;
 }

@@ -15,8 +15,8 @@ const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 /** Kills and starts again until all kills are done, each after a random number of things that happened. */
 async function killAgainAndAgain(traffic: RunTraffic, random: () => number): Promise<void> {
   for (let kill = 0; kill < kills; kill++) {
-    const most = traffic.happened() + Math.floor((random() * runs * 3) / (2 * kills));
-    const isTime = (): boolean => traffic.happened() >= most;
+    const max = traffic.happened() + Math.floor((random() * runs * 3) / (2 * kills));
+    const isTime = (): boolean => traffic.happened() >= max;
     // Near the end less happens than it was to wait for.
     await until("enough has happened for a kill", isTime, { deadlineMs: 3_000 }).catch(() => undefined);
     await traffic.platform.end("SIGKILL");

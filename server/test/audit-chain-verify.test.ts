@@ -121,7 +121,7 @@ for (const isCut of [false, true]) {
       for (let step = steps.shift(); step !== undefined; step = steps.shift()) await step();
       lines = linesOf(whole);
     });
-    const anyLine = (least = 0) => fc.nat().map((number) => least + (number % (lines.length - least)));
+    const anyLine = (min = 0) => fc.nat().map((number) => min + (number % (lines.length - min)));
 
     test("is intact, in whatever parts it is read, with its signatures or without", async () => {
       const verdict = await verify(whole);

@@ -90,7 +90,7 @@ test("values come back as their kind: times as Date, counts as numbers, numeric 
     count: 1,
     price: "1.10",
     json: { a: [1] },
-    most: 9007199254740991,
+    max: 9007199254740991,
   });
   await assert.rejects(sql`select 9007199254740993 as n`.execute(db), { name: "AssertionFailed" });
 });

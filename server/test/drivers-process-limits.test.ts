@@ -113,8 +113,8 @@ test("a busy app gets the cores that it asked for and no more", needs("cpu"), as
   // So little that a machine which has other things to do gives it that much all the same.
   const entrypoint = ["sh", "-c", "while :; do :; done"];
   const spec = await start(stage, "", { cpuCores: 0.05, entrypoint });
-  const most = read(spec.replicaId, "cpu", { 1: "cpu.cfs_quota_us", 2: "cpu.max" });
-  assert.match(most, /^5000( 100000)?$/);
+  const max = read(spec.replicaId, "cpu", { 1: "cpu.cfs_quota_us", 2: "cpu.max" });
+  assert.match(max, /^5000( 100000)?$/);
   const held = (): number =>
     Number(/^nr_throttled (\d+)$/m.exec(read(spec.replicaId, "cpu", { 1: "cpu.stat", 2: "cpu.stat" }))?.[1]);
   await until("the kernel has held it back", () => held() > 3);

@@ -125,12 +125,12 @@ signal.pause()`;
     Number(
       execFileSync("stat", ["-c", "%s", join(fixture.replicasDir, spec.replicaId, "stdout")], { encoding: "utf8" }),
     );
-  let most = 0;
+  let max = 0;
   await until(
     "all is written and what is too much is dropped",
     () => {
       const bytes = diskBytes(fixture, spec.replicaId);
-      most = Math.max(most, bytes);
+      max = Math.max(max, bytes);
       return size() >= written && bytes < 50_000_000;
     },
     { deadlineMs: 60_000 },

@@ -80,8 +80,8 @@ class Asking {
 
   /** Warm calls are answered after this moment, too. */
   async warmCallsGoOn(): Promise<void> {
-    const most = this.warmCalls + 20;
-    await Promise.race([until("warm calls go on", () => this.warmCalls > most), this.#calling]);
+    const max = this.warmCalls + 20;
+    await Promise.race([until("warm calls go on", () => this.warmCalls > max), this.#calling]);
   }
 
   #question(name: Question): Promise<Response> {
@@ -115,8 +115,8 @@ class Asking {
 async function withstands(traffic: RunTraffic, fault: (asking: Asking) => Promise<void>): Promise<Asking> {
   let isOver = false;
   const asking = new Asking(traffic);
-  const most = traffic.accepted.size + runsEach;
-  const sending = traffic.send((numbers) => isOver || numbers >= most, 4);
+  const max = traffic.accepted.size + runsEach;
+  const sending = traffic.send((numbers) => isOver || numbers >= max, 4);
   sending.catch(() => undefined);
   try {
     await asking.warmCallsGoOn();

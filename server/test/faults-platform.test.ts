@@ -57,10 +57,10 @@ test(
     const kinds: Record<Fault["kind"], number> = { killed: 0, "stands still": 0 };
     for (let round = 0; round < rounds; round++) {
       const { kind, afterRuns, ms } = drawFault(seeded, round);
-      const most = (round + 1) * runsEach;
-      const sending = traffic.send((numbers) => numbers >= most);
+      const max = (round + 1) * runsEach;
+      const sending = traffic.send((numbers) => numbers >= max);
       sending.catch(() => undefined);
-      await until("it is time", () => traffic.accepted.size >= most - runsEach + Math.min(afterRuns, runsEach - 1));
+      await until("it is time", () => traffic.accepted.size >= max - runsEach + Math.min(afterRuns, runsEach - 1));
       if (kind === "killed") {
         await traffic.platform.end("SIGKILL");
         await traffic.platform.restart();

@@ -191,13 +191,13 @@ async function createApp(t: TestContext, platform: PlatformProcess): Promise<voi
   });
 
   await t.test("each number is taken at both ends of its range and refused beyond them, by its name", async () => {
-    for (const [name, { least, most, within = {} }] of Object.entries(ranges)) {
-      for (const value of [least, most].filter((one) => one !== null)) {
+    for (const [name, { min, max, within = {} }] of Object.entries(ranges)) {
+      for (const value of [min, max].filter((one) => one !== null)) {
         const answer = await create({ ...within, [name]: value });
         assert.equal(answer.status, 201, `${name}: ${value}: ${JSON.stringify(answer.body)}`);
       }
       const step = 0.01;
-      const beyond = [least === null ? null : least - step, most === null ? null : most + step, "many", true, [1]];
+      const beyond = [min === null ? null : min - step, max === null ? null : max + step, "many", true, [1]];
       for (const value of beyond.filter((one) => one !== null)) {
         assertRefused(await create({ ...within, [name]: value }), 400, new RegExp(name));
       }

@@ -196,7 +196,7 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     }
   });
 
-  test("text is readable on its fixture in light and dark", async (t) => {
+  test("text is readable on its background in light and dark", async (t) => {
     const { open } = await setUp(t);
     for (const isDark of [false, true]) {
       const page = await open("/dashboard", { isDark });
@@ -208,7 +208,7 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
   });
 });
 
-/** Each shown text with the contrast to its fixture, as WCAG 2.2 counts it. */
+/** Each shown text with the contrast to its background, as WCAG 2.2 counts it. */
 const contrasts = `(() => {
   const canvas = document.createElement("canvas").getContext("2d");
   const rgb = (color) => {
@@ -221,7 +221,7 @@ const contrasts = `(() => {
     const [x, y, z] = [r, g, b].map((one) => one / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
   };
-  const fixture = (element) => {
+  const background = (element) => {
     for (let at = element; at !== null; at = at.parentElement) {
       const color = rgb(getComputedStyle(at).backgroundColor);
       if (color[3] === 255) return color;
@@ -231,7 +231,7 @@ const contrasts = `(() => {
   return [...document.querySelectorAll("body *")]
     .filter((one) => one.checkVisibility() && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== ""))
     .map((one) => {
-      const [high, low] = [light(rgb(getComputedStyle(one).color)), light(fixture(one))].toSorted((a, b) => b - a);
+      const [high, low] = [light(rgb(getComputedStyle(one).color)), light(background(one))].toSorted((a, b) => b - a);
       return { text: one.textContent, ratio: (high + 0.05) / (low + 0.05) };
     });
 })()`;

@@ -25,7 +25,7 @@ describe("the number of replicas of a project", () => {
       reasons.join(" / "),
     );
     await stage.reach("all calls are served", () => proxy.outcomes.served === 16);
-    let most = 0;
+    let max = 0;
     const lives = (await stage.rows()).flatMap(({ created_at: from, draining_at: to }) => [
       { at: from.getTime(), by: 1 },
       { at: to?.getTime() ?? Number.POSITIVE_INFINITY, by: -1 },
@@ -33,9 +33,9 @@ describe("the number of replicas of a project", () => {
     let now = 0;
     for (const { by } of lives.toSorted((one, other) => one.at - other.at || one.by - other.by)) {
       now += by;
-      most = Math.max(most, now);
+      max = Math.max(max, now);
     }
-    assert.equal(most, 2);
+    assert.equal(max, 2);
   });
 
   test("leaves the place of an idle replica to calls of another app at once, and not that of a busy one", async (t) => {
@@ -95,22 +95,22 @@ test("replicas that are being drained may be as many again and no more, however 
   const stage = await openStage(t);
   stage.allowance.replicasMax = 2;
   const { proxy } = await stage.openProcess(t);
-  let most = 0;
+  let max = 0;
   for (let release = 1; release <= 4; release++) {
     stage.promote(await stage.addRelease({ maxReplicaCount: 5 }));
     for (let count = 0; count < 2; count++) proxy.call(stage.appId, 30_000);
     await stage.reach("they run as far as may be", () => stage.driver.running().length === Math.min(4, 2 * release));
     let looks = 0;
     await stage.reach("time passes", () => {
-      most = Math.max(most, stage.driver.running().length);
+      max = Math.max(max, stage.driver.running().length);
       return ++looks > 100;
     });
   }
   await stage.reach("all calls are served", () => {
-    most = Math.max(most, stage.driver.running().length);
+    max = Math.max(max, stage.driver.running().length);
     return proxy.outcomes.served === 8;
   });
-  assert.deepEqual([most, proxy.outcomes.crashed, proxy.outcomes.refused], [4, 0, 0]);
+  assert.deepEqual([max, proxy.outcomes.crashed, proxy.outcomes.refused], [4, 0, 0]);
 });
 
 describe("the number of GPUs of a project", () => {

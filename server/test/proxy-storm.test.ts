@@ -10,11 +10,11 @@ const callsPerClient = 12;
 const clientsCount = 40;
 
 /** Numbers below `most` that depend only on the seed. */
-function seeded(seed: number): (most: number) => number {
+function seeded(seed: number): (max: number) => number {
   let state = seed;
-  return (most) => {
+  return (max) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * most);
+    return Math.floor((state / 2 ** 32) * max);
   };
 }
 

@@ -41,14 +41,14 @@ test("with many replicas a restart goes on in steps and never leaves fewer that 
   stage.promote(await stage.addRelease({ minReplicaCount: 8, maxReplicaCount: 8 }));
   await stage.reach("all run", () => view.ready(stage.appId).length === 8);
   stage.restart();
-  let [least, most] = [8, 8];
+  let [min, max] = [8, 8];
   await stage.reach("all are replaced", async () => {
     const now = view.ready(stage.appId).length;
-    [least, most] = [Math.min(least, now), Math.max(most, stage.driver.running().length)];
+    [min, max] = [Math.min(min, now), Math.max(max, stage.driver.running().length)];
     return await isReplaced(stage, 8, 1);
   });
-  assert.equal(least, 8);
-  assert.ok(most <= 12, `${most} ran at once`);
+  assert.equal(min, 8);
+  assert.ok(max <= 12, `${max} ran at once`);
   assert.equal(stage.driver.started.size, 16);
 });
 

@@ -86,8 +86,8 @@ export function proxySection(
 /** The section of the document, in Markdown. */
 export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
   const row = (name: string, times: readonly number[]): string => {
-    const [least, middle, most] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
-    return `| ${name} | ${middle} ms | ${least} – ${most} ms |`;
+    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
+    return `| ${name} | ${middle} ms | ${min} – ${max} ms |`;
   };
   return [
     "## Cold start",

@@ -25,8 +25,14 @@ export function importFindings(sources: readonly Source[], declared: Declared): 
   return [...findings, ...cycleFindings(sources)];
 }
 
+/** The file of the project that an import leads to; null: a package, or a mistake. */
+export function importedFile(path: string, specifier: string): string | null {
+  const target = resolveSpecifier(path, specifier);
+  return target !== null && "file" in target ? target.file : null;
+}
+
 /** The area of a file of the server or the contract; null for files that may import everything. */
-function areaOf(path: string): Area | null {
+export function areaOf(path: string): Area | null {
   if (path.startsWith("contract/src/")) return "contract";
   const area = /^server\/src\/([^/]+)\//.exec(path)?.[1];
   return area !== undefined && Object.hasOwn(importTable, area) ? (area as Area) : null;

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { importFindings } from "./imports.ts";
+import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
 import { reachFindings } from "./reach.ts";
 import { shapeFindings } from "./size.ts";
@@ -219,5 +220,42 @@ describe("scripts", () => {
     assert.equal(one(scriptFindings({ "a.py": "x = 1\n" })).rule, "opening");
     assert.equal(one(scriptFindings({ "a.sql": "select 1;\n" })).rule, "opening");
     assert.deepEqual(scriptFindings({ "a.sql": "-- What it is for.\n", "__init__.py": "" }), []);
+  });
+});
+
+describe("names", () => {
+  const glossary = [
+    "| word | meaning |",
+    "| **run**, **attempt** | … |",
+    "## Words that are not used",
+    "| not | but |",
+    "|---|---|",
+    "| desk | use cases |",
+  ].join("\n");
+  const check = (files: Record<string, string>) => nameFindings(sourcesOf(files), readUnusedWords(glossary));
+
+  test("a name that two files export is found at the second", () => {
+    const files = { "server/src/a/a.ts": "export type Plan = 1;", "server/src/b/b.ts": "export class Plan {}" };
+    const found = one(check(files));
+    assert.equal(found.path, "server/src/b/b.ts");
+    assert.match(found.what, /Plan is exported by server\/src\/a\/a\.ts too/);
+  });
+  test("a name of the command line may be one of the server's too", () => {
+    assert.deepEqual(check({ "server/src/a/a.ts": "export type P = 1;", "cli/src/b.ts": "export type P = 1;" }), []);
+  });
+  test("a word that is not used is found in names of files and exports, also as a plural", () => {
+    for (const [path, text] of [
+      ["server/src/a/token-desk.ts", "export const a = 1;"],
+      ["server/src/a/a.ts", "export class TokenDesk {}"],
+      ["cli/src/a.ts", "export function desks() {}"],
+    ] as const) {
+      assert.match(one(check({ [path]: text })).what, /has the word desk, which is not used; write use cases/, path);
+    }
+    assert.deepEqual(check({ "server/src/a/desktop.ts": "export const desktop = 1;" }), []);
+  });
+  test("a word that the glossary defines twice is found", () => {
+    assert.deepEqual(glossaryFindings(glossary), []);
+    const again = glossary.replace("## Words", "| **run** | … |\n## Words");
+    assert.match(one(glossaryFindings(again)).what, /run is defined twice/);
   });
 });

@@ -1,18 +1,24 @@
 // All rules over the whole project. `npm run check` prints what this finds; `tidy.test.ts` fails on it.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { generatedFiles } from "#rules.ts";
 import { importFindings } from "./imports.ts";
+import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
 import { reachFindings } from "./reach.ts";
 import { shapeFindings } from "./size.ts";
 import { parseSources, type Finding } from "./source.ts";
 import { testFindings } from "./test-names.ts";
-import { declaredPackages, readTree } from "./tree.ts";
+import { declaredPackages, projectDir, readTree } from "./tree.ts";
 
 /** Everything in the project that breaks a rule, ordered by file. */
 export function tidyFindings(): Finding[] {
   const sources = parseSources(readTree("{contract,server,cli,tools}/**/*.{ts,mjs}"));
   const written = sources.filter(({ path }) => !generatedFiles.includes(path));
+  const glossary = readFileSync(join(projectDir, "GLOSSARY.md"), "utf8");
   const findings = [
+    ...nameFindings(written, readUnusedWords(glossary)),
+    ...glossaryFindings(glossary),
     ...importFindings(sources, declaredPackages()),
     ...shapeFindings(written),
     ...reachFindings(written),

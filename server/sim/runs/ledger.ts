@@ -113,11 +113,11 @@ export class Ledger {
       `was begun as ${call.heldId}, not as its latest start`,
     );
     const count = this.#options.replicas.callsOf(call.runId).length;
-    const most = 1 + (run?.retriesMax ?? 0);
+    const max = 1 + (run?.retriesMax ?? 0);
     this.expect(
-      count <= most || run?.isLeaseCut === true,
+      count <= max || run?.isLeaseCut === true,
       call.runId,
-      `was begun ${count} times, at most ${most} allowed`,
+      `was begun ${count} times, at most ${max} allowed`,
     );
   }
 

@@ -92,12 +92,12 @@ export function checkAtRest(world: Observed): void {
     const ofApp = alive.filter((row) => row.appId === appId);
     const outdated = ofApp.find((row) => row.restarts !== restarts);
     expect(world, outdated === undefined, `replica ${outdated?.replicaId} has outlived a restart of its app`);
-    const least = live?.settings.minReplicaCount ?? 0;
+    const min = live?.settings.minReplicaCount ?? 0;
     if (world.replicasMax !== null) continue;
     const isAtLeast =
-      ofApp.length === least && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
+      ofApp.length === min && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
     const found = ofApp.map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`).join(", ");
-    expect(world, isAtLeast, `${appId} should rest at ${least} replicas of ${live?.releaseId}, but has [${found}]`);
+    expect(world, isAtLeast, `${appId} should rest at ${min} replicas of ${live?.releaseId}, but has [${found}]`);
     expect(world, world.platform.proxy.demandOf(appId).waiting === 0, `a call of ${appId} waits at rest`);
   }
   checkLimitAtRest(world, alive.length);
@@ -128,13 +128,9 @@ function checkLimit(world: Observed): void {
 function checkLimitAtRest(world: Observed, alive: number): void {
   const { replicasMax, routes, platform } = world;
   if (replicasMax === null) return;
-  const least = routes.reduce((sum, { live }) => sum + (live?.settings.minReplicaCount ?? 0), 0);
-  expect(
-    world,
-    alive === Math.min(least, replicasMax),
-    `${alive} replicas at rest of ${least}, where ${replicasMax} may`,
-  );
-  if (least >= replicasMax) return;
+  const min = routes.reduce((sum, { live }) => sum + (live?.settings.minReplicaCount ?? 0), 0);
+  expect(world, alive === Math.min(min, replicasMax), `${alive} replicas at rest of ${min}, where ${replicasMax} may`);
+  if (min >= replicasMax) return;
   const waiting = routes.find(({ appId }) => platform.proxy.demandOf(appId).waiting > 0);
   expect(world, waiting === undefined, `a call of ${waiting?.appId} waits at rest although there is a place`);
 }
@@ -155,10 +151,10 @@ function checkCounts(world: Observed): void {
   }
   for (const [releaseId, { all, outdated }] of counts) {
     const release = [...world.rows.releases.values()].find((one) => one.releaseId === releaseId);
-    const most = release?.settings.maxReplicaCount ?? 0;
-    const surge = outdated > 0 ? Math.max(1, Math.floor(most / 4)) : 0;
-    expect(world, all <= most + surge, `${all} replicas of ${releaseId}, at most ${most + surge} allowed`);
-    expect(world, all - outdated <= most, `${all - outdated} new replicas of ${releaseId}, at most ${most} allowed`);
+    const max = release?.settings.maxReplicaCount ?? 0;
+    const surge = outdated > 0 ? Math.max(1, Math.floor(max / 4)) : 0;
+    expect(world, all <= max + surge, `${all} replicas of ${releaseId}, at most ${max + surge} allowed`);
+    expect(world, all - outdated <= max, `${all - outdated} new replicas of ${releaseId}, at most ${max} allowed`);
   }
 }
 

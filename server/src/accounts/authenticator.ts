@@ -29,7 +29,7 @@ export class Authenticator {
   }) {
     this.#check = parts.check;
     this.#uses = parts.uses;
-    this.#failed = new RateLimit({ most: parts.failedPerMinute, clock: parts.clock, text: tooManyBad });
+    this.#failed = new RateLimit({ max: parts.failedPerMinute, clock: parts.clock, text: tooManyBad });
   }
 
   /** At once; undefined when only `check` can tell. Touches no database. */

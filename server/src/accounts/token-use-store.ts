@@ -60,11 +60,11 @@ export async function addAddresses(
     readonly accountId: TokenId;
     readonly addresses: readonly string[];
     readonly at: Date;
-    readonly most: number;
+    readonly max: number;
     readonly unusedSince: Date;
   },
 ): Promise<string[]> {
-  const { accountId, addresses, at, most, unusedSince } = wanted;
+  const { accountId, addresses, at, max, unusedSince } = wanted;
   await tx.selectFrom("tokens").select("id").where("id", "=", accountId).forUpdate().execute();
   const count = async (): Promise<number> => {
     const { known } = await tx
@@ -74,14 +74,14 @@ export async function addAddresses(
       .executeTakeFirstOrThrow();
     return Number(known);
   };
-  let room = most - (await count());
+  let room = max - (await count());
   if (room < addresses.length) {
     await tx
       .deleteFrom("token_addresses")
       .where("account_id", "=", accountId)
       .where("last_used_at", "<", unusedSince)
       .execute();
-    room = most - (await count());
+    room = max - (await count());
   }
   if (room <= 0) return [];
   const rows = await tx

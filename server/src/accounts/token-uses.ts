@@ -114,7 +114,7 @@ export class TokenUses {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
     await this.#db.transaction().execute(async (tx) => {
-      const added = await addAddresses(tx, { accountId, addresses, at, most: addressesMax, unusedSince });
+      const added = await addAddresses(tx, { accountId, addresses, at, max: addressesMax, unusedSince });
       for (const address of added) {
         await record(tx, {
           projectId: caller.projectId,

@@ -28,8 +28,8 @@ export function couponHandlers({
   readonly useCases: CouponUseCases;
   readonly clock: Clock;
 }): Record<Ids, Handler> {
-  const ofProject = new RateLimit({ most: triesOfProject, clock, text: tooManyTries });
-  const ofAddress = new RateLimit({ most: triesOfAddress, clock, text: tooManyTries });
+  const ofProject = new RateLimit({ max: triesOfProject, clock, text: tooManyTries });
+  const ofAddress = new RateLimit({ max: triesOfAddress, clock, text: tooManyTries });
   return {
     async applyCoupon(call) {
       const projectId = projectOf(call);

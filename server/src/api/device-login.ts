@@ -38,9 +38,9 @@ const sentences: Readonly<Record<NotYet, string>> = {
 
 /** Answers for device logins. */
 export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
-  const begins = new RateLimit({ most: beginsMax, clock, text: tooMany("Device logins were begun") });
-  const asks = new RateLimit({ most: asksMax, clock, text: tooMany("Device logins were asked for") });
-  const codes = new RateLimit({ most: codesMax, clock, text: tooMany("Codes were looked up") });
+  const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were begun") });
+  const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were asked for") });
+  const codes = new RateLimit({ max: codesMax, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
       begins.take(networkOf(request.clientAddress));

@@ -64,8 +64,8 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
 /** Answers for invitations. */
 export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
   const { invitations, tokens, urls, clock, postMail } = parts;
-  const ofProject = new RateLimit({ most: invitationsPerMinute, clock, text: tooMany });
-  const ofCaller = new RateLimit({ most: invitationsPerMinute, clock, text: tooMany });
+  const ofProject = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
+  const ofCaller = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
   return {
     async listInvitations(call) {
       return (await invitations.list(projectOf(call))).map(showInvitation);

@@ -43,7 +43,7 @@ export function addRoutes(
   handlers: Readonly<Record<RouteId, Handler>>,
   parts: RouterParts,
 ): void {
-  const recorded = new RateLimit({ most: refusalsMax, clock: parts.clock });
+  const recorded = new RateLimit({ max: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   const paths = new Set<string>(routeIds.map((id) => routes[id].path));
   for (const path of paths) addOtherMethods(api, path);

@@ -115,7 +115,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
       clock,
       urls: parts.urls,
       waitReason: parts.waitReason,
-      limit: new RateLimit({ most: parts.deploysPerMinute, clock, text: tooManyDeployments }),
+      limit: new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments }),
     }),
     ...projectHandlers({ projects: useCases.projects, clock }),
     ...memberHandlers(parts.membership),

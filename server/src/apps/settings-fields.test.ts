@@ -22,15 +22,15 @@ function resolve(body: Readonly<Record<string, unknown>>): AppSettings {
   return resolveSettings({ body: { ...base, ...body }, configToml: null, repositoryToml: null, providers }).settings;
 }
 
-const number = (least: number, most: number, byDefault: number, more: Partial<Case> = {}): Case => ({
-  fine: [least, most, (least + most) / 2],
-  bad: [least - 0.001, most + 0.001, String(least), Infinity, NaN, -Infinity, true, [least], {}],
+const number = (min: number, max: number, byDefault: number, more: Partial<Case> = {}): Case => ({
+  fine: [min, max, (min + max) / 2],
+  bad: [min - 0.001, max + 0.001, String(min), Infinity, NaN, -Infinity, true, [min], {}],
   byDefault,
   ...more,
 });
-const integer = (least: number, most: number, byDefault: number, more: Partial<Case> = {}): Case => ({
-  fine: [least, most],
-  bad: [least - 1, most + 1, least + 0.5, String(least), Infinity, NaN, 1e300, false, [least]],
+const integer = (min: number, max: number, byDefault: number, more: Partial<Case> = {}): Case => ({
+  fine: [min, max],
+  bad: [min - 1, max + 1, min + 0.5, String(min), Infinity, NaN, 1e300, false, [min]],
   byDefault,
   ...more,
 });

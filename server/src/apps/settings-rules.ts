@@ -28,11 +28,11 @@ export function checkRules(settings: AppSettings, context: RulesContext): Rules 
 }
 
 function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
-  const most = source("maxReplicaCount");
-  if (settings.minReplicaCount <= settings.maxReplicaCount || (most === undefined && !isComplete)) return;
+  const max = source("maxReplicaCount");
+  if (settings.minReplicaCount <= settings.maxReplicaCount || (max === undefined && !isComplete)) return;
   const path = source("minReplicaCount")?.path ?? "minReplicaCount";
-  const limit = `${most?.path ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
-  const byDefault = most === undefined ? " by default" : "";
+  const limit = `${max?.path ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
+  const byDefault = max === undefined ? " by default" : "";
   throw new Fault("invalid", `${path} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`);
 }
 

@@ -59,9 +59,9 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
 }
 
 /** Text of at most `most` characters that PostgreSQL can hold, with a mark where it was cut. */
-export function cutText(text: string, most: number = textLengthMax): string {
+export function cutText(text: string, max: number = textLengthMax): string {
   const clean = text.replaceAll("\0", "").toWellFormed();
-  return clean.length <= most ? clean : `${clean.slice(0, most - 1).toWellFormed()}…`;
+  return clean.length <= max ? clean : `${clean.slice(0, max - 1).toWellFormed()}…`;
 }
 
 function maskField(name: string, value: unknown, depth: number): Kept {

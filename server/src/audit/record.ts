@@ -46,6 +46,6 @@ export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   });
 }
 
-function cutOrNull(text: string | null | undefined, most: number): string | null {
-  return text === null || text === undefined ? null : cutText(text, most);
+function cutOrNull(text: string | null | undefined, max: number): string | null {
+  return text === null || text === undefined ? null : cutText(text, max);
 }

@@ -1,7 +1,7 @@
 // From sums of usage to the ledger: posts what has changed since the last time, of usage and of what coupons take off it, in
 // the transaction of its caller. Posting again posts nothing: only what differs is posted.
 import type { ProjectId } from "#lib/ids.ts";
-import { least, minus, nothing, type Currency, type Money } from "#lib/money.ts";
+import { minus, nothing, smaller, type Currency, type Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { readApplied, type AppliedRow } from "./coupons/applied-store.ts";
 import { readAccountCurrency } from "./coupons/coupon-store.ts";
@@ -111,7 +111,7 @@ function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], 
   const later = amountsOf(after.drawn);
   const kept = [...earlier].flatMap(([key, drawn]) => {
     const now = later.get(key);
-    return now === undefined ? [] : [{ ...drawn, amount: least(drawn.amount, now.amount) }];
+    return now === undefined ? [] : [{ ...drawn, amount: smaller(drawn.amount, now.amount) }];
   });
   const periods = [...new Set([...before, ...after.drawn].map(({ period }) => period))].sort();
   const step = (from: readonly Drawn[], to: readonly Drawn[]): Part[] =>

@@ -3,13 +3,13 @@ import { assert } from "./assert.ts";
 
 /** Reading and writing an entry both count as use. */
 export class LruMap<Key, Value> {
-  readonly #most: number;
+  readonly #max: number;
   /** A Map keeps the order of insertion; a used entry is inserted again. */
   readonly #entries = new Map<Key, Value>();
 
-  constructor(most: number) {
-    assert(Number.isInteger(most) && most >= 1, "an LRU map holds at least one entry");
-    this.#most = most;
+  constructor(max: number) {
+    assert(Number.isInteger(max) && max >= 1, "an LRU map holds at least one entry");
+    this.#max = max;
   }
 
   get size(): number {
@@ -27,7 +27,7 @@ export class LruMap<Key, Value> {
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#most) return;
+    if (this.#entries.size <= this.#max) return;
     for (const oldest of this.#entries.keys()) {
       this.#entries.delete(oldest);
       return;

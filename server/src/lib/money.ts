@@ -59,7 +59,7 @@ export function negative({ currency, micros }: Money): Money {
 }
 
 /** The smaller of two amounts of one currency. */
-export function least(one: Money, other: Money): Money {
+export function smaller(one: Money, other: Money): Money {
   sameCurrency(one, other);
   return one.micros <= other.micros ? one : other;
 }

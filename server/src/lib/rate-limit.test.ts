@@ -7,7 +7,7 @@ import { RateLimit } from "./rate-limit.ts";
 
 test("within a minute from the first use no more than the limit pass, by key, and the refusal says how long to wait", async () => {
   const clock = new VirtualClock();
-  const limit = new RateLimit({ most: 3, clock, text: (used, seconds) => `${used} uses, ${seconds} s` });
+  const limit = new RateLimit({ max: 3, clock, text: (used, seconds) => `${used} uses, ${seconds} s` });
   for (let use = 0; use < 3; use++) {
     assert.equal(limit.refusal("p"), null);
     limit.take("p");
@@ -26,7 +26,7 @@ test("within a minute from the first use no more than the limit pass, by key, an
 });
 
 test("however many keys come within a minute, few are remembered", () => {
-  const limit = new RateLimit({ most: 1, clock: new VirtualClock() });
+  const limit = new RateLimit({ max: 1, clock: new VirtualClock() });
   for (let key = 0; key < 30_000; key++) limit.take(`2001:db8::${key}`);
   assert.equal(limit.size, 10_000);
   assert.equal(limit.tryTake("2001:db8::29999"), false, "the last ones are");
@@ -34,7 +34,7 @@ test("however many keys come within a minute, few are remembered", () => {
 
 test("a window may be of another length", async () => {
   const clock = new VirtualClock();
-  const limit = new RateLimit({ most: 1, windowMs: 200, clock });
+  const limit = new RateLimit({ max: 1, windowMs: 200, clock });
   assert.deepEqual([limit.tryTake("a"), limit.tryTake("a")], [true, false]);
   await clock.advance(199);
   assert.equal(limit.tryTake("a"), false);

@@ -6,7 +6,7 @@ import { LruMap } from "./lru-map.ts";
 
 export type RateLimitOptions = {
   /** Uses of a key within a window, which begins with the first of them. */
-  readonly most: number;
+  readonly max: number;
   /** A minute unless given. */
   readonly windowMs?: number;
   readonly clock: Clock;
@@ -51,8 +51,8 @@ export class RateLimit {
     const waitMs = this.#waitMs(key);
     if (waitMs <= 0) return null;
     const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
-    const { most, text = tooMany } = this.#options;
-    return new Fault("rate_limited", text(most, retryAfterSeconds), { retryAfterSeconds });
+    const { max, text = tooMany } = this.#options;
+    return new Fault("rate_limited", text(max, retryAfterSeconds), { retryAfterSeconds });
   }
 
   /** How many keys are remembered. */
@@ -63,7 +63,7 @@ export class RateLimit {
   /** Until there is room; 0 or less: there is. */
   #waitMs(key: string): number {
     const window = this.#windows.get(key);
-    if (window === undefined || window.count < this.#options.most) return 0;
+    if (window === undefined || window.count < this.#options.max) return 0;
     return window.endsAtMs - this.#options.clock.monotonicMs();
   }
 }

@@ -7,7 +7,7 @@ import { Secret } from "./secret.ts";
 export const secretPrefix = "whsec_";
 
 /** Standard Webhooks asks for 24 to 64. */
-const keyBytes = { made: 32, least: 24, most: 64 } as const;
+const keyBytes = { made: 32, min: 24, max: 64 } as const;
 
 /** A new random secret. */
 export function makeWebhookSecret(): Secret {
@@ -20,7 +20,7 @@ export function readWebhookSecret(secret: string): Buffer | null {
   const text = secret.slice(secretPrefix.length);
   const key = Buffer.from(text, "base64");
   const isBase64 = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
-  return isBase64 && key.length >= keyBytes.least && key.length <= keyBytes.most ? key : null;
+  return isBase64 && key.length >= keyBytes.min && key.length <= keyBytes.max ? key : null;
 }
 
 /** `v1,<base64>` for each key, separated by spaces. */

@@ -8,24 +8,24 @@ import type { Db } from "#store/database.ts";
 import { giveBackAttempt, takeAttempt } from "./attempt-store.ts";
 
 /** One thing that is counted: at most `most` within `windowMs` from the first. */
-export type Limit = { readonly kind: string; readonly most: number; readonly windowMs: number };
+export type Limit = { readonly kind: string; readonly max: number; readonly windowMs: number };
 
 const minuteMs = 60_000;
 
 /** What is limited. The numbers are for people who mistype, not for programs that guess. */
 export const limits = {
   /** Several people may share an address. */
-  signInAddress: { kind: "sign-in address", most: 50, windowMs: 15 * minuteMs },
-  signInAccount: { kind: "sign-in account", most: 10, windowMs: 15 * minuteMs },
+  signInAddress: { kind: "sign-in address", max: 50, windowMs: 15 * minuteMs },
+  signInAccount: { kind: "sign-in account", max: 10, windowMs: 15 * minuteMs },
   /** By address of mail, and by the address that asks. */
-  resetAccount: { kind: "reset account", most: 5, windowMs: 60 * minuteMs },
-  resetAddress: { kind: "reset address", most: 30, windowMs: 60 * minuteMs },
+  resetAccount: { kind: "reset account", max: 5, windowMs: 60 * minuteMs },
+  resetAddress: { kind: "reset address", max: 30, windowMs: 60 * minuteMs },
   /** Each may be a new row that stays. */
-  signUpAddress: { kind: "sign-up address", most: 10, windowMs: 60 * minuteMs },
+  signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes that are asked for again by people who are signed in, by person. */
-  confirm: { kind: "confirm", most: 10, windowMs: 15 * minuteMs },
+  confirm: { kind: "confirm", max: 10, windowMs: 15 * minuteMs },
   /** Links and visits to a provider, by device or address. */
-  secretAddress: { kind: "secret address", most: 300, windowMs: 15 * minuteMs },
+  secretAddress: { kind: "secret address", max: 300, windowMs: 15 * minuteMs },
 } as const satisfies Record<string, Limit>;
 
 /** Counts tries. */
@@ -47,15 +47,15 @@ export class AttemptLimits {
   }
 
   /** As `take`, for those who must not be told: the seconds until there is room again, or null when there is. */
-  async isTaken({ kind, most, windowMs }: Limit, who: string): Promise<number | null> {
+  async isTaken({ kind, max, windowMs }: Limit, who: string): Promise<number | null> {
     const now = this.#clock.now();
     const { used, endsAt } = await takeAttempt(this.#db, {
       key: keyOf(kind, who),
       at: new Date(now),
       endsAt: new Date(now + windowMs),
-      most,
+      max,
     });
-    return used <= most ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
+    return used <= max ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
   }
 
   /** What was right was no try. */

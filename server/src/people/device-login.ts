@@ -71,15 +71,15 @@ export class DeviceLogins {
 
   constructor(options: DeviceLoginsOptions) {
     this.#options = options;
-    this.#asks = new RateLimit({ most: 1, windowMs: askedAgainMs, clock: options.clock });
+    this.#asks = new RateLimit({ max: 1, windowMs: askedAgainMs, clock: options.clock });
   }
 
   /** Begins one. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
   async begin(device: { readonly client: string; readonly address: string | null }): Promise<BegunLogin> {
     const { db, clock } = this.#options;
     const now = clock.now();
-    await removeEndedLogins(db, { before: new Date(now - rememberedMs), most: removedAtOnceMax });
-    if ((await countOpenLogins(db, { nowAt: new Date(now), most: openMax })) >= openMax) {
+    await removeEndedLogins(db, { before: new Date(now - rememberedMs), max: removedAtOnceMax });
+    if ((await countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
       throw new Fault("rate_limited", "Too many devices wait for a person to approve them; try again in a minute.", {
         retryAfterSeconds: 60,
       });

@@ -16,8 +16,8 @@ export async function insertDeviceLogin(db: Db, row: Insertable<DeviceLoginsTabl
 }
 
 /** How many logins have not ended, counted up to `most`. */
-export async function countOpenLogins(db: Db, { nowAt, most }: { nowAt: Date; most: number }): Promise<number> {
-  const some = db.selectFrom("device_logins").select("id").where("expires_at", ">", nowAt).limit(most).as("some");
+export async function countOpenLogins(db: Db, { nowAt, max }: { nowAt: Date; max: number }): Promise<number> {
+  const some = db.selectFrom("device_logins").select("id").where("expires_at", ">", nowAt).limit(max).as("some");
   const { count } = await db
     .selectFrom(some)
     .select((is) => is.fn.countAll<string>().as("count"))
@@ -26,12 +26,12 @@ export async function countOpenLogins(db: Db, { nowAt, most }: { nowAt: Date; mo
 }
 
 /** Removes up to `most` logins that ended before this instant; rows that others remove just now are left to them. */
-export async function removeEndedLogins(db: Db, { before, most }: { before: Date; most: number }): Promise<void> {
+export async function removeEndedLogins(db: Db, { before, max }: { before: Date; max: number }): Promise<void> {
   const ended = db
     .selectFrom("device_logins")
     .select("id")
     .where("expires_at", "<", before)
-    .limit(most)
+    .limit(max)
     .forUpdate()
     .skipLocked();
   await db.deleteFrom("device_logins").where("id", "in", ended).execute();

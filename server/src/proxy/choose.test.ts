@@ -74,7 +74,7 @@ test("a replica never gets more calls than it may have, and none is refused whil
   const algorithms = loadBalancingAlgorithms.filter((name) => name !== "random-choice-2");
   fc.assert(
     fc.property(fc.constantFrom(...algorithms), limits, commands, fc.nat(), (algorithm, concurrency, steps, seed) => {
-      const list: MutableRoom[] = concurrency.map((most) => ({ running: 0, concurrency: most }));
+      const list: MutableRoom[] = concurrency.map((max) => ({ running: 0, concurrency: max }));
       const held: number[] = [];
       const turn = { next: 0 };
       const random = seeded(seed);

@@ -29,9 +29,9 @@ export class GrowingBytes {
   }
 
   #grow(start: number, expectedBytes: number): void {
-    const least = Math.max(this.#length, placeBytesMin, 2 * this.#place.length);
-    const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * least;
-    const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : least);
+    const min = Math.max(this.#length, placeBytesMin, 2 * this.#place.length);
+    const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * min;
+    const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : min);
     this.#place.copy(grown, 0, 0, start);
     this.#place = grown;
   }

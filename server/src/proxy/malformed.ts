@@ -127,9 +127,9 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
 
 function tooLong(head: string): Refusal {
   const status = "431 Request Header Fields Too Large";
-  const most = `The head of the request is longer than ${headBytesMax} bytes`;
-  if (!isFullOfCookies(head)) return { status, message: `${most}.` };
-  const message = `${most}, and most of it are cookies. The browser was told to remove the cookies of this host: load the page again. If that fails too, remove them by hand.`;
+  const max = `The head of the request is longer than ${headBytesMax} bytes`;
+  if (!isFullOfCookies(head)) return { status, message: `${max}.` };
+  const message = `${max}, and most of it are cookies. The browser was told to remove the cookies of this host: load the page again. If that fails too, remove them by hand.`;
   return { status, message, fields: 'Clear-Site-Data: "cookies"\r\n' };
 }
 

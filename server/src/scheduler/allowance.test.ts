@@ -6,7 +6,7 @@ import type { ReplicaId } from "#lib/ids.ts";
 import {
   beyondLimits,
   neverFits,
-  roomFor,
+  slotsLeft,
   type CountedReplica,
   type Leaving,
   type ReplicaLimits,
@@ -24,7 +24,7 @@ const replica = (name: string, given: Partial<CountedReplica> = {}): CountedRepl
 
 const noneLeaving: Leaving = { replicas: 0, gpus: 0 };
 const room = (of: ReplicaLimits, counted: readonly CountedReplica[], gpusEach: number, leaving = noneLeaving): number =>
-  roomFor(of, { counted, leaving }, gpusEach);
+  slotsLeft(of, { counted, leaving }, gpusEach);
 
 describe("room", () => {
   test("is not taken by replicas that are leaving, until these are as many as there may be", () => {
@@ -77,9 +77,9 @@ describe("above a lowered limit", () => {
       fc.record({ gpus: fc.nat(4), running: fc.nat(2), beganAtMs: fc.nat(100), isStarting: fc.boolean() }),
       { maxLength: 12 },
     );
-    const most = fc.option(fc.nat(10));
+    const max = fc.option(fc.nat(10));
     fc.assert(
-      fc.property(replicas, most, most, (given, replicasMax, gpusMax) => {
+      fc.property(replicas, max, max, (given, replicasMax, gpusMax) => {
         const counted = given.map((one, index) => replica(`r${index}`, one));
         const going = beyondLimits(limits(replicasMax, gpusMax), counted);
         const kept = counted.filter(({ replicaId }) => !going.has(replicaId));

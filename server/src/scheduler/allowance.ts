@@ -43,7 +43,7 @@ export type Leaving = { readonly replicas: number; readonly gpus: number };
  * How many replicas of so many GPUs each may be added. Those that are leaving help nobody, so they may come on top, but no
  * more than the limit once again: else a project could have any number of them by deploying again and again.
  */
-export function roomFor(
+export function slotsLeft(
   limits: ReplicaLimits,
   has: { readonly counted: readonly CountedReplica[]; readonly leaving: Leaving },
   gpusEach: number,
@@ -54,8 +54,8 @@ export function roomFor(
   return Math.max(0, gpusEach === 0 ? places : Math.min(places, Math.floor(gpus / gpusEach)));
 }
 
-function leftOf(most: number | null, used: number, leaving: number): number {
-  return most === null ? Number.POSITIVE_INFINITY : Math.min(most, 2 * most - leaving) - used;
+function leftOf(max: number | null, used: number, leaving: number): number {
+  return max === null ? Number.POSITIVE_INFINITY : Math.min(max, 2 * max - leaving) - used;
 }
 
 /**
@@ -93,8 +93,8 @@ export function heldBackReason(
   counted: readonly CountedReplica[],
 ): string {
   const isFull = gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
-  const [most, what] = isFull ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
-  const which = most === 1 ? `1 ${what}, which is` : `${most} ${what}s, which are`;
+  const [max, what] = isFull ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
+  const which = max === 1 ? `1 ${what}, which is` : `${max} ${what}s, which are`;
   return `${name} allows the project ${which} in use or about to end; another one starts when there is room again.`;
 }
 

@@ -250,7 +250,7 @@ function isOfLive(replica: Replica, live: Live): boolean {
 function startsMax(starts: StartRecord | undefined, ofLive: readonly Replica[], nowMs: number): number {
   const starting = ofLive.filter((replica) => replica.state === "starting");
   const creating = starting.filter((replica) => replica.isCreating).length;
-  return startsAllowed(starts, { nowMs, starting: starting.length, most: Math.max(0, creatingMax - creating) });
+  return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
 }
 
 /** Whether an end says that starting does not work; undefined when it does not say so. */

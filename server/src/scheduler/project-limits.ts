@@ -6,7 +6,7 @@ import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import {
   beyondLimits,
   heldBackReason,
-  roomFor,
+  slotsLeft,
   type Allowance,
   type CountedReplica,
   type Leaving,
@@ -57,10 +57,10 @@ export class ProjectLimits {
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
     const beyond = this.#drainsBeyond(limits, counted, app);
-    if (wanted.starts > 0 && app.isWaiting && roomFor(limits, { counted, leaving }, wanted.gpusEach) === 0) {
+    if (wanted.starts > 0 && app.isWaiting && slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0) {
       counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     }
-    const starts = Math.min(wanted.starts, roomFor(limits, { counted, leaving }, wanted.gpusEach));
+    const starts = Math.min(wanted.starts, slotsLeft(limits, { counted, leaving }, wanted.gpusEach));
     const heldBack = starts < wanted.starts ? heldBackReason(limits, counted) : undefined;
     const mayExchange = this.#mayExchange(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
@@ -74,7 +74,7 @@ export class ProjectLimits {
     const given = counted.find(({ replica }) => replica.appId === appId);
     if (given === undefined) return false;
     const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
-    return roomFor(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
+    return slotsLeft(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
   }
 
   /** Replicas of the project that start or serve and are not about to be drained. Those on trial are a deployment's. */
@@ -116,7 +116,7 @@ export class ProjectLimits {
     if (left.some(({ replica }) => replica.appId === app.appId)) return left;
     const idle = left.filter(({ isStarting, running }) => !isStarting && running === 0);
     for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
-      if (roomFor(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
+      if (slotsLeft(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
       const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
       if (ofItsApp <= replica.release.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project wait for its place: ${limits.name} allows no more replicas.`;

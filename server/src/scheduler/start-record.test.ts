@@ -49,17 +49,17 @@ test("a start that took all its time is shown at once", () => {
 
 test("the first crash of a ready replica does not delay its successor, the second does", () => {
   const first = failAt(undefined, 0, { kind: "crashed" });
-  assert.equal(startsAllowed(first, { nowMs: 0, starting: 0, most: 5 }), 1);
+  assert.equal(startsAllowed(first, { nowMs: 0, starting: 0, max: 5 }), 1);
   const second = failAt(first, 100, { kind: "crashed" });
-  assert.equal(startsAllowed(second, { nowMs: 101, starting: 0, most: 5 }), 0);
+  assert.equal(startsAllowed(second, { nowMs: 101, starting: 0, max: 5 }), 0);
 });
 
 test("after a failure replicas are tried one by one", () => {
   const record = failAt(undefined, 0);
-  assert.equal(startsAllowed(undefined, { nowMs: 0, starting: 3, most: 5 }), 5);
-  assert.equal(startsAllowed(record, { nowMs: 999, starting: 0, most: 5 }), 0);
-  assert.equal(startsAllowed(record, { nowMs: 1000, starting: 0, most: 5 }), 1);
-  assert.equal(startsAllowed(record, { nowMs: 1000, starting: 1, most: 5 }), 0);
+  assert.equal(startsAllowed(undefined, { nowMs: 0, starting: 3, max: 5 }), 5);
+  assert.equal(startsAllowed(record, { nowMs: 999, starting: 0, max: 5 }), 0);
+  assert.equal(startsAllowed(record, { nowMs: 1000, starting: 0, max: 5 }), 1);
+  assert.equal(startsAllowed(record, { nowMs: 1000, starting: 1, max: 5 }), 0);
 });
 
 test("a replica that became ready before the failure does not end the record, a later one does once it has settled", () => {

@@ -54,9 +54,9 @@ export function recordFailure(record: StartRecord | undefined, failure: Failure,
 /** How many starts may run side by side now: none while waiting, one after a failure, else `most`. */
 export function startsAllowed(
   record: StartRecord | undefined,
-  given: { nowMs: number; starting: number; most: number },
+  given: { nowMs: number; starting: number; max: number },
 ): number {
-  if (record === undefined) return given.most;
+  if (record === undefined) return given.max;
   if (given.nowMs < record.retryAtMs || given.starting > 0) return 0;
   return 1;
 }

@@ -26,7 +26,7 @@ export type DeliverySlotsOptions = {
 };
 
 /** What is known of a receiver. */
-type Window = { most: number; troubles: number; closedUntilMs: number };
+type Window = { max: number; troubles: number; closedUntilMs: number };
 
 /** Receivers start with this many at a time; each success allows one more. */
 const windowFirst = 16;
@@ -102,19 +102,19 @@ export class DeliverySlots {
 
   /** Told of each attempt: failures halve what a receiver gets at a time, and in the end make it wait. */
   noteEnd(lane: string, isTrouble: boolean): void {
-    const window = this.#windows.get(lane) ?? { most: this.#first(), troubles: 0, closedUntilMs: 0 };
+    const window = this.#windows.get(lane) ?? { max: this.#first(), troubles: 0, closedUntilMs: 0 };
     this.#windows.set(lane, window);
     if (!isTrouble) {
-      window.most = Math.min(this.#mostOfLane(), window.most + 1);
+      window.max = Math.min(this.#mostOfLane(), window.max + 1);
       window.troubles = 0;
       window.closedUntilMs = 0;
       return;
     }
-    if (window.most === 1) {
+    if (window.max === 1) {
       window.troubles++;
       window.closedUntilMs = this.#options.clock.monotonicMs() + backoffMs(pause, window.troubles, 0.5);
     }
-    window.most = Math.max(1, Math.floor(window.most / 2));
+    window.max = Math.max(1, Math.floor(window.max / 2));
   }
 
   #hasRoom({ lane, projectId }: Wish): boolean {
@@ -124,7 +124,7 @@ export class DeliverySlots {
     // The last ones go to those that have none. Of the others a project gets no more than it leaves, and a receiver half
     // of that: greedy ones leave room, and many of them share alike.
     const shared = free - Math.floor(atOnce / keptPart);
-    const window = this.#windows.get(lane)?.most ?? this.#first();
+    const window = this.#windows.get(lane)?.max ?? this.#first();
     const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));
     const isLaneFree = (this.#ofLane.get(lane) ?? 0) < laneMax;
     return isLaneFree && (this.#ofProject.get(projectId) ?? 0) < Math.max(1, shared);

@@ -150,7 +150,7 @@ export type ClaimedRow = {
 
 /** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in all; `isRoomy` lets the first be larger. */
 export type Claim = {
-  readonly wanted: readonly { readonly endpointId: EndpointId; readonly most: number }[];
+  readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
   readonly bytesMax: number;
   readonly isRoomy: boolean;
 };
@@ -160,7 +160,7 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
   const { wanted, bytesMax, isRoomy } = claim;
   const { rows } = await sql<ClaimedRow>`
     with wanted as (
-      select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.most)}::integer[])
+      select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.max)}::integer[])
         as wanted (endpoint_id, most)
        where not exists (select from webhook_endpoints where id = wanted.endpoint_id and paused_at is not null)
     ), found as materialized (

@@ -174,7 +174,7 @@ export class Dispatcher {
     const room = { bytesMax: places.bytesLeft, isRoomy: places.isRoomy };
     for (const { endpointId } of shares) this.#waiting.begin(endpointId);
     try {
-      const wanted = shares.map((share) => ({ endpointId: share.endpointId, most: share.places.length }));
+      const wanted = shares.map((share) => ({ endpointId: share.endpointId, max: share.places.length }));
       const rows = await claimRows(db, { wanted, ...room }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);

@@ -5,24 +5,24 @@
 type Within = Readonly<Record<string, unknown>>;
 
 /** Both ends belong to the range; null: the interface names none. */
-type Range = { readonly least: number | null; readonly most: number | null; readonly within?: Within };
+type Range = { readonly min: number | null; readonly max: number | null; readonly within?: Within };
 
 const custom = { runtime: "custom", entrypoint: ["python", "server.py"] };
 
 /** Numbers and their ranges. */
 export const ranges: Readonly<Record<string, Range>> = {
-  cooldownPeriodSeconds: { least: 0, most: 3600 },
-  cpu: { least: 0.25, most: 192 },
-  deploymentInitializationTimeout: { least: 60, most: 830 },
-  evaluationIntervalSeconds: { least: 6, most: 300 },
-  gpuCount: { least: 0, most: 16 },
-  maxReplicaCount: { least: 1, most: 2000 },
-  memory: { least: 0.05, most: 1984 },
-  minReplicaCount: { least: 0, most: 2000, within: { maxReplicaCount: 2000 } },
-  port: { least: 0, most: 65535, within: custom },
-  responseGracePeriodSeconds: { least: 16, most: 43200 },
-  rollOutDurationSeconds: { least: 0, most: 21600 },
-  scalingBuffer: { least: 0, most: null },
+  cooldownPeriodSeconds: { min: 0, max: 3600 },
+  cpu: { min: 0.25, max: 192 },
+  deploymentInitializationTimeout: { min: 60, max: 830 },
+  evaluationIntervalSeconds: { min: 6, max: 300 },
+  gpuCount: { min: 0, max: 16 },
+  maxReplicaCount: { min: 1, max: 2000 },
+  memory: { min: 0.05, max: 1984 },
+  minReplicaCount: { min: 0, max: 2000, within: { maxReplicaCount: 2000 } },
+  port: { min: 0, max: 65535, within: custom },
+  responseGracePeriodSeconds: { min: 16, max: 43200 },
+  rollOutDurationSeconds: { min: 0, max: 21600 },
+  scalingBuffer: { min: 0, max: null },
 };
 
 /** Choices and all their values. */

@@ -75,14 +75,14 @@ export class AuditChain {
   async checkpoint(projectId: ProjectId | null): Promise<ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
-    let least: number | undefined;
+    let min: number | undefined;
     for (let tries = 0; tries < signTriesMax; tries++) {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
       if (end !== undefined) await this.#sign(end);
-      least ??= end?.number ?? 0;
+      min ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? chainBegin;
       // Else another one was faster, who had seen less of it: whoever begins after that has seen more.
-      if (signed.number >= least) return signed;
+      if (signed.number >= min) return signed;
     }
     throw new Error(`the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`);
   }

@@ -56,7 +56,7 @@ export type AuditExportOptions = {
 
 /** Fewer while entries are long: so many characters make a batch, more or less. */
 const batchLength = 1_000_000;
-const batchMax = { first: 200, least: 20, most: 2_000 } as const;
+const batchMax = { first: 200, min: 20, max: 2_000 } as const;
 
 /** Exports; each is an entry itself, the last one of what it holds where nothing narrows it. */
 export class AuditExport {
@@ -182,7 +182,7 @@ function textOf(lines: readonly ExportLine[]): string {
 function nextLimit(rows: readonly LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
-  return Math.min(batchMax.most, Math.max(batchMax.least, Math.min(fitting, 4 * rows.length)));
+  return Math.min(batchMax.max, Math.max(batchMax.min, Math.min(fitting, 4 * rows.length)));
 }
 
 /** Roughly, without making the line. */

@@ -136,8 +136,8 @@ function drawnOneByOne(applied: readonly AppliedCoupon[], usage: readonly UsageI
       months.set(id, used);
       if (often.kind === "recurring" && !used.has(month) && used.size === often.periods) continue;
       const key = often.kind === "once" ? id : `${id} ${month}`;
-      const most = discount.kind === "fixed_amount" ? discount.amount.micros - (drawn.get(key) ?? 0n) : 0n;
-      const taken = left < most ? left : most;
+      const max = discount.kind === "fixed_amount" ? discount.amount.micros - (drawn.get(key) ?? 0n) : 0n;
+      const taken = left < max ? left : max;
       if (taken === 0n) continue;
       used.add(month);
       drawn.set(key, (drawn.get(key) ?? 0n) + taken);

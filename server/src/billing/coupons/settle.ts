@@ -2,7 +2,7 @@
 // comes out, so that a record that arrives late changes what came before as if it had been there.
 import { periodOf } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
-import { least, minus, nothing, plus, shareOf, type Currency, type Money } from "#lib/money.ts";
+import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
 import { isCredit, type Discount, type Frequency } from "./coupon.ts";
 
 /** A coupon that a project has applied. */
@@ -131,7 +131,7 @@ class Draws {
     const used = this.#drawn.get(coupon.id);
     const counted = isCredit(coupon) ? [...(used?.values() ?? [])] : [used?.get(period) ?? nothing(this.#currency)];
     const rest = counted.reduce((sum, amount) => minus(sum, amount), discount.amount);
-    return least(left, rest);
+    return smaller(left, rest);
   }
 }
 

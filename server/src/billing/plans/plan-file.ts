@@ -19,13 +19,13 @@ const plansMax = 100;
 
 /** Numbers of a plan: the field of the file, and what it may be. A plan without an app or a replica would be of no use. */
 const numbers = {
-  apps: { of: "appsMax", least: 1, most: 1_000_000 },
-  replicas: { of: "replicasMax", least: 1, most: 1_000_000 },
-  gpus: { of: "gpusMax", least: 0, most: 1_000_000 },
-  audit_retention_days: { of: "auditRetentionDays", least: 1, most: 3650 },
-  log_retention_days: { of: "logRetentionDays", least: 1, most: 3650 },
-  monthly_credit_cents: { of: "monthlyCreditCents", least: 0, most: 100_000_000_000 },
-} as const satisfies Record<string, { of: keyof ProjectPlan; least: number; most: number }>;
+  apps: { of: "appsMax", min: 1, max: 1_000_000 },
+  replicas: { of: "replicasMax", min: 1, max: 1_000_000 },
+  gpus: { of: "gpusMax", min: 0, max: 1_000_000 },
+  audit_retention_days: { of: "auditRetentionDays", min: 1, max: 3650 },
+  log_retention_days: { of: "logRetentionDays", min: 1, max: 3650 },
+  monthly_credit_cents: { of: "monthlyCreditCents", min: 0, max: 100_000_000_000 },
+} as const satisfies Record<string, { of: keyof ProjectPlan; min: number; max: number }>;
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
@@ -62,11 +62,11 @@ class Reader {
     const table = this.#table(path, given);
     this.#refuseUnknown(path, table, planFields);
     const read: Partial<Record<keyof ProjectPlan, number>> = {};
-    for (const [field, { of, least, most }] of Object.entries(numbers)) {
+    for (const [field, { of, min, max }] of Object.entries(numbers)) {
       const value = table[field];
       if (value === undefined) continue;
-      if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most) {
-        throw this.#refused([...path, field], value, `a whole number from ${least} to ${most}`);
+      if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
+        throw this.#refused([...path, field], value, `a whole number from ${min} to ${max}`);
       }
       read[of] = value;
     }

@@ -50,7 +50,7 @@ function readVersion(path: string, table: Table, { before, isFirst, computeTypes
       multiplier === undefined
         ? before.protectedThousandths
         : readDecimal(multiplierField, multiplier, {
-            ...{ decimals: multiplierDecimals, most: multiplierMax },
+            ...{ decimals: multiplierDecimals, max: multiplierMax },
             allowed: `a number from 0 to 1000 with at most ${multiplierDecimals} decimals`,
           }),
     pools: table["pools"] === undefined ? before.pools : readPools(`${path}.pools`, table["pools"], computeTypes),
@@ -109,14 +109,14 @@ function readCompute(path: string, given: unknown, computeTypes: readonly string
 }
 
 function readPrice(path: string, given: unknown): bigint {
-  return readDecimal(path, given, { decimals: priceDecimals, most: priceMax, allowed: priceAllowed });
+  return readDecimal(path, given, { decimals: priceDecimals, max: priceMax, allowed: priceAllowed });
 }
 
 /** A number exactly as it is written, as a whole number of its last decimal. */
 function readDecimal(
   path: string,
   given: unknown,
-  { decimals, most, allowed }: { readonly decimals: number; readonly most: bigint; readonly allowed: string },
+  { decimals, max, allowed }: { readonly decimals: number; readonly max: bigint; readonly allowed: string },
 ): bigint {
   // The shortest text of a number is what was written, but for zeros at its end.
   const text = typeof given === "number" ? plainText(given) : given;
@@ -124,7 +124,7 @@ function readDecimal(
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
   if (parts === null || fraction.length > decimals) throw operatorFileRefused(path, given, allowed);
   const value = BigInt(`${parts[1]}${fraction.padEnd(decimals, "0")}`);
-  if (value > most) throw operatorFileRefused(path, given, allowed);
+  if (value > max) throw operatorFileRefused(path, given, allowed);
   return value;
 }
 
@@ -142,9 +142,9 @@ function nameOf(path: string, given: unknown): string | null {
   throw operatorFileRefused(path, given, "a name of 1 to 100 letters, digits, dots, dashes and underscores");
 }
 
-function listOf(path: string, given: unknown, most: number): Table[] {
+function listOf(path: string, given: unknown, max: number): Table[] {
   if (!Array.isArray(given))
     throw operatorFileRefused(path, given, `a list of tables, each headed [[${path.replace(/\[\d+\]/, "")}]]`);
-  if (given.length > most) throw operatorFileRefused(path, `${given.length} tables`, `at most ${most} tables`);
+  if (given.length > max) throw operatorFileRefused(path, `${given.length} tables`, `at most ${max} tables`);
   return given.map((one, index) => tableOf(`${path}[${index}]`, one));
 }

@@ -30,7 +30,7 @@ const attributeBytesMax = 100_000;
 const attributeFilesMax = 1000;
 const tooLongPath = `it holds a path that is longer than ${pathBytesMax} bytes`;
 /** A pointer of Git LFS has about 130 bytes. */
-const pointerBytes = { least: 100, most: 250 };
+const pointerBytes = { min: 100, max: 250 };
 
 /** Reads `git ls-tree -r -t -l -z` as it comes, so that a tree of millions of entries is given up on early. */
 export class TreeReader {
@@ -96,7 +96,7 @@ export class TreeReader {
     if (type === "commit") this.#submodules.push(name);
     else if (mode === "120000") this.#links.push(name);
     else if (/(^|\/)\.gitattributes$/.test(name)) this.#addAttributes(name, size);
-    else if (size >= pointerBytes.least && size <= pointerBytes.most) this.#smallFiles.push(name);
+    else if (size >= pointerBytes.min && size <= pointerBytes.max) this.#smallFiles.push(name);
     this.#refusal = this.#refusalOf(path);
   }
 

@@ -67,11 +67,11 @@ export function endings(growing: readonly Growing[], room: FreeSpace, limits: Di
   const slow = growing.filter(({ now }) => now === null).map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
   const growth = ({ now, before }: Measured): number =>
     isOfFiles ? now.files - before.files : now.bytes - before.bytes;
-  const [size, least] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
-  const most = Math.max(...measured.map(growth), 0);
-  if (most < Math.max(least, size * growthShare)) return slow;
+  const [size, min] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
+  const max = Math.max(...measured.map(growth), 0);
+  if (max < Math.max(min, size * growthShare)) return slow;
   // Those that fill it at the same pace go together.
-  const culprits = measured.filter((one) => growth(one) >= most / 2);
+  const culprits = measured.filter((one) => growth(one) >= max / 2);
   return [...culprits.map((one) => endingOf(one, grownReason(one, room, isOfFiles))), ...slow];
 }
 

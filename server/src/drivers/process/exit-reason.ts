@@ -54,8 +54,8 @@ function signalReason(facts: ExitFacts, signal: string): string {
 
 function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
   if (memoryRanOut !== "own") return "The app was killed by the kernel because the machine ran out of memory.";
-  const most = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
-  return `The app was killed by the kernel because it used up ${most}; set memory higher or let the app use less.`;
+  const max = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
+  return `The app was killed by the kernel because it used up ${max}; set memory higher or let the app use less.`;
 }
 
 function codeReason(facts: ExitFacts, exitCode: number): string {

@@ -144,7 +144,7 @@ export function writeWhole(path: string, value: unknown): void {
 }
 
 /** As `writeWhole`; false when the disk has no room for it. */
-export function writeIfRoom(path: string, value: unknown): boolean {
+export function writeIfFits(path: string, value: unknown): boolean {
   try {
     writeWhole(path, value);
     return true;

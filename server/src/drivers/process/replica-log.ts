@@ -5,7 +5,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
-import { readJson, writeIfRoom, type ReplicaPaths } from "./replica-files.ts";
+import { readJson, writeIfFits, type ReplicaPaths } from "./replica-files.ts";
 
 type Stream = "stdout" | "stderr";
 
@@ -96,7 +96,7 @@ export class ReplicaLog {
     this.#cancelKeep?.();
     this.#cancelKeep = undefined;
     const { stdout, stderr } = this.#files;
-    const isKept = writeIfRoom(this.#options.paths.offsets, { stdout: stdout.position, stderr: stderr.position });
+    const isKept = writeIfFits(this.#options.paths.offsets, { stdout: stdout.position, stderr: stderr.position });
     if (!isKept || this.#stop.signal.aborted) return;
     stdout.giveBack();
     stderr.giveBack();

@@ -17,7 +17,7 @@ import {
   readReport,
   readExitTime,
   readState,
-  writeIfRoom,
+  writeIfFits,
   type EndedRecord,
   type ProcessIdentity,
   type ReplicaPaths,
@@ -376,7 +376,7 @@ export class ReplicaProcess {
     this.#ended =
       this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     // Without it a later process of the platform finds out again how it ended.
-    writeIfRoom(paths.ended, this.#ended);
+    writeIfFits(paths.ended, this.#ended);
     if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: this.#exitedAt(), ...this.#ended });
     removeGroup(record.cgroup ?? []);
     this.#options.onEnded();

@@ -6,7 +6,7 @@ import { flagsAt, isBelow, mountsBelow, type SystemMount } from "./system-mounts
  * Where the view lies in the root of the run's namespace. Around it are only the system's own folders: a program that
  * another sandbox hands a folder to can climb from there to that root, and must find nothing.
  */
-export const viewPlace = "/view";
+export const viewPath = "/view";
 
 /** The other name under which apps find their code, as their commands and settings expect. */
 export const codeAlias = "/cortex";
@@ -50,9 +50,9 @@ function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
   return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
 }
 
-/** The mount table in the form of fstab(5) that turns `viewPlace` of `view.stagingDir` into the program's root. Order matters. */
+/** The mount table in the form of fstab(5) that turns `viewPath` of `view.stagingDir` into the program's root. Order matters. */
 export function mountTable(view: SandboxView, context: SandboxContext): string {
-  const root = view.stagingDir + viewPlace;
+  const root = view.stagingDir + viewPath;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
   const isSystem = (path: string): boolean => context.systemFolders.some((folder) => isBelow(path, folder));
   const shown = [

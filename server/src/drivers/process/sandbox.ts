@@ -3,7 +3,7 @@
 // Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
 import type { Network, OwnNetwork } from "./network.ts";
-import { mountTable, viewPlace, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
+import { mountTable, viewPath, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
 
 /** What this machine lets us do; made by `detectSandbox`. */
 export type Sandbox =
@@ -92,18 +92,7 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
   if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
   const root = run.view.stagingDir;
-  const shell = [
-    "sh",
-    "-c",
-    script,
-    "sh",
-    mountTable(run.view, sandbox),
-    root,
-    "chroot",
-    viewPlace,
-    ...drop,
-    ...inside,
-  ];
+  const shell = ["sh", "-c", script, "sh", mountTable(run.view, sandbox), root, "chroot", viewPath, ...drop, ...inside];
   return {
     file: "unshare",
     args: [...namespaceOptions(sandbox.isUserOwned, run.network !== null), ...shell],
