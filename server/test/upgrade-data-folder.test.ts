@@ -170,6 +170,7 @@ test("people sign in with their passwords, sessions and cookies go on, and token
     const renewed = await ask(platform, "POST /v2/auth/token", { body: { refresh_token: refreshToken } });
     const [session = "none"] = cookies.filter((cookie) => cookie.startsWith("slipway_session="));
     const byCookie = await ask(platform, "POST /v2/auth/token", { cookie: session });
+    assert.deepEqual([renewed.status, byCookie.status], [200, 200], email);
     for (const token of [signedIn.body.accessToken, renewed.body.access_token, byCookie.body.access_token]) {
       const { body: me } = await ask(platform, "GET /v2/auth/session", { token });
       assert.equal(me.person.email, email);
