@@ -4,7 +4,7 @@ import { exampleFiles } from "@slipway/server/test/support/examples.ts";
 import { openGitServer } from "@slipway/server/test/support/git-server.ts";
 
 const port = 7080;
-const server = await openGitServer({ port });
+const server = await openGitServer({ at: { host: "127.0.0.1", port } });
 await server.createRepo("acme", "examples", await exampleFiles());
 process.stdout.write(
   `examples/ is served as the repository acme/examples. Start the platform in another terminal with\n\n` +

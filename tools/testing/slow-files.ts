@@ -11,6 +11,7 @@ export const slowFiles: readonly string[] = [
   "server/test/examples.test.ts",
   "server/test/faults-database.test.ts",
   "server/test/async-runs.test.ts",
+  "server/test/upgrade-data-folder.test.ts",
   "server/test/guide-async.test.ts",
   "server/test/faults-platform.test.ts",
   "server/test/faults-clients.test.ts",

@@ -1,13 +1,12 @@
 // A git host on loopback: the real `git http-backend` behind node:http, with repositories made from plain objects.
 // Tests can ask for a token, answer with redirects, or make it slow.
 import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
 import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
+import { type FixedPlace, listenAt } from "./fixed-place.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
 
 /** Path → content. A `{ link }` becomes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
@@ -16,7 +15,7 @@ export type RepositoryFiles = Readonly<Record<string, string | Buffer | { readon
 export type GitServer = {
   /** For SLIPWAY_GIT_URL. */
   readonly urlTemplate: string;
-  /** `127.0.0.1:<port>`. */
+  /** Address and port. */
   readonly host: string;
   /** Makes a repository with one commit on `branch` (default `main`) and returns the commit. */
   createRepo(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
@@ -29,8 +28,8 @@ export type GitServer = {
 };
 
 export type GitServerOptions = {
-  /** 0, the default, takes any free one. */
-  readonly port?: number;
+  /** Default: any free port of 127.0.0.1. */
+  readonly at?: FixedPlace;
   /** `user:token` that every request must bring by basic authentication. */
   readonly credentials?: string;
   /** Answers itself and returns true, or returns false for the usual answer. */
@@ -68,9 +67,8 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
     }
     answer(root, request, response);
   });
-  server.listen(options.port ?? 0, "127.0.0.1");
-  await once(server, "listening");
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const at = await listenAt(server, options.at);
+  const host = `${at.host}:${at.port}`;
   const folderOf = (owner: string, repo: string): string => join(root, owner, `${repo}.git`);
   const push: GitServer["push"] = (owner, repo, files, branch = "main") => commit(folderOf(owner, repo), files, branch);
   return {

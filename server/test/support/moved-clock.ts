@@ -32,6 +32,13 @@ export type MovedClock = {
 export async function movedClock(t: TestContext): Promise<MovedClock> {
   const folder = makeFolder("moved-clock");
   cleanLast(t, () => removeFolder(folder));
+  const { environment, move } = movedEnvironment(folder);
+  const databaseUrl = await startDatabase(t, join(folder, "database"), environment);
+  return { environment, databaseUrl, move };
+}
+
+/** A clock that is kept in the folder, which everybody may enter then. */
+export function movedEnvironment(folder: string): Pick<MovedClock, "environment" | "move"> {
   chmodSync(folder, 0o755);
   const file = join(folder, "offset");
   const move = (seconds: number): void => writeFileSync(file, `${seconds < 0 ? "" : "+"}${seconds}s\n`);
@@ -42,8 +49,7 @@ export async function movedClock(t: TestContext): Promise<MovedClock> {
     FAKETIME_NO_CACHE: "1",
     DONT_FAKE_MONOTONIC: "1",
   };
-  const databaseUrl = await startDatabase(t, join(folder, "database"), environment);
-  return { environment, databaseUrl, move };
+  return { environment, move };
 }
 
 /** As the embedded one is run, but with the environment. */

@@ -1,8 +1,7 @@
 // A webhook receiver on loopback that keeps what it got, and answers as it is told.
-import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { WithAfter } from "./clean-last.ts";
+import { type FixedPlace, listenAt } from "./fixed-place.ts";
 
 /** One request that came. */
 export type Received = { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer };
@@ -14,10 +13,11 @@ export type WebhookReceiver = {
   readonly counts: ReadonlyMap<string, number>;
 };
 
-/** Starts one; `statusOf` decides each answer (200 when it is left out). It is gone after the test. */
+/** Starts one; `statusOf` decides each answer (200 when it is left out). `at`: default any free port. It is gone after the test. */
 export async function startReceiver(
   t: WithAfter,
   statusOf: (request: Received) => number | Promise<number> = () => 200,
+  at?: FixedPlace,
 ): Promise<WebhookReceiver> {
   const received: Received[] = [];
   const counts = new Map<string, number>();
@@ -32,11 +32,10 @@ export async function startReceiver(
       void Promise.resolve(statusOf(one)).then((status) => response.writeHead(status).end());
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const { host, port } = await listenAt(server, at);
   t.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received, counts };
+  return { url: `http://${host}:${port}/hook`, received, counts };
 }
