@@ -251,7 +251,7 @@ export const appFields = {
     kind: "text",
     toml: "deployment.python_version",
     form: /^3\.(?:1|8|9|10|11|12|13|14)(?:\.\d{1,2})?$/,
-    allowed: "a Python version from 3.8 to 3.14, as a text",
+    allowed: "a Python version from 3.8 to 3.14, as a string",
     default: "3.10",
     about: "Python version that the app runs with.",
   },

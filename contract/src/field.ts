@@ -154,7 +154,7 @@ function integersSchema({ least, most, lengthMost }: IntegersField): z.ZodType {
 
 function allowedList(field: ListField): string {
   const most = field.lengthMost;
-  if (field.choices === undefined) return `a list of at most ${most} texts`;
+  if (field.choices === undefined) return `a list of at most ${most} strings`;
   const once = field.isUnique ? ", none of them twice" : "";
   return `one of ${field.choices.join(", ")}, or a list of ${field.lengthLeast} to ${most} of these${once}`;
 }

@@ -9,7 +9,7 @@ export const pageSize = (most: number, byDefault: number, things: string) =>
     least: 1,
     most,
     default: byDefault,
-    about: `The most ${things} of an answer.`,
+    about: `Page size: the maximum number of ${things} in a response.`,
   }) as const satisfies Field;
 
 /** Where a page goes on: a token of this form, which `from` of an earlier answer has. */

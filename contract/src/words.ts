@@ -14,15 +14,15 @@ export const permissionTable = {
   "apps.update": "Change apps, promote releases, stop replicas.",
   "apps.delete": "Delete apps.",
   "apps.call": "Call apps.",
-  "builds.create": "Start and repeat builds.",
+  "builds.create": "Start builds and rebuilds.",
   "builds.cancel": "Cancel builds.",
   "logs.read": "Read logs of apps and builds.",
   "runs.read": "See runs and calls of apps, and the results of runs.",
   "runs.cancel": "Cancel runs.",
-  "runs.redrive": "Run failed runs again, and delete their kept requests.",
+  "runs.redrive": "Redrive failed runs, and delete their stored requests.",
   "webhooks.read": "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
   "webhooks.write":
-    "See, make and remove signing secrets of webhooks, repeat deliveries, resume endpoints, choose the schedule.",
+    "See, create and delete webhook signing secrets, replay deliveries, pause and resume endpoints, set the retry schedule.",
   "secrets.read": "Read secrets.",
   "secrets.write": "Set and remove secrets.",
   "credentials.read": "See which git credentials there are, never their secrets.",
@@ -32,10 +32,10 @@ export const permissionTable = {
   "members.read": "See members.",
   "members.write": "Add, change and remove members.",
   "audit_log.read": "Read and export the audit log.",
-  "audit_log.forward": "Choose where entries of the audit log are sent.",
+  "audit_log.forward": "Configure forwarding of the audit log.",
   "billing.read": "See usage, costs, statements and budgets.",
   "billing.write": "Redeem coupons, set budgets.",
-  "platform.manage": "Operate the platform itself: make projects, see every project.",
+  "platform.manage": "Operate the platform itself: create projects, see every project.",
 } as const;
 
 export type Permission = keyof typeof permissionTable;

@@ -37,7 +37,7 @@ export async function openDriver(
 ): Promise<OpenedDriver> {
   if (config.driver !== null && config.driver !== "process") {
     throw new CannotStart(
-      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
+      `SLIPWAY_DRIVER is ${config.driver}, but this version has only the process driver; set it to process or leave it out.`,
     );
   }
   const paths = dataPaths(config.dataDir);
@@ -74,7 +74,7 @@ function refuseLess({ appNetwork }: Config, sandbox: Sandbox): void {
   const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
   if (shared === null) return;
   throw new CannotStart(
-    `SLIPWAY_APP_NETWORK is own, but replicas cannot have networks of their own here: ${shared.reason}. Put that right, or set it to auto.`,
+    `SLIPWAY_APP_NETWORK is own, but replicas cannot have their own networks here: ${shared.reason}. Fix that, or set it to auto.`,
   );
 }
 

@@ -222,7 +222,7 @@ test("whoever is removed is out at once and may be invited again; a member is no
   const path = `/v2/projects/${api.projectId}`;
   const taken = await invite(api, member.email, "admin");
   assert.equal(taken.status, 409);
-  assert.match(taken.body.message, /is a member/);
+  assert.match(taken.body.message, /is already a member/);
   assert.equal((await api.call("GET", path, { token: member.token })).status, 200);
   assert.equal((await api.call("DELETE", memberPath(api, member.id))).status, 200);
   assert.equal((await api.call("GET", path, { token: member.token })).status, 404);

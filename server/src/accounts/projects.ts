@@ -43,7 +43,7 @@ export async function createProject(
   const name = checkedName(wanted.name);
   const { ownerId, by } = wanted;
   if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMost) {
-    throw new Fault("conflict", `You own ${ownedMost} projects already, which is the limit; delete one first.`);
+    throw new Fault("conflict", `You already own ${ownedMost} projects, which is the limit; delete one first.`);
   }
   const id = newProjectId();
   await insertProject(tx, { id, name });

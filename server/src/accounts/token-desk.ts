@@ -103,10 +103,7 @@ export class TokenDesk {
         all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
       });
       if ((await countActiveAccounts(tx, { ...place, now: new Date(nowMs) })) >= accountsMost) {
-        throw new Fault(
-          "conflict",
-          `There are ${accountsMost} already, which is the limit; delete those not used any more.`,
-        );
+        throw new Fault("conflict", `There are already ${accountsMost}, which is the limit; delete unused ones.`);
       }
       const { id, token } = await issueToken(tx, { wish, name, key: this.#keys.current(), nowMs, by });
       return { account: await this.#view(tx, { ...place, accountId: id }), token };
@@ -192,7 +189,7 @@ export class TokenDesk {
         place.kind === "operator" &&
         (await countActiveAccounts(tx, { ...place, now, except: place.accountId })) === 0
       ) {
-        throw new Fault("conflict", "It is the last operator's token that is valid: make another one first.");
+        throw new Fault("conflict", "This is the last valid operator token: create another one first.");
       }
       const ids = tokens.map((token) => token.id);
       await revokeTokens(tx, ids, now);
@@ -208,13 +205,13 @@ export class TokenDesk {
     const tokens = (await lockAccount(tx, place)).filter((token) => token.revoked_at === null);
     const [newest] = tokens;
     if (newest !== undefined) return { newest, tokens };
-    throw new Fault("not_found", `There is no ${kindNames[place.kind]} of that id, or it was revoked.`);
+    throw new Fault("not_found", `There is no ${kindNames[place.kind]} with that id, or it was revoked.`);
   }
 
   async #view(tx: Tx, place: AccountPlace): Promise<AccountView> {
     const nowMs = this.#clock.now();
     const [account] = await listAccounts(tx, { ...place, limit: 1, now: new Date(nowMs) });
-    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[place.kind]} of that id.`);
+    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[place.kind]} with that id.`);
     return accountView(account, nowMs);
   }
 

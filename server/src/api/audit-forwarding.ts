@@ -26,7 +26,7 @@ export function auditForwardingHandlers(desk: ForwardingDesk): Record<Ids, Handl
     },
     async deleteAuditForwarding(call) {
       await desk.delete(projectOf(call), call.by);
-      return { message: "Entries of the audit log are sent on no more." };
+      return { message: "Audit log forwarding was ended." };
     },
   };
 }

@@ -50,7 +50,7 @@ function secretHandlers(desk: WebhookDesk): Record<SecretIds, Handler> {
     },
     async deleteWebhookSecret(call) {
       await desk.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
-      return { message: "The secret is removed; it signs nothing any more." };
+      return { message: "The secret was deleted; it no longer signs anything." };
     },
   };
 }

@@ -58,7 +58,7 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
     const place = source("scalingBuffer")?.place ?? "scalingBuffer";
     throw new Fault(
       "invalid",
-      `${place} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer goes with concurrency_utilization and requests_per_second.`,
+      `${place} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer works only with concurrency_utilization and requests_per_second.`,
     );
   }
 }

@@ -65,7 +65,7 @@ function readValidFrom(place: string, given: unknown, { before, isFirst }: Pick<
   const isTime = given instanceof TomlDate && given.isDateTime() && !given.isLocal();
   const allowed = "a whole hour with its zone, of the form 2026-01-31T00:00:00Z";
   if (!isTime || given.getTime() % hourMs !== 0) throw refused(place, given, allowed);
-  if (given.getTime() <= before.validFromMs) throw refused(place, given, "after that of the prices before");
+  if (given.getTime() <= before.validFromMs) throw refused(place, given, "later than that of the previous prices");
   return given.getTime();
 }
 
@@ -82,7 +82,7 @@ function readPools(place: string, given: unknown, computeTypes: readonly string[
   for (const [index, { provider, region }] of pools.entries()) {
     const isTwice = pools.findIndex((other) => other.provider === provider && other.region === region) !== index;
     if (isTwice)
-      throw refused(`${place}[${index}]`, [provider, region ?? ""].join("/"), "a pool that stands there once");
+      throw refused(`${place}[${index}]`, [provider, region ?? ""].join("/"), "a pool that is listed only once");
   }
   return pools;
 }

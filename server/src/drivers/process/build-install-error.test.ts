@@ -6,7 +6,7 @@ import { explainInstallFailure } from "./build-install-error.ts";
 const cases: [string, RegExp][] = [
   [
     "ERROR: Could not find a version that satisfies the requirement nump==1 (from versions: none)\nERROR: No matching distribution found for nump==1",
-    /^There is no nump==1 that fits this Python: check/,
+    /^There is no nump==1 that works with this Python: check/,
   ],
   [
     "  × No solution found when resolving dependencies:\n  ╰─▶ Because nump was not found in the package registry and you require nump, we can conclude",
@@ -18,7 +18,7 @@ const cases: [string, RegExp][] = [
   ],
   [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",
-    /contradict each other/,
+    /versions conflict/,
   ],
   ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no ready-made package/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
