@@ -7,7 +7,7 @@ export const emailField = {
   kind: "text",
   toml: null,
   form: /^[\x21-\x3f\x41-\x7e]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?$/,
-  allowed: "an e-mail address",
+  allowed: "an email address",
   default: null,
   about: "The email address; case-insensitive.",
 } as const satisfies Field;
