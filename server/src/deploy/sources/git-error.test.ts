@@ -49,7 +49,7 @@ const cases: [string, RegExp][] = [
     "fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 503",
     /closed the connection/,
   ],
-  ["fatal: remote error: upload-pack: not our ref 0123", /not in acme\/app any more/],
+  ["fatal: remote error: upload-pack: not our ref 0123", /no longer in acme\/app/],
   ["error: object 0123: hasDotgit: contains '.git'\nfatal: fsck error in packed object", /refuses as malformed/],
   ["fatal: something never seen", /^git could not fetch acme\/app: fatal: something never seen$/],
   ["", /^git could not fetch acme\/app\.$/],

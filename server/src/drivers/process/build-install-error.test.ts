@@ -10,7 +10,7 @@ const cases: [string, RegExp][] = [
   ],
   [
     "  × No solution found when resolving dependencies:\n  ╰─▶ Because nump was not found in the package registry and you require nump, we can conclude",
-    /^There is no nump that fits/,
+    /^There is no nump that works with/,
   ],
   [
     "WARNING: Retrying after connection broken by 'NewConnectionError(': Failed to establish a new connection: [Errno 111] Connection refused')': /simple/six/\nERROR: No matching distribution found for six",
@@ -20,7 +20,7 @@ const cases: [string, RegExp][] = [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",
     /versions conflict/,
   ],
-  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no ready-made package/],
+  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no prebuilt package/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   ["nothing known", /^The packages could not be installed: the installer ended with exit code 2/],
 ];
