@@ -8,12 +8,12 @@ export type Fields = Readonly<Record<string, unknown>>;
 /** The answer as an object. Throws `Refused` when it is none. */
 export function fieldsOf(answer: unknown): Fields {
   if (typeof answer === "object" && answer !== null && !Array.isArray(answer)) return answer as Fields;
-  throw odd("it is no JSON object");
+  throw odd("it is not a JSON object");
 }
 
 /** The answer as a list of objects. */
 export function listOf(answer: unknown): Fields[] {
-  if (!Array.isArray(answer)) throw odd("it is no list");
+  if (!Array.isArray(answer)) throw odd("it is not a list");
   return answer.map(fieldsOf);
 }
 
@@ -21,7 +21,7 @@ export function listOf(answer: unknown): Fields[] {
 export function textOf(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string") return value;
-  throw odd(`its field ${name} is no text`);
+  throw odd(`its field ${name} is not a string`);
 }
 
 /** A field that may be a text; null when it is absent or null. */
@@ -30,5 +30,7 @@ export function textOrNull(fields: Fields, name: string): string | null {
 }
 
 function odd(what: string): Refused {
-  return new Refused(`The platform's answer is not understood: ${what}. Is it a Slipway, and of a similar version?`);
+  return new Refused(
+    `Unexpected response from the platform: ${what}. Is this a Slipway platform with a similar version?`,
+  );
 }

@@ -78,7 +78,8 @@ export class ApiClient {
     const body = parsed(text);
     if (!response.ok) throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
     if (text === "") return null;
-    if (body === undefined) throw new Refused(`What answers at ${this.url} is no Slipway: the answer is not JSON.`);
+    if (body === undefined)
+      throw new Refused(`The server at ${this.url} is not a Slipway platform: its response is not JSON.`);
     return body;
   }
 
@@ -109,7 +110,7 @@ export class ApiClient {
 
   async #textOf(response: Response): Promise<string> {
     const length = Number(response.headers.get("content-length") ?? 0);
-    if (length > answerBytesMax) throw new Refused(`The answer of ${this.url} is too large: ${length} bytes.`);
+    if (length > answerBytesMax) throw new Refused(`The response from ${this.url} is too large: ${length} bytes.`);
     try {
       return await response.text();
     } catch (error) {
@@ -120,7 +121,7 @@ export class ApiClient {
   #refusal(status: number, body: unknown): string {
     const said = typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
     return said === ""
-      ? `${this.url} answered with the status ${status} and no message. Is it a Slipway?`
+      ? `${this.url} answered with status ${status} and no message. Is it a Slipway platform?`
       : plain(said);
   }
 
@@ -129,7 +130,7 @@ export class ApiClient {
       return new Refused(`${this.url} did not answer within ${answerMs / 1000} s.`, { cause: error });
     }
     const why = reasonOf(error);
-    return new Refused(`${this.url} cannot be reached (${why}). Is the platform running, and the URL right?`, {
+    return new Refused(`${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`, {
       cause: error,
     });
   }

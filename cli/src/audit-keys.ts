@@ -10,7 +10,7 @@ export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyOb
   const text = /^https?:\/\//.test(place) ? await fetchText(place) : await fileText(place);
   const keys = keysOf(text);
   if (keys.size > 0) return keys;
-  throw refused(`${place} holds no public keys that sign: a JWKS of a platform is at /.well-known/jwks.json.`);
+  throw refused(`${place} contains no public signing keys. The platform's JWKS is at /.well-known/jwks.json.`);
 }
 
 function keysOf(text: string): Map<string, KeyObject> {
@@ -59,7 +59,7 @@ async function fetchText(url: string): Promise<string> {
     if (response.ok) return await response.text();
     throw new Error(`the status is ${response.status}`);
   } catch (error) {
-    throw refused(`The keys cannot be had from ${url}: ${reasonOf(error)}.`, error);
+    throw refused(`The keys cannot be fetched from ${url}: ${reasonOf(error)}.`, error);
   }
 }
 

@@ -9,19 +9,20 @@ import { Refused } from "./refused.ts";
 import { jsonOption } from "./table.ts";
 
 const about = `
-Checks an audit log that was exported as NDJSON: that no entry was altered, is missing, was moved or put in, and, with
---keys, that the platform signed it; with --earlier, that nothing of an earlier export was written anew. It needs no platform and no sign-in. Names the first place that is not as it was.
+Verifies an audit log that was exported as NDJSON: no entry was altered, removed, moved or inserted; with --keys, the
+platform signed it; with --earlier, nothing in an earlier export was rewritten. It needs no platform and no sign-in.
+Reports the first place that does not match.
 
-Exit code 0: all is as it was written. 1: it is not. 2: the file cannot be verified.`;
+Exit code 0: the log is intact. 1: it is not. 2: the file cannot be verified.`;
 
 /** Verifies a file. */
 export const verifyAudit = command({
   name: "audit verify",
   about,
-  operands: [{ name: "file", about: 'The exported file; "-" is standard input.' }],
+  operands: [{ name: "file", about: 'The exported file, or "-" for standard input.' }],
   options: {
-    keys: { value: "<jwks>", about: "The platform's public keys: a file, or the URL of its /.well-known/jwks.json." },
-    earlier: { value: "<file>", about: "An earlier export of the same log, which this one must go on from." },
+    keys: { value: "<jwks>", about: "Public keys of the platform: a file, or the URL of its /.well-known/jwks.json." },
+    earlier: { value: "<file>", about: "An earlier export of the same log, which this one must continue." },
     ...jsonOption,
   },
   async run(given, machine) {
@@ -34,7 +35,7 @@ export const verifyAudit = command({
     else if (verdict.result === "intact") machine.print(intactText(verdict) + earlierText(earlier));
     else machine.tell(plain(verdict.message));
     if (verdict.result === "intact" && keys === null) {
-      machine.tell("The signatures were NOT checked: name the platform's public keys with --keys.");
+      machine.tell("The signatures were NOT checked: pass the platform's public keys with --keys.");
     }
     return { intact: 0, broken: 1, unverifiable: 2 }[verdict.result];
   },
@@ -46,7 +47,7 @@ type Keys = Parameters<typeof verifyExport>[1];
 async function verifyEarlier(file: string, keys: Keys): Promise<Intact> {
   const verdict = await verify(file, keys, null);
   if (verdict.result === "intact") return verdict;
-  throw new Refused(`The earlier export ${file} is of no use: ${plain(verdict.message)}`, { exitCode: 2 });
+  throw new Refused(`The earlier export ${file} cannot be used: ${plain(verdict.message)}`, { exitCode: 2 });
 }
 
 async function verify(file: string, keys: Keys, earlier: Intact | null): Promise<Verdict> {
@@ -61,20 +62,20 @@ async function verify(file: string, keys: Keys, earlier: Intact | null): Promise
 
 function earlierText(earlier: Intact | null): string {
   if (earlier === null) return "";
-  return `\nIt goes on from the earlier export, of ${plain(earlier.exportedAt)}, which ended with ${earlier.through.number}.`;
+  return `\nIt continues the earlier export from ${plain(earlier.exportedAt)}, which ended with ${earlier.through.number}.`;
 }
 
 function intactText({ project, exportedAt, after, through, stub, checkpoints, areSigned }: Intact): string {
-  const of = project === null ? "entries of no project" : `the project ${plain(project)}`;
+  const of = project === null ? "no project" : `the project ${plain(project)}`;
   const count = through.number - after.number;
   return [
     `Intact: ${count} ${count === 1 ? "entry" : "entries"} of ${of}, exported at ${plain(exportedAt)}.`,
     ...(count === 0 ? [] : [`Numbers ${after.number + 1} to ${through.number}.`]),
     ...(stub === null
       ? []
-      : [`Retention has removed the ${after.number} before, all older than ${plain(stub.before)}.`]),
+      : [`Retention has removed the ${after.number} entries before these, all older than ${plain(stub.before)}.`]),
     ...(areSigned
-      ? [`The signatures of the header${stub === null ? "" : ", the stub"} and ${checkpoints} checkpoints fit.`]
+      ? [`The signatures of the header${stub === null ? "" : ", the stub"} and ${checkpoints} checkpoints are valid.`]
       : []),
   ].join("\n");
 }

@@ -72,7 +72,7 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
   const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
   if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
   const tooMany = positionals[operands.length];
-  if (tooMany !== undefined) throw misused(shape, `"${tooMany}" is more than this command takes`);
+  if (tooMany !== undefined) throw misused(shape, `"${tooMany}" is an unexpected argument`);
   const textOf = (name: string): string | undefined => {
     const value = values[name];
     return typeof value === "string" ? value : undefined;
@@ -94,7 +94,7 @@ function parseTyped(
     const name = /^--([^=]+)/.exec(parameter)?.[1];
     if (name === undefined || Object.hasOwn(options, name)) continue;
     const meant = closestName(name, Object.keys(options));
-    throw misused(shape, `--${name} is not an option here${meant === undefined ? "" : `; did you mean --${meant}?`}`);
+    throw misused(shape, `--${name} is not a valid option${meant === undefined ? "" : `; did you mean --${meant}?`}`);
   }
   try {
     return parseArgs({ args: [...parameters], options, allowPositionals: true });

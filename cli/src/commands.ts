@@ -15,65 +15,68 @@ export type Entry =
 /** By the word that is typed, in the order of the help. */
 export const commands: Readonly<Record<string, Entry>> = {
   start: {
-    about: "Start the platform; settings are environment variables.",
+    about: "Start the platform. It is configured with environment variables.",
     load: async () => (await import("./start.ts")).start,
   },
   login: { about: "Sign in to a platform.", load: async () => (await import("./login.ts")).login },
-  logout: { about: "End the sign-in of this machine.", load: async () => (await import("./logout.ts")).logout },
-  whoami: { about: "Show who you are, and where.", load: async () => (await import("./whoami.ts")).whoami },
+  logout: { about: "Sign out on this machine.", load: async () => (await import("./logout.ts")).logout },
+  whoami: {
+    about: "Show who you are signed in as, and where.",
+    load: async () => (await import("./whoami.ts")).whoami,
+  },
   projects: {
-    about: "Show your projects, or choose one.",
+    about: "List your projects, or select one.",
     otherwise: "list",
     verbs: {
-      list: { about: "Show them; so does no verb.", load: async () => (await import("./projects.ts")).listProjects },
+      list: { about: "List them (default).", load: async () => (await import("./projects.ts")).listProjects },
       use: {
-        about: "Choose the one that commands are about.",
+        about: "Select the project that commands use.",
         load: async () => (await import("./projects-use.ts")).useProject,
       },
     },
   },
   members: {
-    about: "Show who belongs to a project, or change it.",
+    about: "List or change the members of a project.",
     otherwise: "list",
     verbs: {
-      list: { about: "Show them; so does no verb.", load: async () => (await import("./members.ts")).listMembers },
+      list: { about: "List them (default).", load: async () => (await import("./members.ts")).listMembers },
       role: {
-        about: "Give a member another role.",
+        about: "Change the role of a member.",
         load: async () => (await import("./members-change.ts")).changeRole,
       },
       remove: {
-        about: "End a membership, or withdraw an invitation.",
+        about: "Remove a member, or withdraw an invitation.",
         load: async () => (await import("./members-change.ts")).removeMember,
       },
     },
   },
   invite: { about: "Invite a person to a project.", load: async () => (await import("./invite.ts")).invite },
   "service-accounts": {
-    about: "Tokens for programs that manage a project.",
+    about: "Manage tokens for programs such as CI.",
     verbs: {
       list: {
-        about: "Show them, with when each was last used.",
+        about: "List them, with the time of last use.",
         load: async () => (await import("./service-accounts-list.ts")).listServiceAccounts,
       },
       create: {
-        about: "Make one; its token is shown once.",
+        about: "Create one; its token is shown only once.",
         load: async () => (await import("./service-accounts-create.ts")).createServiceAccount,
       },
       rotate: {
-        about: "Give one a new token; the old one works on for a while.",
+        about: "Create a new token; the old one stays valid for a while.",
         load: async () => (await import("./service-accounts-rotate.ts")).rotateServiceAccount,
       },
       delete: {
-        about: "Delete one; its tokens end at once.",
+        about: "Delete one and revoke its tokens immediately.",
         load: async () => (await import("./service-accounts-delete.ts")).deleteServiceAccount,
       },
     },
   },
   audit: {
-    about: "The audit log.",
+    about: "Work with the audit log.",
     verbs: {
       verify: {
-        about: "Check an exported audit log, with no platform.",
+        about: "Verify an exported audit log without a platform.",
         load: async () => (await import("./audit-verify.ts")).verifyAudit,
       },
     },

@@ -10,12 +10,12 @@ import { readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.t
 
 /** Options of every command that talks to a platform. */
 export const platformOptions = {
-  url: { value: "<url>", about: "The platform; else SLIPWAY_URL, else where you signed in last." },
+  url: { value: "<url>", about: "URL of the platform. Default: SLIPWAY_URL, or where you signed in last." },
 } as const satisfies Record<string, Option>;
 
 /** Options of every command that is about one project. */
 export const projectOptions = {
-  project: { value: "<project>", about: "The project's id or name; else SLIPWAY_PROJECT, else the chosen one." },
+  project: { value: "<project>", about: "Project id or name. Default: SLIPWAY_PROJECT, or the selected project." },
   ...platformOptions,
 } as const satisfies Record<string, Option>;
 
@@ -50,7 +50,7 @@ export function connect(given: Given, machine: Machine): Connection {
   if (token !== "") {
     const at = url ?? urlAtHome;
     const bearer: Bearer = (isRenewed) => Promise.resolve(isRenewed ? null : token);
-    const bearerHint = " It is the one in SLIPWAY_TOKEN.";
+    const bearerHint = " This token comes from SLIPWAY_TOKEN.";
     return { client: new ApiClient({ url: at, machine, bearer, bearerHint }), signIn: null, token };
   }
   const signIn = url === null ? undefined : signIns.platforms[url];
@@ -69,10 +69,11 @@ export async function projectOf(connection: Connection, given: Given, machine: M
   if (named !== undefined) return chosen(projects, named).id;
   const [only] = projects;
   if (only !== undefined && projects.length === 1) return only.id;
-  if (only === undefined) throw new Refused("You belong to no project yet. Let its owner invite you.");
+  if (only === undefined)
+    throw new Refused("You are not a member of any project yet. Ask a project owner to invite you.");
   const names = projects.map(({ name }) => name).join(", ");
   throw new Refused(
-    `You belong to several projects: ${names}. Name one with --project, or choose: slipway projects use`,
+    `You are a member of several projects: ${names}. Use --project, or select one: slipway projects use <project>`,
   );
 }
 
@@ -94,10 +95,10 @@ export function chosen(projects: readonly Project[], named: string): Project {
   if (byId !== undefined) return byId;
   const byName = projects.filter(({ name }) => name === named);
   const [only] = byName;
-  if (only === undefined) throw new Refused(`You have no project "${named}". See slipway projects.`);
+  if (only === undefined) throw new Refused(`You have no project "${named}". To list your projects: slipway projects`);
   if (byName.length === 1) return only;
   throw new Refused(
-    `Several projects are called "${named}"; name one by its id: ${byName.map(({ id }) => id).join(", ")}`,
+    `Several projects are named "${named}". Use an id instead: ${byName.map(({ id }) => id).join(", ")}`,
   );
 }
 
@@ -127,7 +128,7 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
     if (!(error instanceof ApiRefused) || (error.status !== 400 && error.status !== 401)) throw error;
     // Ended by hand, by a changed password, or by its age: what is stored is of no use any more.
     writeSignIn(machine, client.url, null);
-    throw new Refused(`The sign-in of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
+    throw new Refused(`The session of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
       cause: error,
     });
   }
@@ -135,9 +136,9 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
 
 function notSignedIn(url: string | null): Refused {
   const where = url === null ? "" : ` at ${url}`;
-  const how = url === null ? "slipway login --url <url of the platform>" : `slipway login --url ${url}`;
+  const how = url === null ? "slipway login --url <platform url>" : `slipway login --url ${url}`;
   return new Refused(
-    `You are not signed in${where}. Sign in: ${how}\nWhere nobody can: set SLIPWAY_TOKEN to a service account's token.`,
+    `You are not signed in${where}. Sign in: ${how}\nIn scripts and CI, set SLIPWAY_TOKEN to the token of a service account instead.`,
   );
 }
 

@@ -8,12 +8,12 @@ import { jsonOption } from "./table.ts";
 /** Invites. */
 export const invite = command({
   name: "invite",
-  about: `Invites a person to the project. The link is shown this once and good for one use; where the platform has mail
-it is sent to them as well. Inviting the same address again makes a new link and ends the one before.
-The link alone goes to standard output.`,
-  operands: [{ name: "email", about: "The person's address of mail." }],
+  about: `Invite a person to the project. The link is shown only once and works once. If the platform can send mail,
+it is also sent to them. Inviting the same address again creates a new link and invalidates the previous one.
+Only the link goes to standard output.`,
+  operands: [{ name: "email", about: "The person's email address." }],
   options: {
-    role: { value: "<role>", about: "owner, admin, member or billing; member when left out." },
+    role: { value: "<role>", about: "owner, admin, member or billing. Default: member." },
     ...projectOptions,
     ...jsonOption,
   },
@@ -31,8 +31,8 @@ The link alone goes to standard output.`,
     machine.tell(`Invited ${email} as ${textOf(made, "role")}, until ${textOf(made, "expiresAt")}.`);
     machine.tell(
       made["isMailed"] === true
-        ? "The link was sent to them by mail; it is also this:"
-        : "Nothing was sent by mail. Give them this link, which is shown this once:",
+        ? "The link was sent to them by mail. Here it is as well:"
+        : "No mail was sent. Give them this link; it is shown only once:",
     );
     machine.print(plain(textOf(made, "link")));
   },

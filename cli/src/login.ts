@@ -27,10 +27,10 @@ const lifeMsMax = 30 * 60_000;
 /** Signs in. */
 export const login = command({
   name: "login",
-  about: `Signs you in: shows a code, and waits until you have approved it in a browser.
-It needs a terminal. In scripts and CI set SLIPWAY_TOKEN to the token of a service account instead.`,
+  about: `Sign in: shows a code and waits until you have approved it in a browser.
+Requires a terminal. In scripts and CI, set SLIPWAY_TOKEN to the token of a service account instead.`,
   options: {
-    url: { value: "<url>", about: `The platform; else SLIPWAY_URL, else the last one, else ${urlAtHome}.` },
+    url: { value: "<url>", about: `URL of the platform. Default: SLIPWAY_URL, the last one used, or ${urlAtHome}.` },
   },
   async run(given, machine) {
     refuseWithoutPerson(machine);
@@ -44,8 +44,8 @@ It needs a terminal. In scripts and CI set SLIPWAY_TOKEN to the token of a servi
 function refuseWithoutPerson(machine: Machine): void {
   if (machine.isInteractive) return;
   throw new Refused(
-    "slipway login needs a terminal, since a person signs in.\n" +
-      "In scripts and CI set SLIPWAY_TOKEN to the token of a service account, and SLIPWAY_URL to the platform's URL.",
+    "slipway login requires a terminal, because a person has to sign in.\n" +
+      "In scripts and CI, set SLIPWAY_TOKEN to the token of a service account, and SLIPWAY_URL to the platform's URL.",
   );
 }
 
@@ -53,13 +53,13 @@ function refuseWithoutPerson(machine: Machine): void {
 function warnOfPlainHttp(url: string, machine: Machine): void {
   const { protocol, hostname } = new URL(url);
   if (protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)) return;
-  machine.tell(`Beware: ${url} is not encrypted. Whoever sits between can read your tokens and act as you.\n`);
+  machine.tell(`Warning: ${url} is not encrypted. Anyone on the network path can read your tokens and act as you.\n`);
 }
 
 async function approvedTokens(client: ApiClient, machine: Machine): Promise<Tokens> {
   const asked = await begin(client);
   machine.tell(`Open this page in a browser:\n\n  ${asked.page}\n`);
-  machine.tell(`It must show this code:\n\n  ${asked.userCode}\n\nWaiting until you have approved it …`);
+  machine.tell(`Check that it shows this code:\n\n  ${asked.userCode}\n\nWaiting for your approval …`);
   const endMs = performance.now() + asked.lifeMs;
   let { intervalMs } = asked;
   for (;;) {
@@ -109,10 +109,10 @@ function codeOf(body: unknown): string | undefined {
 function notApproved(code: string, cause?: unknown): Refused {
   const why =
     code === "access_denied"
-      ? "The sign-in was refused in the browser."
+      ? "The sign-in was denied in the browser."
       : code === "expired_token"
-        ? "Nobody approved the code in time. Try again: slipway login"
-        : "The sign-in cannot be completed any more. Try again: slipway login";
+        ? "The code was not approved in time. Try again: slipway login"
+        : "The sign-in can no longer be completed. Try again: slipway login";
   return new Refused(why, { cause });
 }
 
@@ -123,10 +123,11 @@ async function keep(url: string, tokens: Tokens, machine: Machine): Promise<void
   const project = projects.find(({ id }) => id === before) ?? projects[0];
   writeSignIn(machine, url, { ...tokens, email, project: project?.id ?? null });
   machine.tell(`\nSigned in to ${url} as ${plain(email)}.`);
-  if (project === undefined) machine.tell("You belong to no project yet: its owner can invite you.");
-  else machine.tell(`Commands are about the project ${plain(project.name)} (${project.id}).`);
-  if (projects.length > 1) machine.tell("Choose another one: slipway projects use <project>");
-  machine.tell(`Kept in ${signInFile(machine)}, which only you can read.`);
+  if (project === undefined)
+    machine.tell("You are not a member of any project yet. Ask a project owner to invite you.");
+  else machine.tell(`Commands use the project ${plain(project.name)} (${project.id}).`);
+  if (projects.length > 1) machine.tell("To select another one: slipway projects use <project>");
+  machine.tell(`Saved in ${signInFile(machine)}, which only you can read.`);
   if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "") {
     machine.tell("SLIPWAY_TOKEN is set: commands use it instead of this sign-in, until you unset it.");
   }

@@ -8,8 +8,8 @@ import { readSignIns, writeSignIn } from "./sign-ins.ts";
 /** Signs out. What is stored here goes also when the platform cannot be told. */
 export const logout = command({
   name: "logout",
-  about: `Ends the sign-in of this machine: its tokens are worth nothing any more, and are removed from here.
-Sign-ins elsewhere, such as in your browser, go on.`,
+  about: `Sign out on this machine: ends the session, revokes its tokens and removes them from here.
+Other sessions, such as the one in your browser, stay active.`,
   options: platformOptions,
   async run(given, machine) {
     const signIns = readSignIns(machine);
@@ -27,7 +27,7 @@ Sign-ins elsewhere, such as in your browser, go on.`,
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       throw new Refused(
-        `${error.message}\nThe sign-in is removed from here, but the platform does not know: it ends by itself after 30 days without use.`,
+        `${error.message}\nThe sign-in was removed from this machine, but the platform was not notified: the session expires after 30 days without use.`,
         { cause: error },
       );
     }

@@ -75,10 +75,10 @@ test("an unknown command is refused with the one that was meant", () => {
 
 test("what a command does not take is refused, with what it takes instead", () => {
   const misuses: [string[], string][] = [
-    [["invite"], "email is missing: the person's address of mail. See slipway invite --help.\n"],
-    [["invite", "a@b", "c"], '"c" is more than this command takes. See slipway invite --help.\n'],
-    [["invite", "a@b", "--rol", "x"], "--rol is not an option here; did you mean --role? See slipway invite --help.\n"],
-    [["members", "--colour"], "--colour is not an option here. See slipway members list --help.\n"],
+    [["invite"], "email is missing: the person's email address. See slipway invite --help.\n"],
+    [["invite", "a@b", "c"], '"c" is an unexpected argument. See slipway invite --help.\n'],
+    [["invite", "a@b", "--rol", "x"], "--rol is not a valid option; did you mean --role? See slipway invite --help.\n"],
+    [["members", "--colour"], "--colour is not a valid option. See slipway members list --help.\n"],
     [["whoami", "--url", "ftp://x"], "--url must be a URL with http or https, without user, query or fragment.\n"],
     [["whoami", "--url", "here"], '--url is "here", but must be a URL such as https://slipway.example.org.\n'],
   ];
@@ -88,10 +88,10 @@ test("what a command does not take is refused, with what it takes instead", () =
 test("who is not signed in is told how to, also where nobody can", () => {
   const { status, stderr } = slipway("projects");
   assert.equal(status, 1);
-  assert.match(stderr, /^You are not signed in\. Sign in: slipway login .*\nWhere nobody can: set SLIPWAY_TOKEN /);
+  assert.match(stderr, /^You are not signed in\. Sign in: slipway login .*\nIn scripts and CI, set SLIPWAY_TOKEN /);
   const login = slipway("login");
   assert.deepEqual([login.status, login.stdout], [1, ""]);
-  assert.match(login.stderr, /needs a terminal.*\n.*SLIPWAY_TOKEN/);
+  assert.match(login.stderr, /requires a terminal.*\n.*SLIPWAY_TOKEN/);
 });
 
 test("a platform that does not answer is named, with the reason", () => {

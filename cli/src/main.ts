@@ -13,7 +13,7 @@ function help(words: readonly string[], entries: Readonly<Record<string, Entry>>
   const usage = ["Usage: slipway", ...words, "<command>"].join(" ");
   const rows = Object.entries(entries).map(([name, { about }]) => row(name, about));
   const options = words.length === 0 ? Object.entries(ownOptions).map(([name, about]) => row(name, about)) : [];
-  const more = `slipway ${[...words, "<command>", "--help"].join(" ")} tells what a command takes.`;
+  const more = `slipway ${[...words, "<command>", "--help"].join(" ")} explains a command.`;
   return [usage, "", ...rows, ...options, "", more].join("\n");
 }
 

@@ -5,12 +5,13 @@ import { connect, projectOf, projectOptions, projectPath, type Connection } from
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 
-const emailOperand = { name: "email", about: "The person's address of mail." } as const;
+const emailOperand = { name: "email", about: "The person's email address." } as const;
 
 /** Gives a member another role. */
 export const changeRole = command({
   name: "members role",
-  about: "Gives a member another role. Nobody can give more than they have, and the last owner stays one.",
+  about:
+    "Change the role of a member. You cannot grant more permissions than you have, and the last owner keeps that role.",
   operands: [emailOperand, { name: "role", about: "owner, admin, member or billing." }],
   options: projectOptions,
   async run(given, machine) {
@@ -19,15 +20,15 @@ export const changeRole = command({
     const member = await memberOf(connection, project, given.operand("email"));
     const role = given.operand("role");
     await connection.client.ask({ method: "PATCH", path: memberPath(project, member), body: { role } });
-    machine.tell(`${plain(textOf(member, "email"))} is ${role} now.`);
+    machine.tell(`${plain(textOf(member, "email"))} now has the role ${role}.`);
   },
 });
 
 /** Ends a membership, or withdraws an invitation. */
 export const removeMember = command({
   name: "members remove",
-  about: `Ends a person's membership at once, or withdraws the invitation of one who has not accepted it yet.
-The last owner stays.`,
+  about: `Remove a member immediately, or withdraw an invitation that has not been accepted yet.
+The last owner cannot be removed.`,
   operands: [emailOperand],
   options: projectOptions,
   async run(given, machine) {
@@ -38,14 +39,14 @@ The last owner stays.`,
     const member = find(listOf(await client.get(projectPath(project, "/members"))), email);
     if (member !== undefined) {
       await client.ask({ method: "DELETE", path: memberPath(project, member) });
-      machine.tell(`${plain(email)} is no member any more.`);
+      machine.tell(`${plain(email)} is no longer a member.`);
       return;
     }
     const invitation = find(listOf(await client.get(projectPath(project, "/invitations"))), email);
     if (invitation === undefined) throw noMember(email);
     const path = projectPath(project, `/invitations/${encodeURIComponent(textOf(invitation, "id"))}`);
     await client.ask({ method: "DELETE", path });
-    machine.tell(`The invitation of ${plain(email)} is withdrawn.`);
+    machine.tell(`The invitation of ${plain(email)} was withdrawn.`);
   },
 });
 
@@ -64,5 +65,5 @@ function memberPath(project: string, member: Fields): string {
 }
 
 function noMember(email: string): Refused {
-  return new Refused(`The project has no member "${email}". See slipway members.`);
+  return new Refused(`The project has no member "${email}". To list the members: slipway members`);
 }

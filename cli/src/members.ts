@@ -8,7 +8,7 @@ import { jsonOption, printTable } from "./table.ts";
 /** Lists members, and open invitations where the caller may see them. */
 export const listMembers = command({
   name: "members list",
-  about: "Shows who belongs to the project, and below them who is invited and has not accepted yet.",
+  about: "List the members of the project, followed by invitations that have not been accepted yet.",
   options: { ...projectOptions, ...jsonOption },
   async run(given, machine) {
     const connection = connect(given, machine);

@@ -6,7 +6,7 @@ import { jsonOption, printTable } from "./table.ts";
 /** Lists the projects. */
 export const listProjects = command({
   name: "projects list",
-  about: "Shows the projects that you belong to. A star marks the one that commands are about when none is named.",
+  about: "List the projects that you are a member of. A star marks the project that commands use by default.",
   options: { ...platformOptions, ...jsonOption },
   async run(given, machine) {
     const connection = connect(given, machine);
@@ -15,7 +15,8 @@ export const listProjects = command({
       machine.print(JSON.stringify(projects));
       return;
     }
-    if (projects.length === 0) machine.tell("You belong to no project yet: its owner can invite you.");
+    if (projects.length === 0)
+      machine.tell("You are not a member of any project yet. Ask a project owner to invite you.");
     const mark = (id: string): string => (id === connection.signIn?.project ? "*" : "");
     printTable(
       machine,

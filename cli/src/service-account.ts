@@ -18,11 +18,13 @@ export async function accountOf({ client }: Connection, project: string, named: 
   const byName = accounts.filter((one) => one["name"] === named && one["state"] === "active");
   const [only] = byName;
   if (only === undefined) {
-    throw new Refused(`The project has no active service account "${named}". See slipway service-accounts list.`);
+    throw new Refused(
+      `The project has no active service account "${named}". To list them: slipway service-accounts list`,
+    );
   }
   if (byName.length === 1) return only;
   const ids = byName.map((one) => textOf(one, "id")).join(", ");
-  throw new Refused(`Several service accounts are called "${named}"; name one by its id: ${ids}`);
+  throw new Refused(`Several service accounts are named "${named}". Use an id instead: ${ids}`);
 }
 
 /** Prints the token alone, so that a script can take it, and says the rest to the person. */
@@ -32,6 +34,6 @@ export function showToken(machine: Machine, issued: Fields, { isJson, said }: { 
     return;
   }
   machine.tell(plain(said));
-  machine.tell("Its token, shown this once; keep it as you keep a password:");
+  machine.tell("This is its token. It is shown only once; keep it secret like a password:");
   machine.print(textOf(issued, "token"));
 }

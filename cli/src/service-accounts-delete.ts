@@ -8,7 +8,7 @@ import { accountOf, accountsPath } from "./service-account.ts";
 /** Deletes one. */
 export const deleteServiceAccount = command({
   name: "service-accounts delete",
-  about: "Deletes a service account: its tokens are worth nothing any more, everywhere within a second.",
+  about: "Delete a service account. Its tokens are revoked everywhere within a second.",
   operands: [{ name: "account", about: "The service account's name or id." }],
   options: projectOptions,
   async run(given, machine) {
@@ -17,6 +17,6 @@ export const deleteServiceAccount = command({
     const account = await accountOf(connection, project, given.operand("account"));
     const path = accountsPath(project, `/${encodeURIComponent(textOf(account, "id"))}`);
     await connection.client.ask({ method: "DELETE", path });
-    machine.tell(`Deleted the service account ${plain(textOf(account, "name"))}; its tokens have ended.`);
+    machine.tell(`Deleted the service account ${plain(textOf(account, "name"))}; its tokens are revoked.`);
   },
 });

@@ -8,7 +8,7 @@ import { jsonOption, printTable } from "./table.ts";
 /** Lists them. */
 export const listServiceAccounts = command({
   name: "service-accounts list",
-  about: "Shows the service accounts of the project: what they may do, until when, and when each was last used.",
+  about: "List the service accounts of the project, with their permissions, expiry and last use.",
   options: { ...projectOptions, ...jsonOption },
   async run(given, machine) {
     const connection = connect(given, machine);

@@ -9,15 +9,18 @@ import { jsonOption } from "./table.ts";
 /** Rotates one. */
 export const rotateServiceAccount = command({
   name: "service-accounts rotate",
-  about: `Prints a new token of a service account, which is shown this once. The one before works on for the overlap, so
-that what uses it can be given the new one. The new token alone goes to standard output.`,
+  about: `Print a new token for a service account; it is shown only once. The previous token stays valid for the overlap, so
+that you can deploy the new one. Only the new token goes to standard output.`,
   operands: [{ name: "account", about: "The service account's name or id." }],
   options: {
     overlap: {
       value: "<time>",
-      about: "How long the token before works on: 30m, 24h, 7d; 24h when left out, 0: not at all.",
+      about: "How long the previous token stays valid: 30m, 24h, 7d, or 0 to revoke it now. Default: 24h.",
     },
-    expires: { value: "<when>", about: "When the new token ends; as long from now as the one before when left out." },
+    expires: {
+      value: "<when>",
+      about: "When the new token expires. Default: the same lifetime as the previous token.",
+    },
     ...projectOptions,
     ...jsonOption,
   },
@@ -32,8 +35,9 @@ that what uses it can be given the new one. The new token alone goes to standard
     const account = await accountOf(connection, project, given.operand("account"));
     const path = accountsPath(project, `/${encodeURIComponent(textOf(account, "id"))}/rotate`);
     const issued = fieldsOf(await connection.client.ask({ method: "POST", path, body }));
-    const beside = overlap === "0" ? "the one before has ended" : `the one before works on for ${overlap ?? "24h"}`;
-    const said = `Made a new token of ${textOf(account, "name")}; ${beside}.`;
+    const beside =
+      overlap === "0" ? "the previous one is revoked" : `the previous one stays valid for ${overlap ?? "24h"}`;
+    const said = `Created a new token for ${textOf(account, "name")}; ${beside}.`;
     showToken(machine, issued, { isJson: given.has("json"), said });
   },
 });

@@ -64,8 +64,8 @@ test("a file that is not ours is named, and not replaced", (t) => {
   mkdirSync(join(home.homeFolder, ".slipway"));
   for (const text of ["", "{", "[]", '{"current":1,"platforms":{}}', '{"current":null,"platforms":{"a":{}}}']) {
     writeFileSync(signInFile(home), text);
-    assert.throws(() => readSignIns(home), /config\.json is not what slipway login writes\. Remove it/);
-    assert.throws(() => writeSignIn(home, one, signIn("a")), /Remove it/);
+    assert.throws(() => readSignIns(home), /config\.json was not written by slipway login\. Delete it/);
+    assert.throws(() => writeSignIn(home, one, signIn("a")), /Delete it/);
     assert.equal(readFileSync(signInFile(home), "utf8"), text);
   }
 });

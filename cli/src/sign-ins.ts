@@ -36,7 +36,7 @@ export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
   }
   const found = parse(text);
   if (found === null) {
-    throw new Refused(`${file} is not what slipway login writes. Remove it, then sign in again: slipway login`);
+    throw new Refused(`${file} was not written by slipway login. Delete it, then sign in again: slipway login`);
   }
   return found;
 }

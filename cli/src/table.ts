@@ -5,7 +5,7 @@ import { plain } from "./plain-text.ts";
 
 /** The option of every command that lists something. */
 export const jsonOption = {
-  json: { value: null, about: "Print JSON, for programs." },
+  json: { value: null, about: "Print JSON." },
 } as const satisfies Record<string, Option>;
 
 /** Prints rows below their heads, columns two spaces apart. Control characters are left out: names are strangers' texts. */

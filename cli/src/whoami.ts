@@ -9,7 +9,7 @@ import { tokenProject } from "./claims.ts";
 /** Shows who is calling. Fails when the platform does not take the token. */
 export const whoami = command({
   name: "whoami",
-  about: "Shows who commands act as, on which platform, and about which project. Fails when the sign-in has ended.",
+  about: "Show who commands act as, on which platform, and in which project. Fails if the session has ended.",
   options: { ...platformOptions, ...jsonOption },
   async run(given, machine) {
     const connection = connect(given, machine);
@@ -29,6 +29,6 @@ export const whoami = command({
 });
 
 function aboutProject(project: Project | null): string {
-  if (project === null) return "No project is chosen: name one with --project.";
-  return `Commands are about the project ${plain(project.name)} (${project.id}).`;
+  if (project === null) return "No project is selected. Use --project.";
+  return `Commands use the project ${plain(project.name)} (${project.id}).`;
 }

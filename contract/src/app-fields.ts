@@ -26,7 +26,7 @@ export const appFields = {
     allowed: 'a repository of the form owner/repo, without a host and without ".git"',
     default: null,
     isRequired: true,
-    about: "Repository to deploy from, form owner/repo.",
+    about: "Repository to deploy from, in the form owner/repo.",
   },
   name: {
     kind: "text",
@@ -35,7 +35,7 @@ export const appFields = {
     allowed: "3 to 30 lowercase letters, digits and dashes",
     default: null,
     isRequired: true,
-    about: "Name of the app, unique in its project; may stand in config_toml instead.",
+    about: "Name of the app, unique in its project; may be set in config_toml instead.",
   },
   baseImage: {
     kind: "text",
@@ -51,7 +51,7 @@ export const appFields = {
     form: /^[^\0]*$/,
     allowed: "the text of a TOML file",
     default: null,
-    about: "The app's TOML configuration file, verbatim; kept byte for byte.",
+    about: "The app's TOML configuration file, verbatim; stored byte for byte.",
   },
   compute: {
     kind: "list",
@@ -93,7 +93,7 @@ export const appFields = {
     min: 0.25,
     max: 192,
     default: 2,
-    about: "CPU cores of a replica; it gets no more where the platform can make cgroups.",
+    about: "CPU cores of a replica; enforced where the platform can create cgroups.",
   },
   deploymentInitializationTimeout: {
     kind: "number",
@@ -101,13 +101,13 @@ export const appFields = {
     min: 60,
     max: 830,
     default: 600,
-    about: "The most seconds that a replica may take to become ready.",
+    about: "Maximum number of seconds for a replica to become ready.",
   },
   disableAuth: {
     kind: "boolean",
     toml: "deployment.disable_auth",
     default: false,
-    about: "True: anybody may call the app without a token.",
+    about: "True: anyone may call the app without a token.",
   },
   dockerAuth: {
     kind: "text",
@@ -134,7 +134,7 @@ export const appFields = {
     isSingleAllowed: false,
     isUnique: false,
     default: [],
-    about: "Start command of an app with runtime custom; a list of one element is split into words as a shell would.",
+    about: "Start command of an app with runtime custom; a list with one element is split into words as in a shell.",
   },
   evaluationIntervalSeconds: {
     kind: "number",
@@ -165,7 +165,7 @@ export const appFields = {
     allowed: pathAllowed,
     default: "",
     defaultAbout: "the root of the repository",
-    about: "Folder of the repository that holds the app.",
+    about: "Folder of the repository that contains the app.",
   },
   gpuCount: {
     kind: "integer",
@@ -173,7 +173,7 @@ export const appFields = {
     min: 0,
     max: 16,
     default: 0,
-    defaultAbout: "0 for CPU, 1 for every other compute type",
+    defaultAbout: "0 for CPU, 1 for all other compute types",
     about: "GPUs or accelerators of a replica; ignored on CPU.",
   },
   healthcheckEndpoint: {
@@ -190,7 +190,7 @@ export const appFields = {
     toml: "scaling.load_balancing_algorithm",
     choices: loadBalancingAlgorithms,
     default: null,
-    defaultAbout: "first-available up to a replicaConcurrency of 3, else round-robin",
+    defaultAbout: "first-available up to a replicaConcurrency of 3, otherwise round-robin",
     about: "How the replica for a call is chosen.",
   },
   logLevel: {
@@ -198,7 +198,7 @@ export const appFields = {
     toml: null,
     choices: ["INFO", "DEBUG", "INTERNAL", "ERROR"],
     default: "INFO",
-    about: "How much the build log holds.",
+    about: "Verbosity of the build log.",
   },
   maxReplicaCount: {
     kind: "integer",
@@ -206,7 +206,7 @@ export const appFields = {
     min: 1,
     max: 2000,
     default: 1,
-    about: "The most replicas.",
+    about: "Maximum number of replicas.",
   },
   memory: {
     kind: "number",
@@ -214,7 +214,7 @@ export const appFields = {
     min: 0.05,
     max: 1984,
     default: 4,
-    about: "Memory of a replica in GB; one that needs more is ended where the platform can make cgroups.",
+    about: "Memory of a replica in GB; where the platform can create cgroups, a replica that needs more is ended.",
   },
   minReplicaCount: {
     kind: "integer",
@@ -222,13 +222,13 @@ export const appFields = {
     min: 0,
     max: 2000,
     default: 0,
-    about: "The fewest replicas; 0 scales to zero.",
+    about: "Minimum number of replicas; 0 scales to zero.",
   },
   partialUpload: {
     kind: "boolean",
     toml: null,
     default: false,
-    about: "The upload holds only files changed since the previous deployment.",
+    about: "The upload contains only files changed since the previous deployment.",
   },
   port: {
     kind: "integer",
@@ -251,7 +251,7 @@ export const appFields = {
     kind: "text",
     toml: "deployment.python_version",
     form: /^3\.(?:1|8|9|10|11|12|13|14)(?:\.\d{1,2})?$/,
-    allowed: "a Python version from 3.8 to 3.14, as a text",
+    allowed: "a Python version from 3.8 to 3.14, as a string",
     default: "3.10",
     about: "Python version that the app runs with.",
   },
@@ -262,7 +262,7 @@ export const appFields = {
     allowed: endpointAllowed,
     default: "",
     defaultAbout: "a TCP connect",
-    about: "HTTP path that answers 200 while an app with runtime custom takes calls.",
+    about: "HTTP path that answers 200 while an app with runtime custom accepts calls.",
   },
   region: {
     kind: "text",
@@ -279,7 +279,7 @@ export const appFields = {
     min: 1,
     default: null,
     defaultAbout: "100 for CPU apps, 1 for GPU apps",
-    about: "The most calls that a replica works on at once.",
+    about: "Maximum number of calls that a replica handles at once.",
   },
   responseGracePeriodSeconds: {
     kind: "number",
@@ -287,7 +287,7 @@ export const appFields = {
     min: 16,
     max: 43200,
     default: 900,
-    about: "The most seconds that a call may take, and that running calls are given when a replica stops.",
+    about: "Call timeout in seconds; also how long running calls may continue when a replica stops.",
   },
   retries: {
     kind: "integer",
@@ -295,7 +295,7 @@ export const appFields = {
     min: 0,
     max: 10,
     default: 0,
-    about: "How often an async run is tried again after a failure that may pass.",
+    about: "How often an async run is retried after a temporary failure.",
   },
   rollOutDurationSeconds: {
     kind: "number",
@@ -303,36 +303,36 @@ export const appFields = {
     min: 0,
     max: 21600,
     default: 0,
-    about: "Seconds over which traffic moves to a new version; 0: at once.",
+    about: "Seconds over which traffic moves to a new version; 0: immediately.",
   },
   runtime: {
     kind: "choice",
     toml: null,
     choices: ["cortex", "custom"],
     default: "cortex",
-    defaultAbout: "cortex, or custom when a TOML file has a table runtime.custom",
-    about: "cortex serves the functions of main.py; custom runs a web server of the app's own.",
+    defaultAbout: "cortex, or custom if a TOML file has a table runtime.custom",
+    about: "cortex serves the functions of main.py; custom runs the app's own web server.",
   },
   scalingBuffer: {
     kind: "integer",
     toml: "scaling.scaling_buffer",
     min: 0,
     default: 0,
-    about: "Replicas kept beyond current demand.",
+    about: "Replicas kept in addition to current demand.",
   },
   scalingMetric: {
     kind: "choice",
     toml: "scaling.scaling_metric",
     choices: scalingMetrics,
     default: "concurrency_utilization",
-    about: "What autoscaling looks at.",
+    about: "Metric that autoscaling uses.",
   },
   scalingTarget: {
     kind: "number",
     toml: "scaling.scaling_target",
     above: 0,
     default: 100,
-    about: "Value of the metric that autoscaling aims at: percent for utilisations, calls per second and replica else.",
+    about: "Target value of the metric: percent for utilization metrics, otherwise calls per second and replica.",
   },
   useUv: {
     kind: "boolean",

@@ -19,8 +19,8 @@ const time = (about: string) =>
 /** `…/audit-log`. */
 const auditLogQuery = {
   from: {
-    ...time("Only entries from this time on; no further back than they are kept."),
-    defaultAbout: "as far back as they are kept",
+    ...time("Only entries at or after this time, within the retention period."),
+    defaultAbout: "the oldest entry kept",
   },
   to: { ...time("Only entries before this time."), defaultAbout: "now" },
   action: {
@@ -39,7 +39,7 @@ const auditLogQuery = {
     allowed: "an actor's id, of 1 to 300 characters",
     default: null,
     defaultAbout: "all",
-    about: "Only what the actor of this id did.",
+    about: "Only actions of the actor with this id.",
   },
   outcome: {
     kind: "choice",
@@ -47,9 +47,9 @@ const auditLogQuery = {
     choices: ["success", "failure"],
     default: null,
     defaultAbout: "both",
-    about: "Only what ended so.",
+    about: "Only this outcome.",
   },
-  limit: { kind: "integer", toml: null, min: 1, max: 200, default: 50, about: "The most entries of an answer." },
+  limit: { kind: "integer", toml: null, min: 1, max: 200, default: 50, about: "Page size." },
   nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
 } as const satisfies Record<string, Field>;
 
@@ -62,7 +62,7 @@ const auditExportQuery = {
     toml: null,
     choices: ["ndjson", "csv"],
     default: "ndjson",
-    about: "ndjson: one JSON object a line, which can be verified when nothing narrows it; csv: for spreadsheets.",
+    about: "ndjson: one JSON object per line, which can be verified if it is not filtered; csv: for spreadsheets.",
   },
   ...filters,
 } as const satisfies Record<string, Field>;
@@ -76,7 +76,7 @@ export const forwardingFields = {
     allowed: "a URL that begins with http:// or https://",
     default: null,
     isRequired: true,
-    about: "Where entries are posted to.",
+    about: "URL that entries are posted to.",
   },
   secret: {
     kind: "text",
@@ -84,9 +84,9 @@ export const forwardingFields = {
     form: /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/,
     allowed: "whsec_ and 24 to 64 bytes in base64",
     default: null,
-    defaultAbout: "the one that there is, or a new one, which the answer then shows this once",
+    defaultAbout: "the existing secret, or a new one, which is then shown once in the response",
     isSecret: true,
-    about: "Signs what is posted, as Standard Webhooks says it.",
+    about: "Secret that signs the messages, according to Standard Webhooks.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -149,7 +149,7 @@ export const auditRoutes = {
     method: "GET",
     path: `${paths.project}/audit-log`,
     about:
-      "The audit log of a project, newest entry first, as far back as `retentionDays`. For the project's owner only; that the operator read it is an entry of its own.",
+      "The audit log of a project, newest entry first, as far back as `retentionDays`. For the project's owner only; reads by the operator are recorded as entries too.",
     access: "audit_log.read",
     audit: "audit_log.read",
     query: auditLogQuery,
@@ -160,7 +160,7 @@ export const auditRoutes = {
     method: "GET",
     path: `${paths.project}/audit-log/export`,
     about:
-      "All entries of the audit log of a project, or those that the parameters leave, oldest first, as a stream. As NDJSON without parameters it can be verified with `slipway audit verify`; its first line says what it holds.",
+      "Exports the audit log of a project, filtered by the parameters, oldest entry first, as a stream. As NDJSON without parameters it can be verified with `slipway audit verify`; its first line describes its contents.",
     access: "audit_log.read",
     audit: "audit_log.export",
     query: auditExportQuery,
@@ -171,7 +171,7 @@ export const auditRoutes = {
   getAuditForwarding: {
     method: "GET",
     path: `${paths.project}/audit-log/forwarding`,
-    about: "Where the entries of the audit log of a project are sent on, and how far the receiver has come.",
+    about: "Where the audit log of a project is forwarded to, and how far the receiver has come.",
     access: "audit_log.read",
     audit: null,
     status: 200,
@@ -181,7 +181,7 @@ export const auditRoutes = {
     method: "PUT",
     path: `${paths.project}/audit-log/forwarding`,
     about:
-      "Sends the entries of the audit log of a project on from now on, in order and at least once each, or changes where to; lets a forwarding that was held back go on.",
+      "Starts forwarding the audit log of a project, in order and at least once per entry, or changes the receiver; resumes paused forwarding.",
     access: "audit_log.forward",
     audit: "audit_log.forwarding_set",
     body: { kind: "fields", fields: forwardingFields, required: ["url"] },
@@ -191,7 +191,7 @@ export const auditRoutes = {
   deleteAuditForwarding: {
     method: "DELETE",
     path: `${paths.project}/audit-log/forwarding`,
-    about: "Sends entries of the audit log on no more.",
+    about: "Ends forwarding of the audit log.",
     access: "audit_log.forward",
     audit: "audit_log.forwarding_delete",
     status: 200,

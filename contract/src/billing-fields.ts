@@ -14,7 +14,7 @@ export const applyCouponFields = {
     default: null,
     // It is worth money: a refusal does not repeat it.
     isSecret: true,
-    about: "The code of the coupon; upper and lower case differ.",
+    about: "The code of the coupon; case-sensitive.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -26,17 +26,16 @@ export const couponFields = {
     form: /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
     allowed: "at most 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
     default: null,
-    about:
-      "What is typed in to apply it; upper and lower case differ. Whoever has it can use it: let it be hard to guess.",
+    about: "The code that is entered to apply it; case-sensitive. Anyone who has it can use it: make it hard to guess.",
   },
-  name: shownName(200, "What people are shown."),
+  name: shownName(200, "The name that people see."),
   coupon_type: {
     kind: "choice",
     toml: null,
     choices: ["fixed_amount", "percentage"],
     default: null,
     about:
-      "fixed_amount needs amount_cents and amount_currency, percentage needs percentage_rate; each takes only its own.",
+      "fixed_amount needs amount_cents and amount_currency, percentage needs percentage_rate; neither accepts the fields of the other.",
   },
   amount_cents: {
     kind: "integer",
@@ -44,7 +43,7 @@ export const couponFields = {
     min: 1,
     max: 100_000_000_000,
     default: null,
-    about: "The amount in hundredths of the currency's unit.",
+    about: "The amount in hundredths of the currency unit.",
   },
   amount_currency: {
     kind: "text",
@@ -60,7 +59,7 @@ export const couponFields = {
     above: 0,
     max: 100,
     default: null,
-    about: "How much is taken off, in percent, with at most five decimals.",
+    about: "The discount in percent, with at most five decimals.",
   },
   frequency: {
     kind: "choice",
@@ -68,7 +67,7 @@ export const couponFields = {
     choices: ["once", "recurring", "forever"],
     default: "once",
     about:
-      "once: an amount until it is used up, a percentage in one month; recurring: anew in frequency_duration months; forever: anew in every month.",
+      "once: an amount until it is used up, a percentage in one month; recurring: again in each of frequency_duration months; forever: again every month.",
   },
   frequency_duration: {
     kind: "integer",
@@ -76,7 +75,8 @@ export const couponFields = {
     min: 1,
     max: 1200,
     default: null,
-    about: "In how many months with usage it takes something off; needed when frequency is recurring, else not taken.",
+    about:
+      "The number of months with usage in which it applies; required if frequency is recurring, otherwise not accepted.",
   },
   expiration_at: {
     kind: "text",
@@ -85,9 +85,9 @@ export const couponFields = {
     allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
     default: null,
     defaultAbout: "it does not expire",
-    about: "From this instant on it can neither be applied nor discount usage.",
+    about: "From this time on it can neither be applied nor discount usage.",
   },
-  reusable: { kind: "boolean", toml: null, default: false, about: "True: one project may apply it again and again." },
+  reusable: { kind: "boolean", toml: null, default: false, about: "True: one project may apply it repeatedly." },
   max_uses: {
     kind: "integer",
     toml: null,
@@ -106,7 +106,7 @@ export const couponFields = {
     isUnique: true,
     default: [],
     defaultAbout: "projects of all plans",
-    about: "Names of plans: only projects that have one of them can apply it.",
+    about: "Plan names: only projects with one of these plans can apply it.",
   },
 } as const satisfies Record<string, Field>;
 

@@ -10,7 +10,7 @@ export const billingRoutes = {
   createCoupon: {
     method: "POST",
     path: operatorCoupons,
-    about: "Makes a coupon that projects can apply. Operators only.",
+    about: "Creates a coupon that projects can apply. Operators only.",
     access: "platform.manage",
     audit: "coupon.create",
     body: { kind: "fields", fields: couponFields, required: ["code", "name", "coupon_type"] },
@@ -20,7 +20,7 @@ export const billingRoutes = {
   listCoupons: {
     method: "GET",
     path: operatorCoupons,
-    about: "All coupons, those that have ended too, newest first. Operators only.",
+    about: "All coupons, including ended ones, newest first. Operators only.",
     access: "platform.manage",
     audit: null,
     query: couponQuery,
@@ -41,7 +41,7 @@ export const billingRoutes = {
     method: "DELETE",
     path: `${operatorCoupons}/{code}`,
     about:
-      "Ends a coupon: it can be applied no more; projects that have applied it keep what they have. Its code is free again. Operators only.",
+      "Ends a coupon: it can no longer be applied; projects that have applied it keep it. Its code can be reused. Operators only.",
     access: "platform.manage",
     audit: "coupon.end",
     status: 200,

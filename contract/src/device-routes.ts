@@ -46,7 +46,7 @@ export const deviceTokenFields = {
     allowed: "the device_code of a device authorization",
     default: null,
     isSecret: true,
-    about: "The device_code that began the device login.",
+    about: "The device_code from the start of the device login.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -69,7 +69,7 @@ export const deviceRoutes = {
     method: "POST",
     path: "/device-authorization",
     about:
-      "Begins a device login (as RFC 8628 has it): a person opens `verification_uri_complete`, compares `user_code` and approves. The body is `{}` or empty.",
+      "Starts a device login (RFC 8628): a person opens `verification_uri_complete`, compares `user_code` and approves. The body is `{}` or empty.",
     access: "public",
     audit: null,
     status: 200,
@@ -90,7 +90,7 @@ export const deviceRoutes = {
   getDeviceLogin: {
     method: "GET",
     path: deviceLoginPath,
-    about: "What asks to be signed in as the caller, by the code that it shows.",
+    about: "The device that asks to be signed in as the caller, by its user code.",
     access: "person",
     audit: null,
     status: 200,
@@ -99,7 +99,7 @@ export const deviceRoutes = {
   decideDeviceLogin: {
     method: "POST",
     path: deviceLoginPath,
-    about: "Lets what shows this code sign in as the caller, or refuses it. Once.",
+    about: "Approves or denies the device that shows this code. Works once.",
     access: "person",
     audit: "person.device_approve",
     body: { kind: "fields", fields: deviceDecisionFields, required: ["decision"] },

@@ -154,7 +154,7 @@ function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
 
 function allowedList(field: ListField): string {
   const max = field.lengthMax;
-  if (field.choices === undefined) return `a list of at most ${max} texts`;
+  if (field.choices === undefined) return `a list of at most ${max} strings`;
   const once = field.isUnique ? ", none of them twice" : "";
   return `one of ${field.choices.join(", ")}, or a list of ${field.lengthMin} to ${max} of these${once}`;
 }

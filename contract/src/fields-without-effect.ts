@@ -4,16 +4,16 @@ import type { FieldName } from "./app-fields.ts";
 
 /** Field → why it has no effect yet. */
 export const fieldsWithoutEffect = {
-  baseImage: "The process driver runs apps on the machine itself; drivers that build images will use it.",
-  cliVersion: "It says which client sent the request; it is kept with the app.",
-  computeTier: "One machine reclaims nothing; each replica's row says which tier it was started with.",
-  containerRuntime: "The process driver has one kind of sandbox only.",
-  dockerAuth: "The process driver pulls no images; the credentials are kept, encrypted, for drivers that do.",
-  gitAutoDeploy: "Pushes are not received yet; the setting is kept for the day when they are.",
-  gpuCount: "The process driver does not deal out single GPUs; each replica's row says how many were asked for.",
-  logLevel: "Build logs hold everything, whatever the level.",
+  baseImage: "The process driver runs apps directly on the machine; drivers that build images will use it.",
+  cliVersion: "It identifies the client that sent the request, and is stored with the app.",
+  computeTier: "A single machine reclaims nothing; each replica's row records the tier it was started with.",
+  containerRuntime: "The process driver has only one kind of sandbox.",
+  dockerAuth: "The process driver does not pull images; the credentials are stored, encrypted, for drivers that do.",
+  gitAutoDeploy: "Pushes are not received yet; the setting is stored until they are.",
+  gpuCount: "The process driver does not assign individual GPUs; each replica's row records how many were requested.",
+  logLevel: "Build logs contain everything, whatever the level.",
   partialUpload: "An app that is linked to a repository uploads nothing.",
-  provider: "Until pools are configured, this machine stands for every provider.",
-  region: "Until pools are configured, this machine stands for every region.",
-  rollOutDurationSeconds: "All traffic moves to a new release at once.",
+  provider: "Until pools are configured, this machine represents every provider.",
+  region: "Until pools are configured, this machine represents every region.",
+  rollOutDurationSeconds: "All traffic moves to a new release immediately.",
 } as const satisfies Partial<Record<FieldName, string>>;

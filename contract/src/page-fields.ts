@@ -9,7 +9,7 @@ export const pageSize = (max: number, byDefault: number, things: string) =>
     min: 1,
     max,
     default: byDefault,
-    about: `The most ${things} of an answer.`,
+    about: `Page size: the maximum number of ${things} in a response.`,
   }) as const satisfies Field;
 
 /** Where a page goes on: a token of this form, which `from` of an earlier answer has. */

@@ -58,9 +58,9 @@ export const appLogQuery = {
     form: /^[^\0]{1,200}$/,
     allowed: "1 to 200 characters",
     default: null,
-    about: "Only lines that hold this text; upper and lower case are the same.",
+    about: "Only lines that contain this text; case-insensitive.",
   },
-  afterDate: time("Only lines from this time on."),
+  afterDate: time("Only lines at or after this time."),
   beforeDate: time("Only lines before this time."),
   direction: {
     kind: "choice",
@@ -81,7 +81,7 @@ const deadStatus = {
   choices: ["failure", "timeout"],
   default: null,
   defaultAbout: "both",
-  about: "Only runs that ended so.",
+  about: "Only runs that ended in this state.",
 } as const satisfies Field;
 
 /** `…/apps/{a}/runs`. */
@@ -93,7 +93,7 @@ export const runQuery = {
     choices: runStates,
     default: null,
     defaultAbout: "all",
-    about: "Only runs of this status.",
+    about: "Only runs with this status.",
   },
   pageSize: pageSize(200, 50, "runs"),
   nextToken: runToken,
@@ -116,7 +116,7 @@ export const deadRunChoice = {
     max: 1_000_000,
     default: null,
     defaultAbout: "all",
-    about: "The most runs, the oldest first.",
+    about: "The maximum number of runs, oldest first.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -131,7 +131,7 @@ export const deliveryQuery = {
     choices: deliveryStates,
     default: null,
     defaultAbout: "all",
-    about: "Only deliveries of this state.",
+    about: "Only deliveries in this state.",
   },
   endpointId,
   runId: uuid("a run id, which is a UUID", "Only deliveries of this run."),
@@ -147,14 +147,14 @@ export const endpointQuery = {
 
 /** The body of `POST …/webhook-deliveries/replay`. */
 export const replayFields = {
-  from: time("Deliveries that were made from this time on."),
-  to: time("Deliveries that were made before this time."),
+  from: time("Deliveries created at or after this time."),
+  to: time("Deliveries created before this time."),
   state: {
     kind: "choice",
     toml: null,
     choices: ["failed", "delivered"],
     default: "failed",
-    about: "Only deliveries that ended so.",
+    about: "Only deliveries that ended in this state.",
   },
   endpointId,
 } as const satisfies Record<string, Field>;
@@ -167,7 +167,7 @@ export const webhookSecretFields = {
     min: 0,
     max: 720,
     default: 24,
-    about: "How many hours the secret before this one stays valid, so that receivers can be changed over one by one.",
+    about: "How many hours the previous secret stays valid, so that you can update receivers one by one.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -179,7 +179,7 @@ export const scheduleFields = {
     choices: ["standard", "short"],
     default: null,
     about:
-      "standard: 10 attempts over about 75 hours; short: 3 attempts, after about 2 and 4 seconds, and fewer answers are tried again.",
+      "standard: 10 attempts over about 75 hours; short: 3 attempts, after about 2 and 4 seconds, and fewer kinds of failure are retried.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -199,7 +199,7 @@ export const credentialFields = {
     allowed: 'at most 200 characters without spaces, ":", "@" and "/"',
     default: null,
     defaultAbout: "x-access-token for a token, git for an ssh key",
-    about: "Name to log in with.",
+    about: "User name to log in with.",
   },
   secret: {
     kind: "text",
@@ -219,7 +219,7 @@ export const secretQuery = {
     toml: null,
     default: false,
     about:
-      "True: the apps that use these secrets are restarted, changed or not: new replicas start, and the old ones end once those take calls.",
+      "True: the apps that use these secrets are restarted, changed or not: new replicas start, and the old ones end once the new ones accept calls.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -231,7 +231,7 @@ export const secretValues = {
     kind: "text",
     toml: null,
     form: /^[^\0]{0,65536}$/,
-    allowed: "a text of at most 65536 characters",
+    allowed: "a string of at most 65536 characters",
     default: null,
     isSecret: true,
     about: "Value of the secret; encrypted at rest.",

@@ -20,7 +20,8 @@ export const passwordRoutes = {
   signInTwoFactor: {
     method: "POST",
     path: `${auth}/sign-in/two-factor`,
-    about: "The second step of a sign-in: a code for its challenge. Answers as the first step does without one.",
+    about:
+      "The second step of a sign-in: a code for its challenge. The response is that of a sign-in without a second step.",
     access: "public",
     audit: "person.sign_in",
     body: { kind: "fields", fields: twoFactorSignInFields, required: ["challenge", "code"] },
@@ -31,7 +32,7 @@ export const passwordRoutes = {
     method: "POST",
     path: `${auth}/sign-up`,
     about:
-      "Where anybody may become a person: mails a link that sets a password. Answers alike when the address is known.",
+      "Where sign-up is open: mails a link to set a password. The response is the same if the address is already known.",
     access: "public",
     audit: "person.password_reset",
     body: { kind: "fields", fields: signUpFields, required: ["email", "name"] },
@@ -41,7 +42,7 @@ export const passwordRoutes = {
   changePassword: {
     method: "POST",
     path: `${auth}/password`,
-    about: "Changes the person's password, and ends all of their sessions but this one.",
+    about: "Changes the person's password, and ends all of their sessions except this one.",
     access: "person",
     audit: "person.password_change",
     body: { kind: "fields", fields: passwordFields, required: ["currentPassword", "newPassword"] },
@@ -51,7 +52,7 @@ export const passwordRoutes = {
   forgotPassword: {
     method: "POST",
     path: `${auth}/password/forgot`,
-    about: "Mails a link that sets a new password. Answers alike when nobody has the address.",
+    about: "Mails a link to set a new password. The response is the same if there is no account with the address.",
     access: "public",
     audit: "person.password_reset",
     body: { kind: "fields", fields: emailFields, required: ["email"] },
@@ -61,7 +62,7 @@ export const passwordRoutes = {
   resetPassword: {
     method: "POST",
     path: `${auth}/password/reset`,
-    about: "Sets a new password by the secret of a link, which works once, and ends all sessions of the person.",
+    about: "Sets a new password with the secret from a link, which works once, and ends all sessions of the person.",
     access: "public",
     audit: "person.password_reset",
     body: { kind: "fields", fields: resetFields, required: ["token", "password"] },
@@ -71,8 +72,7 @@ export const passwordRoutes = {
   createPasswordReset: {
     method: "POST",
     path: "/v2/operator/password-resets",
-    about:
-      "Makes a link that sets a new password, to be handed to the person: where no mail can be sent. Operators only.",
+    about: "Creates a link to set a new password, to pass on to the person if no mail can be sent. Operators only.",
     access: "platform.manage",
     audit: "person.password_reset",
     body: { kind: "fields", fields: emailFields, required: ["email"] },
@@ -83,7 +83,7 @@ export const passwordRoutes = {
     method: "POST",
     path: `${auth}/two-factor`,
     about:
-      "Begins to turn two-factor sign-in on: answers with what an authenticator app needs. It is on once a code was confirmed.",
+      "Starts to turn on two-factor sign-in: the response has what an authenticator app needs. It is on once a code is confirmed.",
     access: "person",
     audit: null,
     body: { kind: "fields", fields: twoFactorFields, required: [] },
@@ -93,7 +93,8 @@ export const passwordRoutes = {
   confirmTwoFactor: {
     method: "POST",
     path: `${auth}/two-factor/confirm`,
-    about: "Turns two-factor sign-in on, with a code of the app. The session is replaced by a new one, as answered.",
+    about:
+      "Turns on two-factor sign-in with a code from the app. The session is replaced by the new one in the response.",
     access: "person",
     audit: "person.two_factor_enable",
     body: { kind: "fields", fields: twoFactorConfirmFields, required: ["code"] },
@@ -104,7 +105,7 @@ export const passwordRoutes = {
     method: "POST",
     path: `${auth}/two-factor/disable`,
     about:
-      "Turns two-factor sign-in off, with a code and the password. The session is replaced by a new one, as answered.",
+      "Turns off two-factor sign-in with a code and the password. The session is replaced by the new one in the response.",
     access: "person",
     audit: "person.two_factor_disable",
     body: { kind: "fields", fields: twoFactorChangeFields, required: ["code"] },
@@ -115,7 +116,7 @@ export const passwordRoutes = {
     method: "POST",
     path: "/v2/operator/two-factor-resets",
     about:
-      "Turns a person's two-factor sign-in off and ends their sessions: for somebody who has lost app and backup codes, and whom the operator knows. Operators only.",
+      "Turns off a person's two-factor sign-in and ends their sessions: for people known to the operator who have lost their app and backup codes. Operators only.",
     access: "platform.manage",
     audit: "person.two_factor_disable",
     body: { kind: "fields", fields: emailFields, required: ["email"] },
@@ -125,7 +126,7 @@ export const passwordRoutes = {
   renewBackupCodes: {
     method: "POST",
     path: `${auth}/two-factor/backup-codes`,
-    about: "Makes new backup codes, shown once; all before are good no more.",
+    about: "Creates new backup codes, shown once; the old ones no longer work.",
     access: "person",
     audit: "person.two_factor_enable",
     body: { kind: "fields", fields: twoFactorChangeFields, required: ["code"] },

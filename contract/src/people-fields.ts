@@ -7,9 +7,9 @@ export const emailField = {
   kind: "text",
   toml: null,
   form: /^[\x21-\x3f\x41-\x7e]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?$/,
-  allowed: "an e-mail address",
+  allowed: "an email address",
   default: null,
-  about: "The e-mail address; upper and lower case are the same.",
+  about: "The email address; case-insensitive.",
 } as const satisfies Field;
 
 const secretText = (about: string, max = 1_000) =>
@@ -24,7 +24,7 @@ const secretText = (about: string, max = 1_000) =>
   }) as const satisfies Field;
 
 /** What a person is called. */
-export const personNameField = shownName(100, "What other people are shown.");
+export const personNameField = shownName(100, "The name that other people see.");
 
 /** A password that is chosen now. */
 const newPasswordField = secretText("The new password: at least 10 characters.");
@@ -48,7 +48,7 @@ export const tokenFields = {
     toml: null,
     choices: ["refresh_token"],
     default: "refresh_token",
-    about: "What is shown for an access token.",
+    about: "The credential that is exchanged for an access token.",
   },
   refresh_token: {
     ...secretText("The refresh token of a sign-in.", 500),
@@ -60,7 +60,7 @@ export const tokenFields = {
     form: /^[^\0]{0,200}$/,
     allowed: "at most 200 characters",
     default: null,
-    about: "Not looked at; clients of OAuth 2.0 send it.",
+    about: "Ignored; OAuth 2.0 clients send it.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -69,7 +69,7 @@ export const signOutFields = { refresh_token: tokenFields.refresh_token } as con
 
 /** The body of `POST /v2/auth/password`. */
 export const passwordFields = {
-  currentPassword: secretText("The password until now."),
+  currentPassword: secretText("The current password."),
   newPassword: newPasswordField,
 } as const satisfies Record<string, Field>;
 
@@ -78,7 +78,7 @@ export const emailFields = { email: emailField } as const satisfies Record<strin
 
 /** The body of `POST /v2/auth/password/reset`. */
 export const resetFields = {
-  token: secretText("What the link ends with.", 200),
+  token: secretText("The last part of the link.", 200),
   password: newPasswordField,
 } as const satisfies Record<string, Field>;
 
@@ -109,7 +109,7 @@ export const providerFields = {
     toml: null,
     choices: ["oidc", "github"],
     default: null,
-    about: "Who vouches for the person.",
+    about: "The identity provider.",
   },
   returnTo: {
     kind: "text",

@@ -33,7 +33,8 @@ export const peopleRoutes = {
   signInWithProvider: {
     method: "POST",
     path: `${auth}/sign-in/provider`,
-    about: "Begins a sign-in with a provider: answers with where to send the browser, and sets the visit's cookie.",
+    about:
+      "Starts a sign-in with a provider: the response has the URL to send the browser to, and sets a cookie for the visit.",
     access: "public",
     audit: null,
     body: { kind: "fields", fields: providerFields, required: ["provider"] },
@@ -44,7 +45,7 @@ export const peopleRoutes = {
     method: "GET",
     path: `${auth}/callback/{provider}`,
     about:
-      "Where a provider sends the browser back to. Sets the session's cookie and redirects to the dashboard: with #challenge=… when a second step is needed, with #sign-in-problem=… when the person is not let in.",
+      "The callback to which a provider sends the browser back. Sets the session's cookie and redirects to the dashboard: with #challenge=… when a second step is needed, with #sign-in-problem=… when the person is not admitted.",
     access: "public",
     audit: "person.sign_in",
     status: 302,
@@ -66,7 +67,8 @@ export const peopleRoutes = {
   signOut: {
     method: "POST",
     path: `${auth}/sign-out`,
-    about: "Ends the session of a refresh token, or of the cookie, which is removed. Answers alike when there is none.",
+    about:
+      "Ends the session of a refresh token, or of the cookie, which is removed. The response is the same if there is none.",
     access: "public",
     audit: "person.sign_out",
     body: { kind: "fields", fields: signOutFields, required: [] },
@@ -85,7 +87,7 @@ export const peopleRoutes = {
   listSessions: {
     method: "GET",
     path: `${auth}/sessions`,
-    about: "The person's sessions, the one that was used last first.",
+    about: "The person's sessions, most recently used first.",
     access: "person",
     audit: null,
     status: 200,
@@ -103,7 +105,7 @@ export const peopleRoutes = {
   endOtherSessions: {
     method: "DELETE",
     path: `${auth}/sessions`,
-    about: "Ends all of the person's sessions but the one of the request.",
+    about: "Ends all of the person's sessions except the one of the request.",
     access: "person",
     audit: "person.session_end",
     status: 200,

@@ -10,7 +10,7 @@ export const operatorProjectFields = {
     form: /^[a-z0-9][a-z0-9-]{0,49}$/,
     allowed: "the name of a plan",
     default: null,
-    about: "The name of a plan of SLIPWAY_PLANS_FILE, or self-hosted.",
+    about: "The name of a plan in SLIPWAY_PLANS_FILE, or self-hosted.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -28,7 +28,7 @@ export const budgetFields = {
     min: 1,
     max: 100_000_000_000,
     default: null,
-    about: "What may be spent in a month (UTC), before coupons, in hundredths of the currency's unit.",
+    about: "The budget for a month (UTC), before coupons, in hundredths of the currency unit.",
   },
   warn_percent: {
     kind: "integers",
@@ -37,7 +37,7 @@ export const budgetFields = {
     max: 100,
     lengthMax: 10,
     default: [80, 100],
-    about: "Parts of the amount that are warned of when they are reached, in percent; an empty list for none.",
+    about: "Warning thresholds in percent of the amount; an empty list means none.",
   },
   stop: {
     kind: "boolean",
@@ -55,6 +55,6 @@ export const budgetFields = {
     defaultAbout: "none",
     // Whoever has such a URL can often post to it: a refusal does not repeat it.
     isSecret: true,
-    about: "Where warnings and stops are posted to as well.",
+    about: "URL to which warnings and stops are posted as well.",
   },
 } as const satisfies Record<string, Field>;

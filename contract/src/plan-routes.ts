@@ -68,7 +68,7 @@ export const planRoutes = {
   getProjectPlan: {
     method: "GET",
     path: `${paths.project}/plan`,
-    about: "The project's plan: its limits, and how much of them is used.",
+    about: "The project's plan: its limits and how much of them is used.",
     access: "projects.read",
     audit: null,
     status: 200,
@@ -88,7 +88,7 @@ export const planRoutes = {
     method: "PATCH",
     path: `${operatorProjects}/{project_id}`,
     about:
-      "Gives a project a plan. What runs above a lower limit takes no more calls and ends after those that run; no app is removed. Operators only.",
+      "Assigns a plan to a project. Replicas above a lower limit take no new calls and end after their running ones; no app is removed. Operators only.",
     access: "platform.manage",
     audit: "plan.change",
     body: { kind: "fields", fields: operatorProjectFields, required: ["plan"] },
@@ -98,7 +98,7 @@ export const planRoutes = {
   getProjectBudget: {
     method: "GET",
     path: projectBudget,
-    about: "The budget of the project as a whole, and what has become of it in this month.",
+    about: "The budget of the whole project, and its state in this month.",
     access: "billing.read",
     audit: null,
     status: 200,
@@ -107,7 +107,7 @@ export const planRoutes = {
   setProjectBudget: {
     method: "PUT",
     path: projectBudget,
-    about: "Sets the monthly budget of the project as a whole; what was set before is replaced.",
+    about: "Sets the monthly budget of the whole project; an earlier one is replaced.",
     access: "billing.write",
     audit: "budget.set",
     body: setBudget,
@@ -117,7 +117,7 @@ export const planRoutes = {
   deleteProjectBudget: {
     method: "DELETE",
     path: projectBudget,
-    about: "Deletes the budget of the project; what it had stopped goes on, unless another budget stops it too.",
+    about: "Deletes the budget of the project; what it had stopped resumes, unless another budget stops it too.",
     access: "billing.write",
     audit: "budget.delete",
     status: 200,
@@ -126,7 +126,7 @@ export const planRoutes = {
   getAppBudget: {
     method: "GET",
     path: appBudget,
-    about: "The budget of an app, and what has become of it in this month.",
+    about: "The budget of an app, and its state in this month.",
     access: "billing.read",
     audit: null,
     status: 200,
@@ -135,7 +135,7 @@ export const planRoutes = {
   setAppBudget: {
     method: "PUT",
     path: appBudget,
-    about: "Sets the monthly budget of an app; what was set before is replaced.",
+    about: "Sets the monthly budget of an app; an earlier one is replaced.",
     access: "billing.write",
     audit: "budget.set",
     body: setBudget,
@@ -146,7 +146,7 @@ export const planRoutes = {
     method: "DELETE",
     path: appBudget,
     about:
-      "Deletes the budget of an app; it goes on where the budget had stopped it, unless that of the project does too.",
+      "Deletes the budget of an app; if the budget had stopped the app, it resumes, unless the project's budget stops it too.",
     access: "billing.write",
     audit: "budget.delete",
     status: 200,

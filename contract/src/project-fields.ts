@@ -19,13 +19,13 @@ export const projectFields = {
 
 /** The body of `PATCH …/members/{person_id}`. */
 export const memberFields = {
-  role: role("What the member may do from now on; no more than the caller may."),
+  role: role("The member's new role; never more permissions than the caller has."),
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST …/invitations`. */
 export const invitationFields = {
-  email: { ...emailField, about: "Who is invited; upper and lower case are the same." },
-  role: role("What the person will be allowed; no more than the caller may."),
+  email: { ...emailField, about: "The email address to invite; case-insensitive." },
+  role: role("The role of the person; never more permissions than the caller has."),
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/invitations/accept`. */
@@ -48,6 +48,6 @@ export const acceptFields = {
     default: null,
     defaultAbout: "for people who have no account yet it must be sent",
     isSecret: true,
-    about: "What a person who has no account yet will sign in with.",
+    about: "The password for a person who has no account yet.",
   },
 } as const satisfies Record<string, Field>;

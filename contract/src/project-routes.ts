@@ -14,7 +14,7 @@ export const projectRoutes = {
   listProjects: {
     method: "GET",
     path: projects,
-    about: "The projects that the caller belongs to; for an operator all.",
+    about: "The caller's projects; for an operator, all projects.",
     access: "any",
     audit: null,
     status: 200,
@@ -24,7 +24,7 @@ export const projectRoutes = {
     method: "POST",
     path: projects,
     about:
-      "Makes a project. A person becomes its owner; an operator's has no members until some are invited. Service accounts belong to one project and make no others.",
+      "Creates a project. A person becomes its owner; a project created by an operator has no members until some are invited. Service accounts belong to one project and cannot create others.",
     access: "any",
     audit: "project.create",
     body: { kind: "fields", fields: projectFields, required: ["name"] },
@@ -43,7 +43,7 @@ export const projectRoutes = {
   updateProject: {
     method: "PATCH",
     path: paths.project,
-    about: "Gives a project another name.",
+    about: "Renames a project.",
     access: "projects.update",
     audit: "project.update",
     body: { kind: "fields", fields: projectFields, required: ["name"] },
@@ -54,7 +54,7 @@ export const projectRoutes = {
     method: "DELETE",
     path: paths.project,
     about:
-      "Deletes a project without apps, and with it its members, invitations, tokens, secrets and git credentials, at once. 409 while it has apps. Its audit log is kept.",
+      "Deletes a project without apps, and with it its members, invitations, tokens, secrets and git credentials, immediately. 409 while it has apps. Its audit log is kept.",
     access: "projects.delete",
     audit: "project.delete",
     status: 200,
@@ -63,7 +63,7 @@ export const projectRoutes = {
   listMembers: {
     method: "GET",
     path: members,
-    about: "The members of a project, who came first first.",
+    about: "The members of a project, in the order in which they joined.",
     access: "members.read",
     audit: null,
     status: 200,
@@ -73,7 +73,7 @@ export const projectRoutes = {
     method: "PATCH",
     path: `${members}/{person_id}`,
     about:
-      "Gives a member another role. Neither the role that they have nor the one that they get may allow what the caller may not. 409 when the project would be left without an owner.",
+      "Changes the role of a member. Neither the old nor the new role may have permissions that the caller lacks. 409 if the project would be left without an owner.",
     access: "members.write",
     audit: "member.update",
     body: { kind: "fields", fields: memberFields, required: ["role"] },
@@ -84,7 +84,7 @@ export const projectRoutes = {
     method: "DELETE",
     path: `${members}/{person_id}`,
     about:
-      "Ends a membership at once; the member's role may not allow what the caller may not. 409 when the project would be left without an owner.",
+      "Removes a member immediately; the member's role must not have permissions that the caller lacks. 409 if the project would be left without an owner.",
     access: "members.write",
     audit: "member.remove",
     status: 200,
@@ -102,7 +102,7 @@ export const projectRoutes = {
   listInvitations: {
     method: "GET",
     path: invitations,
-    about: "The invitations to a project that can be accepted still, the newest first.",
+    about: "The open invitations to a project, newest first.",
     access: "members.write",
     audit: null,
     status: 200,
@@ -112,7 +112,7 @@ export const projectRoutes = {
     method: "POST",
     path: invitations,
     about:
-      "Invites a person to a project. The answer alone holds the link, which is good for one use within 7 days; where mail is set up it is sent to the address too. Inviting the same address again makes a new link and ends the old one.",
+      "Invites a person to a project. Only this response has the link, which works once within 7 days; if mail is configured, it is also sent to the address. Inviting the same address again creates a new link and invalidates the old one.",
     access: "members.write",
     audit: "invitation.create",
     body: { kind: "fields", fields: invitationFields, required: ["email", "role"] },
@@ -122,7 +122,7 @@ export const projectRoutes = {
   deleteInvitation: {
     method: "DELETE",
     path: `${invitations}/{invitation_id}`,
-    about: "Withdraws an invitation: its link ends at once.",
+    about: "Withdraws an invitation: its link stops working immediately.",
     access: "members.write",
     audit: "invitation.delete",
     status: 200,
@@ -131,7 +131,8 @@ export const projectRoutes = {
   getInvitation: {
     method: "GET",
     path: `${openInvitations}/{token}`,
-    about: "What an invitation is to, for whoever has its link. 404 when it was used or withdrawn, or has expired.",
+    about:
+      "The details of an invitation, for anyone who has its link. 404 if it was used or withdrawn, or has expired.",
     access: "public",
     audit: null,
     status: 200,
@@ -141,7 +142,7 @@ export const projectRoutes = {
     method: "POST",
     path: `${openInvitations}/accept`,
     about:
-      "Makes whoever was invited a member. A person without an account gets one and sends name and password; a person with one sends their own token.",
+      "Accepts an invitation. A person without an account sends a name and password to create one; a person with an account sends their own token.",
     access: "public",
     audit: "invitation.accept",
     body: { kind: "fields", fields: acceptFields, required: ["token"] },

@@ -46,7 +46,7 @@ export const routes = {
     method: "GET",
     path: app,
     about:
-      "One app, with the settings of its live release (before the first one: of its latest build). Numbers are texts.",
+      "One app, with the settings of its live release (before the first one: of its latest build). Numbers are strings.",
     access: "apps.read",
     audit: null,
     status: 200,
@@ -73,7 +73,7 @@ export const routes = {
   cancelBuild: {
     method: "DELETE",
     path: buildPath,
-    about: "Asks for the end of a build that has not ended.",
+    about: "Cancels a build that has not ended.",
     access: "builds.cancel",
     audit: "build.cancel",
     status: 200,
@@ -82,7 +82,7 @@ export const routes = {
   rebuild: {
     method: "POST",
     path: `${buildPath}/rebuild`,
-    about: "Starts a build of the same commit with the same settings.",
+    about: "Starts a new build of the same commit with the same settings.",
     access: "builds.create",
     audit: "build.rebuild",
     status: 201,
@@ -92,7 +92,7 @@ export const routes = {
     method: "GET",
     path: `${buildPath}/logs`,
     about:
-      "The log of a build, oldest line first. With `Accept: text/event-stream` or `follow=true` it is followed live as server-sent events, each with the line as JSON and its number as id (`Last-Event-ID` goes on after it), until an event `end` tells the final status.",
+      "The log of a build, oldest line first. With `Accept: text/event-stream` or `follow=true` it is followed live as server-sent events, each with the line as JSON and its number as id (`Last-Event-ID` resumes after it), until an event `end` reports the final status.",
     access: "logs.read",
     audit: null,
     query: buildLogQuery,
@@ -103,7 +103,7 @@ export const routes = {
   getAppLogs: {
     method: "GET",
     path: `${app}/logs`,
-    about: "What the replicas of an app printed.",
+    about: "The output of the replicas of an app.",
     access: "logs.read",
     audit: null,
     query: appLogQuery,
@@ -143,7 +143,7 @@ export const routes = {
     method: "PATCH",
     path: `${project}/secrets`,
     about:
-      "Replaces the secrets of a project by this map: a name that is left out is removed. Replicas read secrets when they start: see `restart`.",
+      "Replaces the secrets of a project with this map: names that are left out are removed. Replicas read secrets when they start: see `restart`.",
     access: "secrets.write",
     audit: "secrets.update",
     query: secretQuery,
@@ -154,7 +154,7 @@ export const routes = {
   getAppSecrets: {
     method: "GET",
     path: `${app}/secrets`,
-    about: "The secrets of an app; they win over the project's.",
+    about: "The secrets of an app; they override the project's.",
     access: "secrets.read",
     audit: "secrets.read",
     status: 200,
@@ -164,7 +164,7 @@ export const routes = {
     method: "PATCH",
     path: `${app}/secrets`,
     about:
-      "Replaces the secrets of an app by this map: a name that is left out is removed. Replicas read secrets when they start: see `restart`.",
+      "Replaces the secrets of an app with this map: names that are left out are removed. Replicas read secrets when they start: see `restart`.",
     access: "secrets.write",
     audit: "secrets.update",
     query: secretQuery,
@@ -184,7 +184,7 @@ export const routes = {
   getCredential: {
     method: "GET",
     path: credentialPath,
-    about: "What kind of git credential the project has for a host. The secret is never shown.",
+    about: "The kind of git credential that the project has for a host. The secret is never shown.",
     access: "credentials.read",
     audit: "git_credentials.read",
     status: 200,
@@ -213,7 +213,7 @@ export const routes = {
     method: "GET",
     path: "/healthz",
     about:
-      "Liveness: 200 from the end of the start until the platform stops, also while its database is away; else 503.",
+      "Liveness: 200 from the end of startup until the platform stops, even while its database is unavailable; otherwise 503.",
     access: "public",
     audit: null,
     status: 200,
@@ -222,7 +222,7 @@ export const routes = {
   ready: {
     method: "GET",
     path: "/readyz",
-    about: "Readiness: 200 while calls and async runs are accepted; else 503 with the reason.",
+    about: "Readiness: 200 while calls and async runs are accepted; otherwise 503 with the reason.",
     access: "public",
     audit: null,
     status: 200,

@@ -12,7 +12,7 @@ export const runRoutes = {
     method: "GET",
     path: `${paths.app}/runs`,
     about:
-      "The runs of an app, newest first: async runs, and plain calls that have ended. `callsLeftOut`: how many plain calls of the time that the page covers were not recorded, as there were too many at once; 0 with asyncOnly.",
+      "The runs of an app, newest first: async runs, and plain calls that have ended. `callsLeftOut`: how many plain calls in the time range of the page were not recorded, because there were too many at once; 0 with asyncOnly.",
     access: "runs.read",
     audit: null,
     query: runQuery,
@@ -32,7 +32,7 @@ export const runRoutes = {
     method: "GET",
     path: `${runPath}/result`,
     about:
-      "What the app answered to an async run, byte by byte with its content type; the header `Slipway-Status-Code` holds the app's status. 409 while the run has not ended.",
+      "The app's answer to an async run, byte for byte with its content type; the header `Slipway-Status-Code` has the app's status. 409 while the run has not ended.",
     access: "runs.read",
     audit: null,
     status: 200,
@@ -43,7 +43,7 @@ export const runRoutes = {
     method: "DELETE",
     path: runPath,
     about:
-      "Asks for the end of an async run that has not ended, at whatever stage it is, waits up to 10 seconds for it, and shows the run as it is then.",
+      "Cancels an async run that has not ended, at any stage, waits up to 10 seconds for its end, and shows its current state.",
     access: "runs.cancel",
     audit: "run.cancel",
     status: 200,
@@ -52,7 +52,7 @@ export const runRoutes = {
   redriveRun: {
     method: "POST",
     path: `${runPath}/redrive`,
-    about: "Makes a new run of one that failed, with the same request and webhook. Each run can be redriven once.",
+    about: "Creates a new run from a failed one, with the same request and webhook. Each run can be redriven once.",
     access: "runs.redrive",
     audit: "runs.redrive",
     status: 201,
@@ -73,7 +73,7 @@ export const runRoutes = {
     method: "POST",
     path: `${deadRunsPath}/redrive`,
     about:
-      "Makes new runs of dead ones, the oldest first. `hasMore`: time or limit were up before all were dealt with.",
+      "Creates new runs from dead ones, oldest first. `hasMore`: the request reached its time or its limit before all were processed.",
     access: "runs.redrive",
     audit: "runs.redrive",
     query: deadRunChoice,
@@ -84,7 +84,7 @@ export const runRoutes = {
     method: "DELETE",
     path: deadRunsPath,
     about:
-      "Deletes the kept requests of dead runs, the oldest first: they stay listed as runs, but cannot be redriven any more.",
+      "Deletes the stored requests of dead runs, oldest first: the runs stay listed, but can no longer be redriven.",
     access: "runs.redrive",
     audit: "runs.purge",
     query: deadRunChoice,

@@ -5,7 +5,7 @@ import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
 import { choosablePermissions, roles } from "./words.ts";
 
-const name = shownName(100, "What people are shown, here and in the audit log.");
+const name = shownName(100, "Display name, here and in the audit log.");
 
 const expiresAt = (defaultAbout: string) =>
   ({
@@ -15,7 +15,7 @@ const expiresAt = (defaultAbout: string) =>
     allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
     default: null,
     defaultAbout,
-    about: "From this instant on it is not valid.",
+    about: "From this time on it is no longer valid.",
   }) as const satisfies Field;
 
 const role = {
@@ -23,7 +23,7 @@ const role = {
   toml: null,
   choices: roles,
   default: null,
-  about: "What it may do, by a role of people. Either this or permissions; never more than the caller may.",
+  about: "Its permissions, as a role. Either this or permissions; never more than the caller has.",
 } as const satisfies Field;
 
 const permissions = {
@@ -36,7 +36,7 @@ const permissions = {
   isUnique: true,
   default: [],
   defaultAbout: "those of the role",
-  about: "What it may do, chosen one by one. Either this or role; never more than the caller may.",
+  about: "Its individual permissions. Either this or role; never more than the caller has.",
 } as const satisfies Field;
 
 /** The body of `POST …/service-accounts`. */
@@ -59,7 +59,7 @@ export const apiKeyFields = {
     toml: null,
     default: false,
     about:
-      "True: whoever may issue tokens can read it again in the list, as clients do that fetch it before they call an app.",
+      "True: anyone who may issue tokens can read it again in the list, for clients that fetch it before they call an app.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -72,8 +72,8 @@ export const operatorTokenFields = {
 /** The bodies of `…/rotate`. */
 export const rotationFields = {
   expires_at: {
-    ...expiresAt("as long from now as the one before was valid"),
-    about: "From this instant on the new token is not valid; null: it does not expire.",
+    ...expiresAt("the same lifetime as the previous token"),
+    about: "From this time on the new token is no longer valid; null: it does not expire.",
   },
   overlap_seconds: {
     kind: "integer",
@@ -81,7 +81,7 @@ export const rotationFields = {
     min: 0,
     max: 2_592_000,
     default: 86_400,
-    about: "For how long the token before stays valid beside the new one; 0: every earlier one ends at once.",
+    about: "How long the previous token stays valid; 0 revokes all earlier tokens immediately.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -150,6 +150,7 @@ export const withdrawKeyQuery = {
     kind: "boolean",
     toml: null,
     default: false,
-    about: "True: also when valid tokens are signed by it, which end at once, as after a key was stolen.",
+    about:
+      "True: withdraw it even if it has signed valid tokens, which are then revoked immediately; use this if a key was stolen.",
   },
 } as const satisfies Record<string, Field>;

@@ -27,7 +27,7 @@ export const tokenRoutes = {
     method: "POST",
     path: serviceAccounts,
     about:
-      "Makes a service account and its token, which is shown this once. It cannot be given a right that the caller does not have.",
+      "Creates a service account and its token, which is shown only once. It cannot have permissions that the caller lacks.",
     access: "tokens.write",
     audit: "token.create",
     body: { kind: "fields", fields: shapes.serviceAccountFields, required: ["name"] },
@@ -38,7 +38,7 @@ export const tokenRoutes = {
     method: "PATCH",
     path: oneServiceAccount,
     about:
-      "Changes the name or the rights of a service account; its tokens stay valid. To change rights takes all that it has and is to have.",
+      "Changes the name or the permissions of a service account; its tokens stay valid. To change permissions, the caller needs all of the old and the new ones.",
     access: "tokens.write",
     audit: "token.update",
     body: { kind: "fields", fields: shapes.serviceAccountChange, required: [] },
@@ -49,7 +49,7 @@ export const tokenRoutes = {
     method: "POST",
     path: `${oneServiceAccount}/rotate`,
     about:
-      "Issues another token of a service account, which is shown this once; the one before stays valid for a while. While two are valid, only `overlap_seconds` 0 is taken.",
+      "Issues a new token for a service account, which is shown only once; the previous one stays valid for a while. While two are valid, only `overlap_seconds` 0 is accepted.",
     access: "tokens.write",
     audit: "token.rotate",
     body: rotation,
@@ -69,7 +69,7 @@ export const tokenRoutes = {
     method: "GET",
     path: apiKeys,
     about:
-      "The tokens for calling the apps of a project, those that can be read first. The readable ones are shown to callers who may issue tokens, which is recorded.",
+      "The tokens for calling the apps of a project, readable ones first. Readable tokens are shown to callers who may issue tokens, and this is recorded.",
     access: "tokens.read",
     audit: "token.read",
     status: 200,
@@ -78,7 +78,7 @@ export const tokenRoutes = {
   createApiKey: {
     method: "POST",
     path: apiKeys,
-    about: "Makes a token for calling the apps of a project and nothing else.",
+    about: "Creates a token for calling the apps of a project and nothing else.",
     access: "tokens.write",
     audit: "token.create",
     body: { kind: "fields", fields: shapes.apiKeyFields, required: ["name"] },
@@ -88,7 +88,7 @@ export const tokenRoutes = {
   rotateApiKey: {
     method: "POST",
     path: `${oneApiKey}/rotate`,
-    about: "Issues another token for calling apps in place of one, which stays valid for a while.",
+    about: "Issues a new token for calling apps; the previous one stays valid for a while.",
     access: "tokens.write",
     audit: "token.rotate",
     body: rotation,
@@ -116,7 +116,7 @@ export const tokenRoutes = {
   createOperatorToken: {
     method: "POST",
     path: operatorTokens,
-    about: "Makes a token that may do everything on the whole platform; it is shown this once. Operators only.",
+    about: "Creates a token that may do everything on the whole platform; it is shown only once. Operators only.",
     access: "platform.manage",
     audit: "token.create",
     body: { kind: "fields", fields: shapes.operatorTokenFields, required: ["name"] },
@@ -126,7 +126,7 @@ export const tokenRoutes = {
   rotateOperatorToken: {
     method: "POST",
     path: `${oneOperatorToken}/rotate`,
-    about: "Issues another token in place of an operator's, which stays valid for a while. Operators only.",
+    about: "Issues a new operator token; the previous one stays valid for a while. Operators only.",
     access: "platform.manage",
     audit: "token.rotate",
     body: rotation,
@@ -154,7 +154,7 @@ export const tokenRoutes = {
   rotateSigningKey: {
     method: "POST",
     path: signingKeys,
-    about: "Makes a new key that signs from now on; what the others signed stays valid. Operators only.",
+    about: "Creates a new signing key and uses it from now on; tokens signed by other keys stay valid. Operators only.",
     access: "platform.manage",
     audit: "signing_key.create",
     status: 201,
@@ -164,7 +164,7 @@ export const tokenRoutes = {
     method: "DELETE",
     path: `${signingKeys}/{key_id}`,
     about:
-      "Withdraws a retired key: it is published no more, and what it signed is not valid, everywhere within a second. Refused while valid tokens are signed by it, unless `force` is true. Operators only.",
+      "Withdraws a retired key: it is no longer published, and tokens that it signed become invalid everywhere within a second. Refused while it has signed valid tokens, unless `force` is true. Operators only.",
     access: "platform.manage",
     audit: "signing_key.withdraw",
     query: shapes.withdrawKeyQuery,

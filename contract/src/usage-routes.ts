@@ -33,14 +33,14 @@ export const costQuery = { month } as const satisfies Record<string, Field>;
 
 /** `…/usage`. */
 const usageQuery = {
-  from: day("Only usage from this day (UTC) on.", "the first day of this month"),
+  from: day("Only usage on or after this day (UTC).", "the first day of this month"),
   to: day("Only usage before this day (UTC); at most 400 days after from.", "tomorrow"),
   group_by: {
     kind: "choice",
     toml: null,
     choices: ["app", "day", "compute"],
     default: "app",
-    about: "What it is summed up by; compute: by compute type, tier and pool.",
+    about: "How usage is grouped; compute: by compute type, tier and pool.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -231,7 +231,7 @@ export const statement = z.strictObject({
   corrections: z.array(z.strictObject({ month: period, usage_micros: micros, discounts_micros: micros })),
 });
 
-const lag = "Figures follow what runs by about a minute.";
+const lag = "Figures lag by about a minute.";
 
 /** By operation id; part of the table in `routes.ts`. */
 export const usageRoutes = {
@@ -269,7 +269,7 @@ export const usageRoutes = {
     method: "GET",
     path: `${project}/billing/ledger`,
     about:
-      "The movements of money of a project's billing account, newest first. Usage stands there some minutes later.",
+      "The ledger transactions of a project's billing account, newest first. Usage appears there some minutes later.",
     access: "billing.read",
     audit: null,
     query: ledgerQuery,
@@ -279,7 +279,7 @@ export const usageRoutes = {
   listAppliedCoupons: {
     method: "GET",
     path: `${project}/billing/coupons`,
-    about: "The coupons that a project has applied, oldest first, those that have ended too.",
+    about: "The coupons that a project has applied, including ended ones, oldest first.",
     access: "billing.read",
     audit: null,
     status: 200,
@@ -288,7 +288,8 @@ export const usageRoutes = {
   listStatements: {
     method: "GET",
     path: `${project}/billing/statements`,
-    about: "The statements of a project by month, newest first. One is closed a day after its month.",
+    about:
+      "The monthly statements of a project, newest first. A statement is closed one day after the end of its month.",
     access: "billing.read",
     audit: null,
     status: 200,

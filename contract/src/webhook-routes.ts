@@ -13,7 +13,7 @@ export const webhookRoutes = {
     method: "GET",
     path: `${project}/webhook-secrets`,
     about:
-      "The secrets that sign the webhooks of a project and are valid now, newest first: one or two. Their values are shown to callers with `webhooks.write` only. A project has one from its first moment.",
+      "The secrets that sign the webhooks of a project and are valid now, newest first: one or two. Their values are shown only to callers with `webhooks.write`. Every project has one from the start.",
     access: "webhooks.read",
     audit: "webhook_secrets.read",
     status: 200,
@@ -23,7 +23,7 @@ export const webhookRoutes = {
     method: "POST",
     path: `${project}/webhook-secrets`,
     about:
-      "Makes a secret that signs the webhooks of a project from now on. The one before stays valid for `overlapHours`; the body may be left out.",
+      "Creates a secret that signs the webhooks of a project from now on. The previous one stays valid for `overlapHours`; the body is optional.",
     access: "webhooks.write",
     audit: "webhook_secrets.create",
     body: { kind: "fields", fields: webhookSecretFields, required: [] },
@@ -33,7 +33,7 @@ export const webhookRoutes = {
   deleteWebhookSecret: {
     method: "DELETE",
     path: `${project}/webhook-secrets/{secret_id}`,
-    about: "Removes a secret: it signs nothing any more, at once. Another is made in place of the last one.",
+    about: "Deletes a secret: it stops signing immediately. The last one is replaced by a new one.",
     access: "webhooks.write",
     audit: "webhook_secrets.delete",
     status: 200,
@@ -61,7 +61,7 @@ export const webhookRoutes = {
   replayWebhookDelivery: {
     method: "POST",
     path: `${deliveries}/{delivery_id}/replay`,
-    about: "Sends a delivery that has ended again, under the same webhook-id.",
+    about: "Replays a delivery that has ended, under the same webhook-id.",
     access: "webhooks.write",
     audit: "webhook_deliveries.replay",
     status: 200,
@@ -71,7 +71,7 @@ export const webhookRoutes = {
     method: "POST",
     path: `${deliveries}/replay`,
     about:
-      "Sends deliveries that have ended again, the oldest first; those that failed unless told otherwise. `hasMore`: there is a bound on what one request replays.",
+      "Replays deliveries that have ended, oldest first; by default those that failed. `hasMore`: there are more than one request replays.",
     access: "webhooks.write",
     audit: "webhook_deliveries.replay",
     body: { kind: "fields", fields: replayFields, required: ["from", "to"] },
@@ -81,7 +81,7 @@ export const webhookRoutes = {
   listWebhookEndpoints: {
     method: "GET",
     path: endpoints,
-    about: "The URLs that deliveries of a project go to, newest first, and how they fare.",
+    about: "The URLs that deliveries of a project go to, newest first, and their health.",
     access: "webhooks.read",
     audit: null,
     query: endpointQuery,
@@ -91,7 +91,7 @@ export const webhookRoutes = {
   pauseWebhookEndpoint: {
     method: "POST",
     path: `${endpoints}/{endpoint_id}/pause`,
-    about: "Holds the deliveries to an endpoint back until it is resumed.",
+    about: "Pauses deliveries to an endpoint until it is resumed.",
     access: "webhooks.write",
     audit: "webhook_endpoints.pause",
     status: 200,
@@ -100,7 +100,7 @@ export const webhookRoutes = {
   resumeWebhookEndpoint: {
     method: "POST",
     path: `${endpoints}/{endpoint_id}/resume`,
-    about: "Lets the deliveries to a paused endpoint go on.",
+    about: "Resumes deliveries to a paused endpoint.",
     access: "webhooks.write",
     audit: "webhook_endpoints.resume",
     status: 200,
@@ -109,7 +109,7 @@ export const webhookRoutes = {
   getWebhookSchedule: {
     method: "GET",
     path: `${project}/webhook-schedule`,
-    about: "When deliveries of a project that failed are tried again.",
+    about: "The retry schedule for failed deliveries of a project.",
     access: "webhooks.read",
     audit: null,
     status: 200,
@@ -118,7 +118,7 @@ export const webhookRoutes = {
   setWebhookSchedule: {
     method: "PUT",
     path: `${project}/webhook-schedule`,
-    about: "Chooses when deliveries of a project that failed are tried again, from the next attempt on.",
+    about: "Sets the retry schedule for failed deliveries of a project, from the next attempt on.",
     access: "webhooks.write",
     audit: "webhook_schedule.update",
     body: { kind: "fields", fields: scheduleFields, required: ["schedule"] },

@@ -63,7 +63,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   if (isFirst) {
     keepOldFile(file);
     renameSafely(pendingFile, file);
-    log.info({ file }, "made the first project; the file has its tokens");
+    log.info({ file }, "created the first project; the file has its tokens");
   } else {
     updateUrls(file, options.baseUrl);
   }
@@ -137,5 +137,5 @@ function readFile(path: string): BootstrapFile | null {
   } catch (error) {
     throw new CannotStart(`${path} cannot be read as JSON; move it away to start without it.`, { cause: error });
   }
-  throw new CannotStart(`${path} is not what the platform writes; move it away to start without it.`);
+  throw new CannotStart(`${path} was not written by the platform; move it away to start without it.`);
 }

@@ -15,7 +15,7 @@ export function settingAllowedText({ kind, min, max, choices }: Setting): string
     case "choice":
       return (choices ?? []).join(", ");
     case "list":
-      return "list, separated by commas";
+      return "comma-separated list";
     case "url":
       return "http or https URL";
     case "secret":
@@ -44,7 +44,7 @@ export function helpText(): string {
     "Usage: npm start                start the platform",
     "       npm start -- --help      show this text",
     "",
-    "Settings are environment variables; an empty one counts as not given:",
+    "Settings are environment variables; an empty value counts as unset:",
     "",
     ...settings,
   ].join("\n");
@@ -61,15 +61,15 @@ export function settingsPage(): string {
     "",
     "<!-- Made by tools/settings.ts from server/src/config-table.ts. Change it there, then: node tools/settings.ts --write -->",
     "",
-    "Slipway is set up by environment variables. All have a default that works; an empty one counts as not given. A name",
-    "that is not in this table, or a value that is not allowed, stops the start with a message that says what is.",
+    "Slipway is configured with environment variables. Each has a working default; an empty value counts as unset. The",
+    "platform does not start if a SLIPWAY_ variable is not in this table or has an invalid value; the message says what is allowed.",
     "",
-    "| variable | allowed | default | what it does |",
+    "| variable | allowed | default | description |",
     "|---|---|---|---|",
     ...rows,
     "",
-    "Variables that tools look for are handed on to git, pip and builds: `PATH`, `HTTPS_PROXY`, `NO_PROXY`, `PIP_*`, `UV_*`,",
-    "`SSL_CERT_FILE`, `PYENV_ROOT` and their kind. Nothing else of the platform's environment reaches an app.",
+    "Variables that tools look for are passed on to git, pip and builds: `PATH`, `HTTPS_PROXY`, `NO_PROXY`, `PIP_*`, `UV_*`,",
+    "`SSL_CERT_FILE`, `PYENV_ROOT` and the like. Nothing else from the platform's environment reaches an app.",
     "",
   ].join("\n");
 }

@@ -28,7 +28,7 @@ export function readMetrics(reader: {
   }
   const plainHost = host.replace(/^\[|\]$/g, "");
   if (token === null && !isLoopback(plainHost)) {
-    const why = "is not an address of this machine alone: set SLIPWAY_METRICS_TOKEN too, or use 127.0.0.1";
+    const why = "is reachable from other machines: set SLIPWAY_METRICS_TOKEN too, or use 127.0.0.1";
     return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", which ${why}.`);
   }
   return { host: plainHost, port: Number(port), token: token === null ? null : new Secret(token) };

@@ -29,7 +29,7 @@ function readMail({ text, refuse }: Reader): PeopleConfig["mail"] {
     return refuse("SLIPWAY_SMTP_URL must start with smtp:// or smtps:// (its value is not shown).");
   }
   if (from === null || !/^[^\x00-\x1f\x7f]*[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
-    return refuse(`SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an e-mail address, with or without a name.`);
+    return refuse(`SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an email address, with or without a name.`);
   }
   return { url: new Secret(url), from };
 }

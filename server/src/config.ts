@@ -223,14 +223,16 @@ function parseRanges(name: PlatformSettingName, given: string | null, version?: 
     const isAddress = version === undefined ? isIP(address) !== 0 : isIP(address) === version;
     if (isAddress && isRange && rest.length === 0) return range;
     const kind = version === undefined ? "" : "IPv4 ";
-    throw new ConfigRefused(`${name} has "${range}", but must hold ${kind}addresses and ranges such as 10.0.0.0/8.`);
+    throw new ConfigRefused(`${name} has "${range}", but must contain ${kind}addresses and ranges such as 10.0.0.0/8.`);
   });
 }
 
 function parseNameServers(given: string | null): string[] {
   return parseList(given).map((server) => {
     if (isIP(server) === 4) return server;
-    throw new ConfigRefused(`SLIPWAY_APP_NAME_SERVERS has "${server}", but must hold IPv4 addresses such as 9.9.9.9.`);
+    throw new ConfigRefused(
+      `SLIPWAY_APP_NAME_SERVERS has "${server}", but must contain IPv4 addresses such as 9.9.9.9.`,
+    );
   });
 }
 
@@ -240,7 +242,7 @@ function parsePagesHost(given: string | null, publicUrl: string | null): string 
   const host = given.toLowerCase();
   const isName = /^[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/.test(host);
   if (isName && (publicUrl === null || URL.parse(publicUrl)?.hostname !== host)) return host;
-  const text = "must be a name of the host without a port, and another one than that of SLIPWAY_PUBLIC_URL";
+  const text = "must be a host name without a port, and different from that of SLIPWAY_PUBLIC_URL";
   throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
 }
 
@@ -270,7 +272,7 @@ function parseGitUrl(given: string): string {
   const usable = /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
   if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(given)) return given;
   throw new ConfigRefused(
-    `SLIPWAY_GIT_URL must start with http://, https://, ssh:// or file://, hold {owner} and {repo}, and hold no password.`,
+    `SLIPWAY_GIT_URL must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
   );
 }
 

@@ -41,10 +41,10 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
     return `  ${size.padStart(10)}  ${folder}`;
   });
   return [
-    `${disk} has no room: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${said.slice(0, 300)}).`,
+    `${disk} is full: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${said.slice(0, 300)}).`,
     ...(list.length === 0 ? [] : ["It holds:", ...list]),
-    `Safe to delete while the platform does not run: ${safe.join(", ")} (they are made again).`,
-    `Then look at ${storageDir} (what apps keep, a folder per project), or use a larger disk.`,
+    `Safe to delete while the platform does not run: ${safe.join(", ")} (they are recreated).`,
+    `Then check ${storageDir} (storage of apps, one folder per project), or use a larger disk.`,
   ].join("\n");
 }
 

@@ -50,7 +50,7 @@ export class Health {
     if (known !== null) return known;
     return (await this.#writes.get()) === true
       ? null
-      : "The database takes no writes at the moment, so no async runs can be accepted.";
+      : "The database does not accept writes at the moment, so no async runs can be accepted.";
   }
 }
 

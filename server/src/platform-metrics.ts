@@ -69,38 +69,38 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
 
 function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
   const apps = new ListedApps(() => proxy.meters());
-  metrics.counter("slipway_calls_total", "Calls that apps had, by the class of the status that the client got.", () =>
+  metrics.counter("slipway_calls_total", "Calls to apps, by status class that the client received.", () =>
     apps.samples(({ answers, clientGoneTotal, cutTotal }) => [
       ...statusClasses.map((status, index) => [{ status }, answers[index] ?? 0] as const),
       [{ status: "client_gone" }, clientGoneTotal],
       [{ status: "cut" }, cutTotal],
     ]),
   );
-  metrics.counter("slipway_app_call_seconds_total", "Time that answered calls of an app took, all together.", () =>
+  metrics.counter("slipway_app_call_seconds_total", "Total duration of answered calls of an app.", () =>
     apps.each(({ durationMs }) => durationMs / 1000),
   );
   metrics.gauge("slipway_calls_running", "Calls that replicas work on.", () => apps.each(({ running }) => running));
-  metrics.gauge("slipway_calls_waiting", "Calls in the line of an app, waiting for a replica with room.", () =>
+  metrics.gauge("slipway_calls_waiting", "Calls waiting in the queue of an app for a free replica.", () =>
     apps.each(({ waiting }) => waiting),
   );
   metrics.histogram(
     "slipway_call_duration_seconds",
-    "From the arrival of a call to the end of its answer, of all apps.",
+    "Time from the arrival of a call to the end of its answer, across all apps.",
     proxy.times.duration,
   );
   metrics.histogram(
     "slipway_call_wait_seconds",
-    "Time in the line, of calls that had to wait and got a replica.",
+    "Time in the queue, for calls that had to wait and got a replica.",
     proxy.times.lineWait,
   );
   metrics.counter(
     "slipway_calls_refused_total",
-    "Calls that were refused before they came to an app or a run, by the fault's code; without WebSockets.",
+    "Calls refused before they reached an app or a run, by error code; without WebSockets.",
     () => byKey("code", proxy.refusals),
   );
   metrics.counter(
     "slipway_call_records_left_out_total",
-    "Calls that are not in the lists of runs, as too many ended at once or the database was away.",
+    "Calls missing from the lists of runs, because too many ended at once or the database was unavailable.",
     () => records.leftOutTotal,
   );
 }
@@ -110,8 +110,8 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
   metrics.gauge("slipway_replicas", "Replicas by state.", () =>
     byKey("state", Object.entries(scheduler.replicaCounts())),
   );
-  metrics.counter("slipway_replica_starts_total", "Starts of replicas that were begun.", () => counters.starts);
-  metrics.counter("slipway_replica_ends_total", "Replicas that have ended, for whatever reason.", () => counters.ends);
+  metrics.counter("slipway_replica_starts_total", "Replica starts begun.", () => counters.starts);
+  metrics.counter("slipway_replica_ends_total", "Replicas that have ended, for any reason.", () => counters.ends);
   metrics.counter("slipway_replica_failures_total", "Replicas that did not start, crashed or became unhealthy.", () =>
     byKey("kind", [
       ["start", counters.startFailures],
@@ -121,12 +121,12 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
   );
   metrics.histogram(
     "slipway_cold_start_seconds",
-    "From the decision to start a replica to its readiness, of those that became ready.",
+    "Time from the decision to start a replica until it is ready, for those that became ready.",
     counters.coldStarts,
   );
   metrics.gauge(
     "slipway_replica_rows_unwritten",
-    "Changes of replicas that the database has not taken yet.",
+    "Replica changes not yet written to the database.",
     () => scheduler.unwrittenRows,
   );
 }
@@ -145,15 +145,15 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   );
   metrics.counter("slipway_runs_accepted_total", "Async runs accepted.", () => runs.counts.accepted);
   metrics.counter("slipway_runs_ended_total", "Async runs ended, by state.", () => byKey("state", runs.counts.ended));
-  metrics.gauge("slipway_builds_waiting", "Builds that wait for their turn.", () => ofBacklog(({ builds }) => builds));
-  metrics.gauge("slipway_builds_running", "Builds that are worked on.", () => queue.runningCount);
+  metrics.gauge("slipway_builds_waiting", "Builds waiting.", () => ofBacklog(({ builds }) => builds));
+  metrics.gauge("slipway_builds_running", "Builds running.", () => queue.runningCount);
   metrics.counter("slipway_builds_total", "Builds ended, by result.", () => byKey("result", queue.ended));
   metrics.histogram("slipway_build_duration_seconds", "From the start of a build to its end.", queue.durations);
-  metrics.gauge("slipway_webhook_deliveries_waiting", "Deliveries that wait; at most 100,000 are counted.", () =>
+  metrics.gauge("slipway_webhook_deliveries_waiting", "Deliveries waiting; at most 100,000 are counted.", () =>
     ofBacklog(({ deliveries }) => deliveries),
   );
-  metrics.gauge("slipway_webhook_deliveries_running", "Deliveries under way.", () => webhooks.underWay);
-  metrics.counter("slipway_webhook_attempts_total", "Attempts of deliveries, by what they came to.", () => {
+  metrics.gauge("slipway_webhook_deliveries_running", "Deliveries running.", () => webhooks.underWay);
+  metrics.counter("slipway_webhook_attempts_total", "Delivery attempts, by result.", () => {
     const { attempts } = webhooks;
     const of = (state: "delivered" | "pending" | "failed"): number => attempts.get(state) ?? 0;
     return byKey("result", [
@@ -164,7 +164,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   });
   metrics.counter(
     "slipway_webhook_answers_lost_total",
-    "Answers of plain calls that never became deliveries, as too many waited or the database was away.",
+    "Answers of plain calls that never became deliveries, because too many were waiting or the database was unavailable.",
     () => webhooks.outbox.lostCount,
   );
 }
@@ -174,17 +174,17 @@ function addStores(metrics: Metrics, { counts, disk }: Parts): void {
     const { used, idle } = counts.sizes;
     return byKey("state", Object.entries({ used, idle }));
   });
-  metrics.gauge("slipway_database_waiting", "Who waits for a connection to the database.", () => counts.sizes.waiting);
-  metrics.histogram("slipway_database_wait_seconds", "From asking for a connection to having it.", counts.waits);
+  metrics.gauge("slipway_database_waiting", "Requests waiting for a database connection.", () => counts.sizes.waiting);
+  metrics.histogram("slipway_database_wait_seconds", "Time to get a database connection.", counts.waits);
   metrics.counter(
     "slipway_database_errors_total",
     "Failed statements by class of SQLSTATE, and lost connections.",
     () => byKey("class", counts.errors),
   );
-  metrics.gauge("slipway_disk_free_bytes", "Room on the disk of the data folder.", () => disk.room.bytes);
+  metrics.gauge("slipway_disk_free_bytes", "Free disk space for the data folder.", () => disk.room.bytes);
   metrics.gauge(
     "slipway_disk_reserve_bytes",
-    "Room below which apps are not started and nothing is built.",
+    "Reserved disk space: with less free space, apps are not started and nothing is built.",
     () => disk.room.reserveBytes,
   );
 }

@@ -51,7 +51,7 @@ test("a refusal is told with the API's own message", async (t) => {
   const api = await startManagementApi(t);
   const page = await loadScript(t, api.baseUrl, "nonsense");
   const signal = new AbortController().signal;
-  await assert.rejects(page.get("/v2/projects", signal), { status: 401, message: /^The token is not valid/ });
+  await assert.rejects(page.get("/v2/projects", signal), { status: 401, message: /^The token is invalid/ });
   await assert.rejects(page.follow("/v2/projects", { signal, onEvent: () => undefined }), { status: 401 });
 });
 

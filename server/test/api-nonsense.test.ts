@@ -128,7 +128,7 @@ describe("a request that fits nothing", () => {
     const row = await until("the attempt is recorded", () =>
       api.db.selectFrom("audit_log").select("reason").where("action", "=", "app.create").executeTakeFirst(),
     );
-    assert.match(row.reason ?? "", /broken off/, "and nobody is told that the database is away");
+    assert.match(row.reason ?? "", /closed before/, "and nobody is told that the database is away");
   });
 
   test("any JSON to any route that takes one, and any query, is answered without a fault of the platform", async (t) => {
@@ -195,5 +195,5 @@ test("what nobody expected is answered 500 with an id, and nothing of its cause"
   const answer = await api.call("GET", "/v2/projects");
   assert.equal(answer.status, 500);
   const id = answer.headers.get("x-request-id");
-  assert.deepEqual(answer.body, { message: `Internal error; the platform's log says more under the id ${id}.` });
+  assert.deepEqual(answer.body, { message: `Internal error; see the platform's log for the id ${id}.` });
 });

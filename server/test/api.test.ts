@@ -171,7 +171,7 @@ describe("apps", () => {
       return [body.lastBuildReason, body.waitReason];
     };
     assert.deepEqual(await reasons(), [null, null]);
-    const reason = "The app asks for compute HOPPER_H100, but this platform has only CPU.";
+    const reason = "The app requests compute HOPPER_H100, but this platform has only CPU.";
     await api.db.updateTable("builds").set({ status: "initializing", reason }).where("id", "=", buildId).execute();
     assert.deepEqual(await reasons(), [reason, null]);
     waits.set(appId, "A replica is starting.");

@@ -102,7 +102,7 @@ async function nothingIsAcceptedOrLost({ platform, db, gate }: Fixture): Promise
     async () => (await probe(platform, "/readyz")).status === 503,
   );
   const told = (await (await probe(platform, "/readyz")).json()) as { message: string };
-  assert.match(told.message, /database takes no writes/);
+  assert.match(told.message, /database does not accept writes/);
   assert.equal((await probe(platform, "/healthz")).status, 200, "nobody has a reason to restart it");
   const refused = await platform.call("quick", "run?async=true");
   const { message } = (await refused.json()) as { message: string };

@@ -59,7 +59,7 @@ test("an export that is as it was written passes, from a file or from standard i
   assert.deepEqual([ran.code, ran.told], [0, ""]);
   assert.match(
     ran.out,
-    /^Intact: 4 entries of the project p-00000001, exported at 20.*\.\nNumbers 1 to 4\.\nThe signatures of the header and 1 checkpoints? fit\.\n$/,
+    /^Intact: 4 entries of the project p-00000001, exported at 20.*\.\nNumbers 1 to 4\.\nThe signatures of the header and 1 checkpoints are valid\.\n$/,
   );
   assert.deepEqual(await verify(folder, ["-", "--keys", "keys.json"], exported), ran);
   const asJson = await verify(folder, ["audit.ndjson", "--keys=keys.json", "--json"]);
@@ -98,7 +98,7 @@ test("one that goes on from an earlier export says so; one whose end was written
   const keys = ["--keys", "keys.json"];
   const goesOn = await verify(folder, ["later.ndjson", ...keys, "--earlier", "audit.ndjson"]);
   assert.deepEqual([goesOn.code, goesOn.told], [0, ""]);
-  assert.match(goesOn.out, /\nIt goes on from the earlier export, of 20.*, which ended with 4\.\n$/);
+  assert.match(goesOn.out, /\nIt continues the earlier export from 20.*, which ended with 4\.\n$/);
   const older = await verify(folder, ["audit.ndjson", ...keys, "--earlier", "later.ndjson"]);
   assert.deepEqual([older.code, older.out], [1, ""]);
   assert.match(older.told, /^This export ends with entry 4, but the earlier one with 6: the log was cut off/);
@@ -113,11 +113,11 @@ test("one that goes on from an earlier export says so; one whose end was written
   assert.equal((await verify(folder, ["anew.ndjson", ...keys])).code, 0, "by itself it looks whole");
   const anew = await verify(folder, ["anew.ndjson", ...keys, "--earlier", "later.ndjson"]);
   assert.equal(anew.code, 1);
-  assert.match(anew.told, /^Not all entries up to 6 are those of the earlier export/);
+  assert.match(anew.told, /^Not all entries up to 6 match the earlier export/);
 
   const other = await verify(folder, ["later.ndjson", ...keys, "--earlier", "keys.json"]);
   assert.equal(other.code, 2);
-  assert.match(other.told, /^The earlier export keys\.json is of no use: /);
+  assert.match(other.told, /^The earlier export keys\.json cannot be used: /);
 });
 
 test("what cannot be verified is told apart from what was altered", async (t) => {
@@ -138,14 +138,14 @@ test("what cannot be verified is told apart from what was altered", async (t) =>
   write("other.json", JSON.stringify({ keys: [] }));
   write("other.txt", "nothing of the sort\n");
   for (const [parameters, form] of [
-    [["narrowed.ndjson", "--keys", "keys.json"], /narrowed by a filter/],
-    [["other.txt"], /does not begin with the first line of an exported audit log/],
+    [["narrowed.ndjson", "--keys", "keys.json"], /was filtered/],
+    [["other.txt"], /is not that of an exported audit log/],
     [["absent.ndjson"], /^absent\.ndjson cannot be read: ENOENT/],
     [["."], /cannot be read: EISDIR/],
     [["audit.ndjson", "--keys", "absent.json"], /The keys cannot be read from absent\.json/],
-    [["audit.ndjson", "--keys", "other.json"], /holds no public keys/],
-    [["audit.ndjson", "--keys", "other.txt"], /holds no public keys/],
-    [["audit.ndjson", "--key", "keys.json"], /--key is not an option here; did you mean --keys\?/],
+    [["audit.ndjson", "--keys", "other.json"], /contains no public signing keys/],
+    [["audit.ndjson", "--keys", "other.txt"], /contains no public signing keys/],
+    [["audit.ndjson", "--key", "keys.json"], /--key is not a valid option; did you mean --keys\?/],
     [[], /file is missing/],
   ] as const) {
     const ran = await verify(folder, parameters);
@@ -171,7 +171,7 @@ test("the keys may come from a platform", async (t) => {
   server.close();
   const later = await verify(folder, ["audit.ndjson", "--keys", url]);
   assert.equal(later.code, 2);
-  assert.match(later.told, /The keys cannot be had from http:/);
+  assert.match(later.told, /The keys cannot be fetched from http:/);
 });
 
 test("it needs no database, and no package but the one that checks signatures", () => {

@@ -229,6 +229,6 @@ test("what none of the platform's keys has signed is not signed for it: a chain 
     const text = await exportChain(db, { ...signer, withdrawn }, first);
     const verdict = await verifyExport(partsOf(text), signer.publicKeys);
     assert.equal(verdict.result, "broken");
-    assert.match(JSON.stringify(verdict), /signed with the key .*strangers-key.* which is not among the keys given/);
+    assert.match(JSON.stringify(verdict), /signed with the key .*strangers-key.* which is not among the given keys/);
   }
 });

@@ -249,7 +249,7 @@ for (const isCut of [false, true]) {
       );
     });
 
-    test("shows any line that was put in a second time", async () => {
+    test("shows any line that was inserted a second time", async () => {
       await fc.assert(
         fc.asyncProperty(anyLine(), anyLine(1), async (from, to) => {
           const found = await breaks(textOf(lines.toSpliced(to, 0, lines[from] ?? "")));
@@ -317,7 +317,7 @@ for (const isCut of [false, true]) {
       const [other, alike] = [testSigner("other-key"), testSigner()];
       const unknown = await breaks(whole, other.publicKeys);
       assert.deepEqual([unknown.trouble, unknown.line], ["signature", 1]);
-      assert.match(unknown.message, /"test-key", which is not among the keys given/);
+      assert.match(unknown.message, /"test-key", which is not among the given keys/);
       assert.deepEqual((await breaks(whole, alike.publicKeys)).trouble, "altered");
     });
   });

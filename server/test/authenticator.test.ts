@@ -108,7 +108,7 @@ test("the management API answers 401, then 429 with the seconds to wait", async 
   const refused = await api.call("GET", path, { token: fresh });
   assert.equal(refused.status, 429);
   assert.match(refused.headers.get("retry-after") ?? "", /^\d+$/);
-  assert.match(refused.body.message, /^Too many tokens that are not valid/);
+  assert.match(refused.body.message, /^Too many invalid tokens/);
   assert.equal((await api.call("GET", path)).status, 200, "the known one goes on");
   assert.equal((await api.call("GET", path, { token: null })).status, 401, "without a token nothing is tried");
 });

@@ -158,7 +158,10 @@ test("a database that holds secrets is refused without their key, with another k
   const open = (...keys: string[]) =>
     openSealer(db, { secretKeys: keys.length === 0 ? null : keys.map((key) => new Secret(key)), secretKeyFile });
   await assert.rejects(open(otherKey), (error: Error) => {
-    assert.match(error.message, /holds secrets of another secret key \(id [0-9a-f]{8}\) than SLIPWAY_SECRET_KEY has/);
+    assert.match(
+      error.message,
+      /contains secrets of another secret key \(id [0-9a-f]{8}\) than SLIPWAY_SECRET_KEY has/,
+    );
     return error.name === "CannotStart" && !error.message.includes(otherKey);
   });
   assert.equal((await open(otherKey, madeKey)).keyIds().length, 2);

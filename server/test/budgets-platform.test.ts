@@ -71,7 +71,7 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
   const { message } = (await refused.json()) as { message: string };
   assert.match(
     message,
-    /^The app takes no calls: its budget for \d{4}-\d\d is used up\. It goes on at \d{4}-\d\d-01 00:00/,
+    /^The app does not accept calls: its budget for \d{4}-\d\d is used up\. It resumes at \d{4}-\d\d-01 00:00/,
   );
   assert.ok(message.endsWith(`raised (PUT ${budget}) or deleted (DELETE ${budget}).`), message);
   const plain = await platform.call("costly", "run", {});

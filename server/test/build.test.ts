@@ -131,7 +131,7 @@ test("`app` in the app's folder leads to the folder itself, unless the app has o
 test("a version that the app asked for and that is not here is refused with those that are", async (t) => {
   const { build } = openBuilder(t);
   const reason = await refusal(build({ "main.py": "" }, { pythonVersion: "3.99" }));
-  assert.match(reason, /^Python 3\.99 is not installed on the machine that builds; there are: 3\./);
+  assert.match(reason, /^Python 3\.99 is not installed on the build machine; installed: 3\./);
   assert.ok(reason.includes(version));
 });
 
@@ -181,7 +181,7 @@ test("a command that fails ends the build with its number, its exit code and not
   const reason = await refusal(build({ "main.py": "" }, { shellCommands: ["true", "echo broken >&2; exit 3"] }));
   assert.equal(
     reason,
-    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. Its output stands above; mend the command and deploy again.",
+    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. See its output above; fix the command and deploy again.",
   );
   assert.ok(lines.includes("broken"));
   assert.deepEqual(
@@ -277,7 +277,7 @@ test("uv installs packages when it is asked for", async (t) => {
   if (reason !== false) return t.skip(reason);
   const { build, lines } = openBuilder(t);
   const artifact = await build({ "main.py": "" }, { requirements: ["six==1.17.0"], useUv: true });
-  if (lines.some((line) => line.includes("uv is not installed here and cannot be")))
+  if (lines.some((line) => line.includes("uv is not installed and cannot be")))
     return t.skip("uv cannot be installed here");
   assert.ok(lines.includes("UV_PIP_INSTALL_STARTED"), lines.join("\n"));
   await run(artifact.python, ["-c", "import six"]);
@@ -290,7 +290,7 @@ test("a package that does not exist fails with its name and what to do", async (
   const said = await refusal(build({ "main.py": "" }, { requirements: ["six==0.0.99"] }));
   assert.equal(
     said,
-    "There is no six==0.0.99 that fits this Python: check its name and version under dependencies.pip or in requirements.txt, or the pythonVersion.",
+    "There is no six==0.0.99 that works with this Python: check its name and version under dependencies.pip or in requirements.txt, or the pythonVersion.",
   );
   assert.deepEqual(await readdir(join(folder, "builds/cache/environments")), []);
 });

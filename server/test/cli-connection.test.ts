@@ -119,7 +119,7 @@ test("a sign-in that has ended is forgotten, and the person is told to sign in a
   user.store(api.baseUrl, { accessToken: endedToken(), refreshToken });
   const first = await user.slipway(["whoami"]);
   assert.equal(first.code, 1);
-  assert.match(first.stderr, /^The sign-in of ada@example\.org at .* has ended\. Sign in again: slipway login/);
+  assert.match(first.stderr, /^The session of ada@example\.org at .* has ended\. Sign in again: slipway login/);
   assert.deepEqual(user.stored(), { current: null, platforms: {} });
   assert.ok(!(first.stderr + first.stdout).includes(accessToken));
 });
@@ -135,7 +135,7 @@ test("logout ends the session on the platform; without the platform the tokens g
   user.store("http://127.0.0.1:2", { accessToken, refreshToken });
   const { code, stderr } = await user.slipway(["logout"]);
   assert.equal(code, 1);
-  assert.match(stderr, /removed from here, but the platform does not know/);
+  assert.match(stderr, /removed from this machine, but the platform was not notified/);
   assert.deepEqual(user.stored().platforms, {});
 });
 
@@ -170,11 +170,11 @@ test("login says that it was refused in the browser, and keeps nothing; approved
     };
   const refused = await login(user, api.baseUrl, decide("deny"));
   assert.equal(refused.code, 1);
-  assert.match(refused.stdout, /The sign-in was refused in the browser\./);
+  assert.match(refused.stdout, /The sign-in was denied in the browser\./);
   assert.equal(existsSync(user.file), false);
   const approved = await login(user, `${api.baseUrl}/`, decide("approve"));
   assert.equal(approved.code, 0, approved.stdout);
-  assert.match(approved.stdout, /Choose another one: slipway projects use/);
+  assert.match(approved.stdout, /To select another one: slipway projects use/);
   assert.equal(user.stored().platforms[api.baseUrl].project, projectId);
   assert.ok(!approved.stdout.includes(user.stored().platforms[api.baseUrl].refreshToken));
 });
@@ -193,9 +193,9 @@ test("a token is not sent to where a redirect leads, and what answers strangely 
   assert.equal((await user.slipway(["projects"], { ...given, SLIPWAY_URL: redirecting })).code, 1);
   assert.deepEqual(seen, []);
   for (const [answer, said] of [
-    ["<html>", /is no Slipway: the answer is not JSON/],
-    ["{}", /not understood: it is no list/],
-    ['[{"id":1}]', /not understood: its field id is no text/],
+    ["<html>", /is not a Slipway platform: its response is not JSON/],
+    ["{}", /Unexpected response from the platform: it is not a list/],
+    ['[{"id":1}]', /Unexpected response from the platform: its field id is not a string/],
   ] as const) {
     const url = await stranger(t, (_request, response) => response.end(answer));
     const { code, stderr } = await user.slipway(["projects"], { ...given, SLIPWAY_URL: url });
@@ -234,8 +234,8 @@ test("a project is found by id or name, and one of several of a name has to be n
   const [second] = [await make("second"), await make("twin"), await make("twin")];
   user.store(api.baseUrl, { accessToken, refreshToken });
   const unnamed = await user.slipway(["members"]);
-  assert.match(unnamed.stderr, /^You belong to several projects: mine, second, twin, twin\. Name one with --project/);
-  assert.match((await user.slipway(["members", "--project", "twin"])).stderr, /^Several projects are called "twin"/);
+  assert.match(unnamed.stderr, /^You are a member of several projects: mine, second, twin, twin\. Use --project/);
+  assert.match((await user.slipway(["members", "--project", "twin"])).stderr, /^Several projects are named "twin"/);
   assert.match((await user.slipway(["members", "--project", "third"])).stderr, /^You have no project "third"/);
   assert.equal((await user.slipway(["members", "--project", "mine"])).code, 0);
   assert.equal((await user.slipway(["members"], { SLIPWAY_PROJECT: projectId })).code, 0);

@@ -55,7 +55,7 @@ test("a build whose platform is killed while it fetches is begun again by the ne
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   const { row, log } = await buildInState(db, buildId, ["success"]);
   assert.equal(row.commit_sha, commit);
-  assert.ok(log.includes("The platform was stopped during this build; it begins again (2 of 3)."));
+  assert.ok(log.includes("The platform was stopped during this build; it starts again (2 of 3)."));
 });
 
 test("a build whose platform is killed during a command is begun again, and the command has died with the platform", async (t) => {
@@ -153,7 +153,7 @@ test("a platform that stops puts its builds back, and the next goes on with them
   assert.deepEqual(row, { status: "pending", lease_holder: null });
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   await buildInState(db, buildId, ["success"]);
-  assert.ok((await buildLog(db, buildId)).includes("The platform stops; the build goes on when it is back."));
+  assert.ok((await buildLog(db, buildId)).includes("The platform is stopping; the build continues when it is back."));
 });
 
 test("two platforms at once work on each build once, and on each app one build at a time", async (t) => {

@@ -203,7 +203,7 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
     return row.reason;
   };
   const app = await createApp(db);
-  assert.equal(await cancel(app, (await requestBuild(db, app)).buildId), "Cancelled before it began.");
+  assert.equal(await cancel(app, (await requestBuild(db, app)).buildId), "Cancelled before it started.");
   await start();
 
   isHanging.source = true;

@@ -59,11 +59,11 @@ async function privateRepository(platform: PlatformProcess, host: string): Promi
   const wish = { gitRepo: "team/app", gitPath: "plain" };
   const without = await deploy(platform, { ...wish, name: "without-token" });
   assert.equal(without.status, "build_failure");
-  assert.match(without.log, /is private: this project keeps no git credential .* add a credential/);
+  assert.match(without.log, /is private: this project has no git credential .* add a credential/);
   const path = `${project(platform)}/git-credentials/${host}`;
   await platform.api("PUT", path, { kind: "token", secret: "not-the-right-one" });
   const wrong = await deploy(platform, { ...wish, name: "wrong-token" });
-  assert.match(wrong.log, /the git credential that this project keeps .* is not allowed to read it/);
+  assert.match(wrong.log, /the git credential that this project has .* is not allowed to read it/);
   await platform.api("PUT", path, { kind: "token", secret: gitToken });
   const dockerAuth = JSON.stringify({ auths: { "registry.example": { auth: registryAuth } } });
   const right = await deploy(platform, { ...wish, name: "right-token", dockerAuth });
@@ -76,8 +76,8 @@ async function oddFolder(platform: PlatformProcess): Promise<void> {
   for (const warning of [
     /python_version .* read as 3\.10/,
     /gpu_count .* no effect/,
-    /build .* is not known/,
-    /pip .* is not known/,
+    /build .* is unknown/,
+    /pip .* is unknown/,
   ]) {
     assert.match(odd.log, warning);
   }
@@ -88,7 +88,7 @@ async function oddFolder(platform: PlatformProcess): Promise<void> {
 async function missingCompute(platform: PlatformProcess): Promise<void> {
   const body = { gitRepo: "team/app", gitPath: "gpu", name: "gpu-app" };
   const { appId, buildId } = (await platform.api("POST", `${project(platform)}/apps/git`, body)).body;
-  const reason = /asks for compute AMPERE_A10, but this platform has only CPU/;
+  const reason = /requests compute AMPERE_A10, but this platform has only CPU/;
   const app = `${project(platform)}/apps/${appId}`;
   const detail = await until("the app shows what it waits for", async () => {
     const { body: found } = await platform.api("GET", app);

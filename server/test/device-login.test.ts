@@ -138,7 +138,7 @@ test("a refused code, one that has ended and one that never was are told apart, 
   assert.equal(late.status, 404);
   const ended = await redeem(api, slow.device_code);
   assert.deepEqual([ended.status, ended.body.error], [400, "expired_token"]);
-  assert.match(ended.body.message, /begin again/);
+  assert.match(ended.body.message, /start again/);
   await clock.advance(3_700_000);
   await begin(api);
   assert.equal((await redeem(api, slow.device_code)).body.error, "invalid_grant");

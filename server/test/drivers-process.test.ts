@@ -202,7 +202,7 @@ function exits(sandbox: Sandbox): void {
       /^The app was killed \(SIGKILL\), but not by the platform\.$/,
     ],
     ["a start command that is not there", ["no-such-program"], /^The start command was not found: no-such-program\.$/],
-    ["an end by itself", ["true"], /^The app ended by itself \(exit code 0\)\.$/],
+    ["an end by itself", ["true"], /^The app exited on its own \(exit code 0\)\.$/],
   ];
   for (const [what, entrypoint, form] of reasons) {
     it(`says how an app ended: ${what}`, async (t) => {

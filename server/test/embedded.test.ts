@@ -193,7 +193,7 @@ test("a second platform on the data folder is refused, with the first one's proc
   const folder = temporaryFolder(t, "locked");
   const child = startChild(t, folder);
   await once(child.stdout ?? assert.fail(), "data");
-  const refusal = new RegExp(`process ${child.pid}\\) already works in the data folder ${folder}.*SLIPWAY_DATA_DIR`);
+  const refusal = new RegExp(`process ${child.pid}\\) is already using the data folder ${folder}.*SLIPWAY_DATA_DIR`);
   assert.throws(() => lockFolder(join(folder, "slipway.lock")), { name: "CannotStart", message: refusal });
   await killAndWait(child);
   const lock = lockFolder(join(folder, "slipway.lock"));
@@ -240,8 +240,8 @@ test("a database of another PostgreSQL version is refused by name, and so is a f
   await (await start()).stop();
   const versionFile = join(folder, "postgres/data/PG_VERSION");
   writeFileSync(versionFile, "14\n");
-  await assert.rejects(start(), { name: "CannotStart", message: /made by PostgreSQL 14, but .* runs 18/ });
+  await assert.rejects(start(), { name: "CannotStart", message: /created by PostgreSQL 14, but .* runs 18/ });
   const empty = place(t);
   mkdirSync(join(empty.folder, "postgres/data"), { recursive: true });
-  await assert.rejects(empty.start(), { name: "CannotStart", message: /holds no PostgreSQL database/ });
+  await assert.rejects(empty.start(), { name: "CannotStart", message: /contains no PostgreSQL database/ });
 });

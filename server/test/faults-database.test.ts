@@ -156,7 +156,7 @@ async function frozen(asking: Asking): Promise<void> {
     const { baseUrl } = platform.bootstrap;
     const ready = await fetch(`${baseUrl}/readyz`);
     assert.equal(ready.status, 503);
-    assert.match(((await ready.json()) as { message: string }).message, /database takes no writes/);
+    assert.match(((await ready.json()) as { message: string }).message, /database does not accept writes/);
     assert.equal((await fetch(`${baseUrl}/healthz`)).status, 200, "a restart would not help");
     if (isFull) await others;
   } finally {

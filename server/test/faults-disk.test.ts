@@ -37,7 +37,7 @@ function fill({ filling }: Stage): void {
   }
 }
 
-const sentence = /disk (?:is nearly full|has no room).*operator/;
+const sentence = /disk (?:is nearly full|is full).*operator/;
 
 test(
   "a full disk is answered 503 with what to do, loses nothing, and is over when there is room",
@@ -129,7 +129,7 @@ test(
     fill(stage);
     await assert.rejects(platform.restart(), (error: Error) => {
       assert.match(error.message, /the platform ended with 1/);
-      assert.match(error.message, /The disk of the data folder .* has no room: \d+ MB of \d+ MB/);
+      assert.match(error.message, /The disk of the data folder .* is full: \d+ MB of \d+ MB/);
       assert.match(error.message, /Safe to delete while the platform does not run: .*cache\/downloads/);
       assert.match(error.message, /\d+ MB {2}.*\/postgres/);
       return true;

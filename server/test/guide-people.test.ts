@@ -154,7 +154,7 @@ test("the guide's table of roles says what roles may do", async () => {
     ["member", "read and set secrets", ["secrets.read", "secrets.write"]],
     ["admin", "delete apps", ["apps.delete"]],
     ["admin", "set git credentials", ["credentials.write"]],
-    ["admin", "make and end tokens", ["tokens.write"]],
+    ["admin", "create and revoke tokens", ["tokens.write"]],
     ["admin", "invite and change members", ["members.write"]],
     ["admin", "see usage and costs", ["billing.read"]],
     ["admin", "rename the project", ["projects.update"]],

@@ -40,11 +40,14 @@ test("a database that only lets read, or that does not answer, is told as such",
   given.searchParams.set("options", "-c default_transaction_read_only=on");
   const readOnly = await openDatabase({ url: new Secret(given.href), connections: 1, log: silentLog });
   t.after(() => readOnly.destroy());
-  assert.match(String(await serving({ db: readOnly, clock, storeRefusal: () => null }).notReady()), /takes no writes/);
+  assert.match(
+    String(await serving({ db: readOnly, clock, storeRefusal: () => null }).notReady()),
+    /does not accept writes/,
+  );
   const silent = serving({ db: readOnly, clock, storeRefusal: () => null });
   await readOnly.connection().execute(async () => {
     const asked = silent.notReady();
     await clock.advance(3000);
-    assert.match(String(await asked), /takes no writes/, "its only connection is taken");
+    assert.match(String(await asked), /does not accept writes/, "its only connection is taken");
   });
 });

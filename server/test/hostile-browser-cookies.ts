@@ -77,7 +77,7 @@ export const cookieAttempts: Record<string, Attempt> = {
     const page = await stage.look({}, `http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
     assert.equal((await stage.cookiesFor(`${stage.baseUrl}/dashboard`)).length, 10);
     await page.goTo(`${stage.baseUrl}/dashboard`);
-    await page.shows("The browser was told to remove the cookies of this host");
+    await page.shows("The browser was told to delete the cookies of this host");
     assert.deepEqual(await stage.cookiesFor(`${stage.baseUrl}/dashboard`), [], "it is not dead for good");
     await page.goTo(`${stage.baseUrl}/dashboard`);
     await page.shows("Sign in");

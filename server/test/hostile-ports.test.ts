@@ -51,7 +51,7 @@ for (const sandbox of sandboxes) {
     const signal = new AbortController().signal;
     for (const endpoint of ["", "/health"]) {
       const answer = await probe({ address, endpoint, timeoutMs: 20_000, signal });
-      assert.deepEqual(answer, { ok: false, reason: `Nothing of the app listens on port ${port} yet.` });
+      assert.deepEqual(answer, { ok: false, reason: `The app does not listen on port ${port} yet.` });
     }
     assert.equal(await connectionTo(t, address), "lost: another program listens at its port");
     assert.deepEqual(taken, []);

@@ -127,7 +127,7 @@ const attempts: readonly {
   {
     name: "a folder that holds itself ten times over, twelve levels deep, without a file",
     answers: () => repository((pack) => nested(pack, pack.addTree([]), { levels: 12, times: 10 })),
-    refusal: /^acme\/app cannot be deployed: it holds more than 200000 folders\.$/,
+    refusal: /^acme\/app cannot be deployed: it contains more than 200000 folders\.$/,
   },
   {
     name: "the same with one file at the bottom",
@@ -136,29 +136,29 @@ const attempts: readonly {
         const file = pack.add("blob", Buffer.from("x"));
         return nested(pack, pack.addTree([["100644", "a", file]]), { levels: 12, times: 10 });
       }),
-    refusal: /it holds more than 200000 (files|folders)\.$/,
+    refusal: /it contains more than 200000 (files|folders)\.$/,
   },
   {
     name: "1,500 folders in each other",
     answers: () => repository((pack) => nested(pack, pack.addTree([]), { levels: 1500, times: 1 })),
-    refusal: /it holds a path that is longer than 2048 bytes\.$/,
+    refusal: /it contains a path that is longer than 2048 bytes\.$/,
   },
   {
     name: "60,000 folders in each other, over which git falls",
     answers: () => repository((pack) => nested(pack, pack.addTree([]), { levels: 60_000, times: 1 })),
-    refusal: /^acme\/app holds objects on which git itself fails\.$/,
+    refusal: /^acme\/app contains objects on which git itself fails\.$/,
   },
   {
     name: "300,000 files in one folder",
     answers: () =>
       repository((pack) => many(pack, 300_000, { mode: "100644", id: pack.add("blob", Buffer.from("x")) })),
-    refusal: /it holds more than 200000 files\.$/,
+    refusal: /it contains more than 200000 files\.$/,
   },
   {
     name: "a name that no file system takes",
     answers: () =>
       repository((pack) => pack.addTree([["100644", "x".repeat(300), pack.add("blob", Buffer.from("x"))]])),
-    refusal: /it holds a file or folder whose name is longer than 255 bytes\.$/,
+    refusal: /it contains a file or folder whose name is longer than 255 bytes\.$/,
   },
   {
     name: "paths that fill the memory of whoever keeps them",
@@ -168,36 +168,36 @@ const attempts: readonly {
         for (let level = 0; level < 7; level++) tree = pack.addTree([["40000", "x".repeat(250), tree]]);
         return tree;
       }),
-    refusal: /the paths of its files are too long all together\.$/,
+    refusal: /the paths of its files are too long in total\.$/,
   },
   {
     name: "more links than anybody would follow",
     answers: () =>
       repository((pack) => many(pack, 10_001, { mode: "120000", id: pack.add("blob", Buffer.from("a/b")) })),
-    refusal: /it holds more than 10000 symbolic links\.$/,
+    refusal: /it contains more than 10000 symbolic links\.$/,
   },
   {
     name: "one small file that is there so often that it fills the disk",
     answers: () =>
       repository((pack) => many(pack, 100_000, { mode: "100644", id: pack.add("blob", Buffer.alloc(10_000)) })),
-    refusal: /its files hold more than 200 MB \(SLIPWAY_GIT_SIZE_MB\)\.$/,
+    refusal: /its files are larger than 200 MB in total \(SLIPWAY_GIT_SIZE_MB\)\.$/,
   },
   {
     name: "a file of 128 MB in a kilobyte",
     answers: () => repository((pack) => largeByDifference(pack, 128)),
-    refusal: /^acme\/app holds an object that takes more memory to unpack than a build may use/,
+    refusal: /^acme\/app contains an object that takes more memory to unpack than a build may use/,
   },
   {
     name: "48 GB of files in 100 kB, each a difference to the first",
     answers: () => repository((pack) => manyDifferences(pack, 3000)),
     limits: { cpuSecondsMax: 2 },
-    refusal: /^acme\/app takes git more processor time or memory to unpack than a build may use/,
+    refusal: /^acme\/app takes git more CPU time or memory to unpack than a build may use/,
   },
   {
     name: "a file of 16 GB zeros in 16 MB",
     answers: () => repository((pack) => zeros(pack, 16)),
     limits: { cpuSecondsMax: 2 },
-    refusal: /^acme\/app takes git more processor time or memory to unpack than a build may use/,
+    refusal: /^acme\/app takes git more CPU time or memory to unpack than a build may use/,
   },
   {
     name: "a pattern of attributes that takes for ever to match",
@@ -212,7 +212,7 @@ const attempts: readonly {
         ]);
       }),
     limits: { cpuSecondsMax: 2 },
-    refusal: /^acme\/app takes git more processor time or memory to unpack than a build may use/,
+    refusal: /^acme\/app takes git more CPU time or memory to unpack than a build may use/,
   },
   {
     name: "a pack that says to hold four billion objects",
@@ -221,7 +221,7 @@ const attempts: readonly {
       const commit = pack.addCommit(pack.addTree([]));
       return { commit, pack: pack.bytes(0x0fff_ffff) };
     },
-    refusal: /^acme\/app holds an object that takes more memory to unpack than a build may use/,
+    refusal: /^acme\/app contains an object that takes more memory to unpack than a build may use/,
   },
   {
     name: "a commit without its files",
@@ -230,12 +230,12 @@ const attempts: readonly {
       const commit = pack.addCommit(Buffer.alloc(20, 7));
       return { commit, pack: pack.bytes() };
     },
-    refusal: /^acme\/app lacks objects that its commit names/,
+    refusal: /^acme\/app lacks objects that its commit refers to/,
   },
   {
     name: "another commit than the branch is said to be",
     answers: () => ({ ...repository((pack) => pack.addTree([])), commit: zeroId }),
-    refusal: /^acme\/app lacks objects that its commit names/,
+    refusal: /^acme\/app lacks objects that its commit refers to/,
   },
   {
     name: "a branch that is no commit",
@@ -243,7 +243,7 @@ const attempts: readonly {
       const pack = new Pack();
       return { commit: pack.addTree([]).toString("hex"), pack: pack.bytes() };
     },
-    refusal: /(does not lead to a commit|holds objects on which git itself fails)/,
+    refusal: /(does not point to a commit|contains objects on which git itself fails)/,
   },
   {
     name: "branches without end",
@@ -254,7 +254,7 @@ const attempts: readonly {
         while (await send(many));
       },
     }),
-    refusal: /^git needs more memory for acme\/app than a build may use: it holds or names too much\.$/,
+    refusal: /^git needs more memory for acme\/app than a build may use: it contains or references too much\.$/,
   },
   {
     name: "names of branches as long as the protocol allows, none of them the wanted one",
@@ -274,7 +274,7 @@ const attempts: readonly {
         while (await send(`${"still busy, ".repeat(1000)}\n`));
       },
     }),
-    refusal: /^127\.0\.0\.1:\d+ sends messages without end\.$/,
+    refusal: /^127\.0\.0\.1:\d+ sends an endless stream of messages\.$/,
   },
   {
     name: "an answer of gigabytes, packed by gzip",
@@ -290,7 +290,7 @@ const attempts: readonly {
         response.end(zeros);
       },
     }),
-    refusal: /^acme\/app holds an object that takes more memory to unpack than a build may use/,
+    refusal: /^acme\/app contains an object that takes more memory to unpack than a build may use/,
   },
   {
     name: "an answer that comes byte by byte",
@@ -334,5 +334,5 @@ test("thousands of links with targets of a thousand folders are left out, and th
   const { appDir, lines } = await fetchFrom(t, answers);
   assert.deepEqual(await readdir(appDir ?? ""), []);
   assert.ok(lines.length < 30, `${lines.length} lines`);
-  assert.ok(lines.includes("Warning: 2980 more links lead out of the app's folder and were left out."));
+  assert.ok(lines.includes("Warning: 2980 more links point outside the app's folder and were left out."));
 });

@@ -188,7 +188,7 @@ test("a token that is altered, or used with other parameters, is refused", async
       (error) =>
         error instanceof Fault &&
         error.code === "invalid" &&
-        error.message.startsWith("nextToken is not of this query"),
+        error.message.startsWith("nextToken does not belong to this query"),
     );
   }
   const rest = await logs.page(app.appId, { ...forward, pageSize: 3, nextToken: token });

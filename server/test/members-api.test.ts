@@ -170,7 +170,7 @@ test("nobody gives or takes a role that allows what they may not", async (t) => 
   for (const role of ["owner", "billing"] as const) {
     const refused = await invite(api, "x@example.org", role, admin.token);
     assert.equal(refused.status, 403, role);
-    assert.match(refused.body.message, new RegExp(`The role ${role} allows`));
+    assert.match(refused.body.message, new RegExp(`The role ${role} has permissions that you lack`));
     const change = { token: admin.token, body: { role } };
     assert.equal((await api.call("PATCH", memberPath(api, member.id), change)).status, 403);
   }
@@ -222,7 +222,7 @@ test("whoever is removed is out at once and may be invited again; a member is no
   const path = `/v2/projects/${api.projectId}`;
   const taken = await invite(api, member.email, "admin");
   assert.equal(taken.status, 409);
-  assert.match(taken.body.message, /is a member/);
+  assert.match(taken.body.message, /is already a member/);
   assert.equal((await api.call("GET", path, { token: member.token })).status, 200);
   assert.equal((await api.call("DELETE", memberPath(api, member.id))).status, 200);
   assert.equal((await api.call("GET", path, { token: member.token })).status, 404);

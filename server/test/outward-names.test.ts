@@ -18,7 +18,7 @@ import { httpReceiver, outwardClient, rawReceiver, receiver, smallPost } from ".
 import { until } from "./support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
-const notAllowed = /^its name leads to an address that is not allowed .*SLIPWAY_WEBHOOK_ALLOW/;
+const notAllowed = /^its name resolves to an address that is not allowed .*SLIPWAY_WEBHOOK_ALLOW/;
 
 function seen(answer: OutwardAnswer): string {
   return answer.kind === "answered" ? `${answer.status} ${answer.firstBytes.toString()}` : answer.reason;
@@ -89,7 +89,7 @@ test("a name without an address, and one that is not known, are told apart", asy
   assert.equal(await post(), "its name has no address");
   const unknown = Object.assign(new Error("getaddrinfo ENOTFOUND secret.internal"), { code: "ENOTFOUND" });
   const client = outwardClient(t, { lookup: () => Promise.reject(unknown) });
-  assert.equal(seen(await client.post("http://name.test/", smallPost())), "its name is not known");
+  assert.equal(seen(await client.post("http://name.test/", smallPost())), "its name is unknown");
 });
 
 test("when one of a name's addresses does not answer, the next is tried", async (t) => {
@@ -184,7 +184,7 @@ test("a certificate must be of a known authority and for the name that was calle
   assert.equal(to.connections, 1);
   assert.equal(await post(knowing, "127.0.0.1"), "200 ok");
   assert.equal(await post(knowing, "other.test"), "its certificate is for another name");
-  assert.equal(await post(outwardClient(t), "receiver.test"), "its certificate is signed by itself");
+  assert.equal(await post(outwardClient(t), "receiver.test"), "its certificate is self-signed");
 });
 
 test("the environment cannot switch the check of certificates off", needsOpenssl, async (t) => {
@@ -199,7 +199,7 @@ test("the environment cannot switch the check of certificates off", needsOpenssl
     else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
   });
   const answer = await outwardClient(t).post(`https://receiver.test:${to.port}/`, smallPost());
-  assert.equal(seen(answer), "its certificate is signed by itself");
+  assert.equal(seen(answer), "its certificate is self-signed");
 });
 
 test("a handshake that never ends is given up on in time", async (t) => {

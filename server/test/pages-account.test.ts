@@ -23,10 +23,10 @@ async function turnOn(page: Page): Promise<{ uri: string; backupCodes: string[] 
   await page.shows("It is off.");
   await page.type("Your password", adasPassword);
   await page.click("Turn on");
-  await page.shows("Keep these backup codes");
+  await page.shows("Store these backup codes");
   const uri = await page.evaluate("document.querySelector('a[href^=\"otpauth:\"]').href");
   const backupCodes = (await page.evaluate("document.querySelector('pre').textContent")).split("\n");
-  await page.type("Code of the authenticator app", appCode(uri));
+  await page.type("Authenticator code", appCode(uri));
   await page.click("Confirm");
   await page.shows("It is on");
   return { uri, backupCodes };
@@ -51,7 +51,7 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await page.shows("It is on");
     await page.click("Turn it off");
     await page.type("Your password", adasPassword);
-    await page.type("Code of the authenticator app", backupCodes[0] ?? "");
+    await page.type("Authenticator code", backupCodes[0] ?? "");
     await page.click("Turn off");
     await page.shows("It is off.");
     assert.equal(await page.evaluate("document.body.innerText.includes('challenge')"), false);
@@ -62,22 +62,22 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     const page = await open("/dashboard");
     await page.click("Forgot your password?");
     await page.type("Email", adasEmail);
-    await page.click("Send a link");
-    await page.shows("Look into your mail");
+    await page.click("Send link");
+    await page.shows("Check your mail");
     const { text } = await mail.next(adasEmail);
     const link = /http\S+\/dashboard\/reset-password\/[\w-]+/.exec(text)?.[0] ?? "";
     await page.goTo(link);
     await page.type("New password", "another long password");
-    await page.click("Set the password");
-    await page.shows("The password is changed");
-    await page.click("To sign-in");
+    await page.click("Set password");
+    await page.shows("Password changed");
+    await page.click("Go to sign-in");
     await signInOn(page, ada);
-    await page.shows("The e-mail address or the password is wrong.");
+    await page.shows("The email address or the password is wrong.");
     await signInOn(page, { email: adasEmail, password: "another long password" });
     await page.shows("Projects");
     await page.goTo(link);
     await page.type("New password", "yet another password");
-    await page.click("Set the password");
+    await page.click("Set password");
     await until("a used link is refused", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
   });
 
@@ -95,7 +95,7 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     ({ baseUrl } = api);
     const page = await open("/dashboard/device?code=BCDF-GHJK");
     await page.click("Sign in with SSO");
-    await page.shows("No device shows this code");
+    await page.shows("No device is showing this code");
     await page.shows(`You are signed in as ${adasEmail}.`);
     oidc.account = { sub: "eve-there", email: "eve@example.test", emailVerified: true };
     const other = await open("/dashboard");
@@ -116,7 +116,7 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     const [first, second] = [await signIn(), await signIn()];
     const page = await open("/dashboard/account");
     await signInOn(page, ada);
-    await page.shows("this one");
+    await page.shows("this session");
     await page.click("End");
     const sessions = (): Promise<{ id: string }[]> =>
       api.db.selectFrom("person_sessions").select("id").where("person_id", "=", adaId).execute();
@@ -125,9 +125,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
       "it is shown no more",
       async () => (await page.evaluate("document.querySelectorAll('tbody tr').length")) === 2,
     );
-    await page.type("Password until now", adasPassword);
+    await page.type("Current password", adasPassword);
     await page.type("New password", "another long password");
-    await page.click("Change the password");
+    await page.click("Change password");
     await until("all others have ended", async () => (await sessions()).length === 1);
     for (const { accessToken } of [first, second]) {
       await until("an ended session's token is refused", async () => {

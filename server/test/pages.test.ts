@@ -51,7 +51,7 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
     await page.type("Email", ada.email);
     await page.type("Password", "not the password");
     await page.press("Enter");
-    await page.shows("The e-mail address or the password is wrong.");
+    await page.shows("The email address or the password is wrong.");
     assert.equal(await page.evaluate("document.querySelector('[role=alert]:not(:empty)').textContent !== ''"), true);
     await signIn(page, ada.email);
     await page.shows("No apps yet.");
@@ -70,13 +70,13 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
   test("a token of a service account opens the dashboard for this tab, and cannot approve devices", async (t) => {
     const { api, open } = await setUp(t);
     const page = await open("/dashboard");
-    await page.click("Use the token of a service account");
+    await page.click("Use a service account token");
     await page.type("Token", api.token);
     await page.click("Use this token");
     await page.shows("No apps yet.");
     await page.goTo(`${api.baseUrl}/dashboard/device`);
     await page.shows("Sign in");
-    assert.equal((await page.text()).includes("Use the token of a service account"), false);
+    assert.equal((await page.text()).includes("Use a service account token"), false);
   });
 
   test("a device is approved: signing in comes first, the code and what asks are shown, and only then it gets tokens", async (t) => {
@@ -106,16 +106,16 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
     const ada = await addPerson(api, "Ada");
     const page = await open("/dashboard/device");
     await signIn(page, ada.email);
-    await page.type("Code that your command line shows", "bcdf ghjk");
+    await page.type("Code shown by your command line", "bcdf ghjk");
     await page.press("Enter");
-    await page.shows("No device shows this code");
+    await page.shows("No device is showing this code");
     const device = await beginDevice(api);
-    await page.type("Code that your command line shows", device.user_code.toLowerCase());
+    await page.type("Code shown by your command line", device.user_code.toLowerCase());
     await page.press("Tab");
     await page.press("Enter");
     await page.shows("Sign in this device?");
-    await page.click("Refuse");
-    await page.shows("The device was refused");
+    await page.click("Deny");
+    await page.shows("The device was denied");
     assert.equal((await redeem(api, device.device_code)).error, "access_denied");
   });
 

@@ -53,7 +53,7 @@ test("a forgotten password is set anew by a mailed link, which works once and en
   for (const token of [first, second, `m${"A".repeat(43)}`, "x"]) {
     const again = await post("/v2/auth/password/reset", { token, password: "yet another password" });
     assert.equal(again.status, 422, token);
-    assert.match(again.body.message, /expired or was used already/);
+    assert.match(again.body.message, /expired or was already used/);
   }
   assert.equal((await post("/v2/auth/token", { refresh_token: before.refreshToken })).status, 401);
   await until("the old session ends", async () => !(await isTaken(before.accessToken)));

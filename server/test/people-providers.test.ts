@@ -173,7 +173,7 @@ test("whoever shows the address takes the account over from whoever never did", 
   const reset = { token: secret, password: "a password of somebody" };
   assert.equal((await fixture.post("/v2/auth/password/reset", reset)).status, 422);
   assert.ok((await fixture.entries()).includes("person.password_reset success platform"));
-  assert.match((await fixture.mail.next(adasEmail, 1)).text, /good no more/);
+  assert.match((await fixture.mail.next(adasEmail, 1)).text, /no longer valid/);
   assert.equal(await visit(fixture, ada), "/dashboard/device?code=A", "and again");
 });
 
@@ -253,7 +253,7 @@ test("a provider that is away is said to be so, and passwords go on", async (t) 
   const client = { clientId: "slipway", clientSecret: new Secret("secret"), name: "SSO" };
   const stage = await startPeopleStage(t, { oidc: { ...client, url: "http://127.0.0.1:9" } });
   const { status, body } = await stage.post("/v2/auth/sign-in/provider", { provider: "oidc" });
-  assert.deepEqual([status, body.message], [503, "SSO does not answer as it should at the moment; try again."]);
+  assert.deepEqual([status, body.message], [503, "SSO is not responding correctly at the moment; try again."]);
   await stage.signIn();
   const other = await stage.post("/v2/auth/sign-in/provider", { provider: "github" });
   assert.equal(other.status, 404);

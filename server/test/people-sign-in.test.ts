@@ -50,7 +50,7 @@ test("an address that nobody has is answered like a wrong password, and takes as
       times.push(user + system);
       assert.deepEqual(
         [answer.status, answer.body, answer.headers.get("set-cookie")],
-        [401, { message: "The e-mail address or the password is wrong." }, null],
+        [401, { message: "The email address or the password is wrong." }, null],
       );
     }
   }
@@ -264,7 +264,7 @@ test("a sign-in that the audit log cannot take is none", async (t) => {
   });
   const { status, body } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
   assert.equal(status, 500);
-  assert.match(body.message, /^Internal error; the platform's log says more under the id [\w-]+\.$/);
+  assert.match(body.message, /^Internal error; see the platform's log for the id [\w-]+\.$/);
   assert.deepEqual(await api.db.selectFrom("person_sessions").selectAll().execute(), []);
 });
 

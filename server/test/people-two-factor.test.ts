@@ -83,7 +83,7 @@ test("a challenge is good once, and for five codes", async (t) => {
   const guessed = await challengeOf(stage);
   for (let round = 0; round < 5; round++) {
     const { status, body } = await secondStep(stage, guessed, wrongCode(uri));
-    assert.deepEqual([status, body], [401, { message: "The code is wrong, or was used already." }]);
+    assert.deepEqual([status, body], [401, { message: "The code is wrong or was already used." }]);
   }
   assert.equal((await secondStep(stage, guessed, appCode(uri))).status, 401, "the right code comes too late");
   const used = await challengeOf(stage);
@@ -219,7 +219,7 @@ test("the operator turns it off for somebody who has lost everything, and nobody
   await until("her sessions end", async () => !(await isTaken(token)));
   assert.equal((await secondStep(stage, pending, "123456")).status, 401);
   assert.equal((await signIn()).person.twoFactorEnabled, false);
-  assert.match((await mail.next(adasEmail)).text, /turned your two-factor sign-in off/);
+  assert.match((await mail.next(adasEmail)).text, /turned off your two-factor sign-in/);
   assert.ok((await stage.entries()).includes("person.two_factor_disable success operator"));
   assert.equal((await reset(operator)).status, 409);
   assert.equal((await reset(operator, "nobody@example.test")).status, 404);

@@ -36,7 +36,7 @@ test("plans are kept, and a file that does not fit keeps the platform from start
   assert.equal((await create(platform, "first")).status, 201);
   const refused = await create(platform, "second");
   assert.equal(refused.status, 403);
-  assert.match(refused.body.message, /^The plan "free" allows the project 1 app, and it has as many: /);
+  assert.match(refused.body.message, /^The plan "free" allows the project 1 app, and it already has that many: /);
   const plan = await platform.api("GET", `/v2/projects/${projectId}/plan`);
   assert.deepEqual([plan.body.plan, plan.body.used.apps, plan.body.log_retention_days], ["free", 1, 2]);
   const retention = async () => (await platform.api("GET", `/v2/projects/${projectId}/audit-log`)).body.retentionDays;

@@ -62,7 +62,7 @@ test("a second platform on a database is refused, takes over after a kill, and l
   await assert.rejects(second.restart(), /the platform ended with 1/);
   const named = `(process ${first.pid()} on host ${hostname()}, data folder ${first.dataDir})`;
   assert.ok(second.output().includes(named), second.output());
-  assert.match(second.output(), /Stop that one, or give this one a database of its own with SLIPWAY_DATABASE_URL/);
+  assert.match(second.output(), /Stop that one, or give this one its own database with SLIPWAY_DATABASE_URL/);
   assert.equal(await resultOf(first), answer, "the first one serves");
   assert.deepEqual(await rows(), before);
 
@@ -92,5 +92,5 @@ test("a platform whose database another one has taken says so and ends", async (
   await taken;
   await platform.ended();
   assert.match(platform.output(), /another platform \(one that is just starting\) has the lock now/);
-  assert.match(platform.output(), /its replicas go on without calls until it is started again/);
+  assert.match(platform.output(), /its replicas keep running without calls until it is started again/);
 });

@@ -69,7 +69,7 @@ test("a browser that goes to a page of the platform with too many cookies is tol
     return client.text;
   };
   const cleared = await ask("/dashboard", navigates, cookie);
-  assert.match(cleared, /\r\nClear-Site-Data: "cookies"\r\n.*The browser was told to remove the cookies/s);
+  assert.match(cleared, /\r\nClear-Site-Data: "cookies"\r\n.*The browser was told to delete the cookies/s);
   const kept = [
     await ask("/dashboard", cookie),
     await ask("/dashboard", "Sec-Fetch-Mode: no-cors", cookie),

@@ -323,7 +323,7 @@ test(
     await clock.advance(5_200);
     const response = await answer;
     assert.equal(response.status, 504);
-    assert.match(await response.text(), /No replica of the app had room/);
+    assert.match(await response.text(), /No replica of the app had a free slot/);
     await untilFree(bed);
   }),
 );

@@ -35,10 +35,7 @@ test("when no replica can be reached it is told so, without addresses and with n
   const [ending] = run.endings;
   assert.ok(ending?.kind === "failed");
   for (const message of [ending.fault.message, await answer.text()]) {
-    assert.match(
-      message,
-      /it takes no connections \(ECONNREFUSED\)\. Look at the app's log for the run [0-9a-f-]{36};/,
-    );
+    assert.match(message, /it takes no connections \(ECONNREFUSED\)\. Check the app's log for the run [0-9a-f-]{36};/);
     assert.doesNotMatch(message, /127\.0\.0\.1/);
     // The run's id may hold the digits of a port by chance.
     const words = message.replaceAll(/[0-9a-f-]{36}/g, "");
@@ -78,7 +75,7 @@ test("answers that break off or make no sense are told as sent, whatever came of
     const ending = await run.ended();
     assert.equal(inShort(ending), "replica_failed sent", what);
     assert.ok(ending.kind === "failed");
-    assert.ok(ending.fault.message.includes(`Look at the app's log for the run ${run.request.runId}`), what);
+    assert.ok(ending.fault.message.includes(`Check the app's log for the run ${run.request.runId}`), what);
     assert.doesNotMatch(ending.fault.message, /127\.0\.0\.1|\d{4,5}\b.*port/, what);
     await assertEnded(bed, run, "replica_failed sent");
   }

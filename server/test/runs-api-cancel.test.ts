@@ -48,7 +48,7 @@ test("a run that nobody works on is cancelled at once, and whoever had it before
   const kept = await here.api.db.selectFrom("run_requests").where("run_id", "=", id).selectAll().execute();
   assert.equal(kept.length, 0, "its request is not kept");
   const again = await here.api.call("DELETE", here.path(id));
-  assert.deepEqual([again.status, again.body.message], [409, "The run has ended already: it is cancelled."]);
+  assert.deepEqual([again.status, again.body.message], [409, "The run has already ended: it is cancelled."]);
   const rows = await here.api.db
     .selectFrom("audit_log")
     .select(["outcome", "resource_id"])
@@ -99,10 +99,10 @@ test("what has ended, is a plain call, or is another's, cannot be cancelled", as
   const { api, place } = here;
   for (const state of ["success", "failure", "timeout"] as const) {
     const answer = await api.call("DELETE", here.path(await insertRun(place, { state })));
-    assert.deepEqual([answer.status, answer.body.message], [409, `The run has ended already: it is ${state}.`]);
+    assert.deepEqual([answer.status, answer.body.message], [409, `The run has already ended: it is ${state}.`]);
   }
   const call = await api.call("DELETE", here.path(await insertCall(place)));
-  assert.deepEqual([call.status, call.body.message], [409, "The run has ended already: it is success."]);
+  assert.deepEqual([call.status, call.body.message], [409, "The run has already ended: it is success."]);
   assert.equal((await api.call("DELETE", here.path("00000000-0000-4000-8000-000000000000"))).status, 404);
   const id = await insertRun(place);
   const strangers = await api.addProject("second");

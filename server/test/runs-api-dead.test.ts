@@ -81,7 +81,7 @@ test("a redriven run is a new one with the same request, and the old one names i
   assert.deepEqual(await dead(here), []);
   await until("whoever works on runs is told", () => here.heard.includes(place.appId));
   const again = await api.call("POST", `${app}/runs/${id}/redrive`);
-  assert.deepEqual([again.status, again.body.message], [409, `The run was redriven already, as run ${runId}.`]);
+  assert.deepEqual([again.status, again.body.message], [409, `The run was already redriven, as run ${runId}.`]);
   const log = await api.db.selectFrom("audit_log").selectAll().where("action", "=", "runs.redrive").execute();
   assert.deepEqual(
     log.map(({ outcome, resource_id: on }) => [outcome, on]),

@@ -150,7 +150,7 @@ describe("the list of runs", () => {
     ]) {
       const answer = await api.call("GET", path);
       assert.equal(answer.status, 400, path);
-      assert.match(answer.body.message, /^nextToken is not of this query/);
+      assert.match(answer.body.message, /^nextToken does not belong to this query/);
     }
     assert.equal(
       (await api.call("GET", `${runs}?nextToken=${nextToken}&pageSize=2`)).status,

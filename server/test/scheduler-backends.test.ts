@@ -11,7 +11,7 @@ test("a replica that waits for a machine is not paid for, has its time from when
   first.proxy.call(stage.appId, 10);
   await stage.reach("it was accepted", () => stage.driver.running().length === 1);
   await stage.clock.advance(60_000);
-  assert.equal(first.scheduler.waitReason(stage.appId), "A replica waits for a machine with room for it.");
+  assert.equal(first.scheduler.waitReason(stage.appId), "A replica is waiting for a machine with enough capacity.");
   assert.equal((await stage.rows())[0]?.started_at, null);
   await stage.closeProcess(first.scheduler);
   const second = await stage.openProcess(t);

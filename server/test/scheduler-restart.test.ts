@@ -45,7 +45,7 @@ test("a replica whose stored settings cannot be read is ended, its end written, 
   stage.withdraw();
   await stage.openProcess(t);
   await stage.reach("the end is written", async () => (await stage.states())["stopped"] === 1);
-  assert.equal((await stage.rows())[0]?.reason, "Its release takes no calls.");
+  assert.equal((await stage.rows())[0]?.reason, "Its release does not accept calls.");
   assert.deepEqual(stage.driver.running(), []);
 });
 

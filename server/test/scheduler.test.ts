@@ -17,7 +17,7 @@ test("the first call starts a replica, and its row tells its whole life", async 
   assert.equal(view.ready(stage.appId).length, 0);
   await stage.reach("the row is stopped", async () => (await stage.states())["stopped"] === 1);
   const [row] = await stage.rows();
-  assert.equal(row?.reason, "It was not needed any more.");
+  assert.equal(row?.reason, "It was no longer needed.");
   assert.equal(row.compute, "CPU");
   const times = [row.created_at, row.started_at, row.ready_at, row.draining_at, row.stopped_at].map((at) =>
     at?.getTime(),
@@ -156,7 +156,7 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
     ok: false,
     kind: "no_capacity",
     reason:
-      "The app asks for compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Ask for a compute type that it has; to try the app without, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
+      "The app requests compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Request a compute type that it has; to test the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
   });
   assert.equal(stage.driver.running().length, 0);
 });
@@ -189,7 +189,7 @@ test("an app whose compute is not to be had is told so and starts nothing", asyn
   stage.promote(await stage.addRelease({ compute: ["ADA_L4"], minReplicaCount: 1 }));
   await stage.clock.advance(60_000);
   assert.equal(view.failure(stage.appId)?.kind, "no_capacity");
-  assert.match(scheduler.waitReason(stage.appId) ?? "", /asks for compute ADA_L4, but this platform has only CPU/);
+  assert.match(scheduler.waitReason(stage.appId) ?? "", /requests compute ADA_L4, but this platform has only CPU/);
   proxy.call(stage.appId, 10);
   assert.equal(proxy.outcomes.refused, 1);
   assert.deepEqual(await stage.rows(), []);

@@ -145,7 +145,7 @@ test("a repository that is not there or is private: the sentence says which of b
   const none = openSource(t, server);
   assert.match(
     await refusal(none.fetch()),
-    /does not exist, or it is private: this project keeps no git credential for 127/,
+    /does not exist, or it is private: this project has no git credential for 127/,
   );
   assert.deepEqual(none.hosts, [server.host]);
   const wrong = openSource(t, {
@@ -154,7 +154,7 @@ test("a repository that is not there or is private: the sentence says which of b
   });
   assert.match(
     await refusal(wrong.fetch()),
-    /the git credential that this project keeps for .* is not allowed to read it/,
+    /the git credential that this project has for .* is not allowed to read it/,
   );
   const right = openSource(t, {
     ...server,
@@ -191,7 +191,7 @@ test("a redirect is not followed, and no credential goes to where it leads", asy
   const server = await startGitServer(t, { intercept });
   const credential: GitCredential = { kind: "token", username: null, secret: new Secret("abc") };
   const { fetch } = openSource(t, { ...server, credential });
-  assert.match(await refusal(fetch()), /somewhere else \(a redirect\), and redirects are not followed/);
+  assert.match(await refusal(fetch()), /to another address, and redirects are not followed/);
   assert.deepEqual(other.requests, []);
 });
 
@@ -212,7 +212,7 @@ test("links that lead out of the folder are left out with a warning, others stay
   assert.deepEqual(await readdir(join(appDir, "deep")), ["root"]);
   for (const name of ["passwd", "deep/up", "chain"]) {
     assert.ok(
-      lines.some((line) => line.includes(`the link ${name} leads out`)),
+      lines.some((line) => line.includes(`the link ${name} points outside`)),
       `${name} is named`,
     );
   }
@@ -316,7 +316,7 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
     await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
     assert.match(
       await refusal(fetch()),
-      /cannot be deployed: (it holds more than 200000 (files|folders)|its files hold more than 50 MB)/,
+      /cannot be deployed: (it contains more than 200000 (files|folders)|its files are larger than 50 MB)/,
     );
   }
 });

@@ -331,7 +331,7 @@ describe("refused with a sentence that names the parameter", () => {
     ["/cost?month=2026-13", /^month is "2026-13", but must be a month of the form 2026-01\.$/],
     ["/cost?month=November", /^month is "November"/],
     ["/cost?from=2026-11-01", /"from" is not a parameter/],
-    ["/usage?from=2026-02-30", /^from is "2026-02-30", but must be a day that the calendar has/],
+    ["/usage?from=2026-02-30", /^from is "2026-02-30", but must be a valid day of the form/],
     ["/usage?from=2026-11-01T00:00:00Z", /^from is "2026-11-01T00:00:00Z", but must be a day of the form/],
     ["/usage?from=2026-11-02&to=2026-11-01", /^from is "2026-11-02", but must not be after to/],
     ["/usage?from=2024-01-01&to=2026-01-01", /^to is "2026-01-01", but must be at most 400 days after from/],

@@ -365,7 +365,10 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
     "/waiting": ["pending", false],
     "/stuck": ["failed", true],
   });
-  await assert.rejects(webhooks.useCases.replay(projectId, idOf["old"] as DeliveryId, by), /its body is not kept/);
+  await assert.rejects(
+    webhooks.useCases.replay(projectId, idOf["old"] as DeliveryId, by),
+    /its body is no longer kept/,
+  );
   const urls = (await webhooks.useCases.listEndpoints(projectId, {})).items.map(({ url }) => new URL(url).pathname);
   assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/waiting"]);
   const attempts = await db.selectFrom("webhook_attempts").select("delivery_id").execute();

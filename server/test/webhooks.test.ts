@@ -139,7 +139,10 @@ test("where answers of plain calls fill the memory while they wait to be written
     { deadlineMs: 60_000 },
   );
   const { items } = await webhooks.useCases.listDeliveries(stage.projectId, { state: "failed" });
-  assert.match(String(items[0]?.reason), /20971520 bytes: longer .* or too many long ones came at once/);
+  assert.match(
+    String(items[0]?.reason),
+    /20971520 bytes: more than the delivery limit .* or too many long answers arrived at once/,
+  );
   assert.equal(webhooks.outbox.lostCount, 0);
 });
 

@@ -36,7 +36,7 @@ const scenarios: readonly Scenario[] = [
     body: JSON.stringify({ prompt: "x".repeat(87) }),
     fields: { "Content-Type": "application/json" },
   },
-  { name: "GET that asks for trailers, so that it is no plain call", body: null, fields: { TE: "trailers" } },
+  { name: "GET that asks for trailers, so it is not a plain call", body: null, fields: { TE: "trailers" } },
 ];
 
 type Scenario = { readonly name: string } & Pick<Asked, "body" | "fields">;

@@ -33,10 +33,10 @@ export function comparison(peers: readonly PeerResult[]): string {
   const calls = (peer: PeerResult): number => median(peer.rounds.map((round) => round.callsPerSecond));
   const list = (share: (peer: PeerResult) => number): string =>
     others.map((peer) => `${share(peer).toFixed(2)} × ${peer.name}`).join(", ");
-  const byCpu = `By processor time Slipway carries ${list((peer) => cpu(peer) / cpu(ours))}`;
-  const byCalls = `by calls per second ${list((peer) => calls(ours) / calls(peer))}`;
+  const byCpu = `By CPU time, Slipway handles ${list((peer) => cpu(peer) / cpu(ours))}`;
+  const byCalls = `by calls per second, ${list((peer) => calls(ours) / calls(peer))}`;
   const widest = Math.max(...peers.map(spreadOf));
-  const doubt = ` Rounds of one proxy differ by up to ${widest.toFixed(1)} ×, as the machine had other work: trust the processor time.`;
+  const doubt = ` Rounds of one proxy vary by up to ${widest.toFixed(1)} ×, because the machine was busy with other work: trust the CPU time.`;
   return `${byCpu}; ${byCalls}.${widest > spreadMax ? doubt : ""}`;
 }
 
@@ -54,7 +54,7 @@ export function proxySection(
   const lines = [
     "## Proxy",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${rounds} rounds of ${seconds} s that take turns, ${connections} connections kept open.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${rounds} rounds of ${seconds} s, alternating, ${connections} keep-alive connections.`,
     `Node ${process.version}, ${versions().join(", ")}.`,
     "",
   ];
@@ -62,7 +62,7 @@ export function proxySection(
     lines.push(
       `### ${name}`,
       "",
-      "| proxy | calls/s, median | least – most | processor time for a call | p50 | p99 |",
+      "| proxy | calls/s, median | min – max | CPU time per call | p50 | p99 |",
       "|---|---|---|---|---|---|",
     );
     for (const { name: peer, rounds: measured } of peers) {
@@ -92,14 +92,14 @@ export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
   return [
     "## Cold start",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${coldMs.length} rounds that take turns. Node ${process.version}.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${coldMs.length} alternating rounds. Node ${process.version}.`,
     "",
-    "| what | median | least – most |",
+    "| what | median | min – max |",
     "|---|---|---|",
-    row("call of a sleeping app, sent → answered", coldMs),
+    row("call to an app at zero replicas, sent → answered", coldMs),
     row('`python3 -c "import asyncio, json"`', bareMs),
     "",
-    `A call of a sleeping app takes ${(median(coldMs) / median(bareMs)).toFixed(2)} × the bare start of its Python.`,
+    `A call to an app at zero replicas takes ${(median(coldMs) / median(bareMs)).toFixed(2)} × the startup time of its Python alone.`,
     "",
   ].join("\n");
 }

@@ -149,7 +149,7 @@ export class RestartWatch {
 
   #checkDrain({ replicaId, reason }: MemoryRow): void {
     const drained = this.#drained.get(replicaId);
-    if (drained === undefined || reason !== "It was not needed any more." || drained.others > 0) return;
+    if (drained === undefined || reason !== "It was no longer needed." || drained.others > 0) return;
     if (drained.idleMs >= drained.cooldownMs) return;
     this.#fail(`replica ${replicaId} was ended ${drained.idleMs} ms after the last call, within its cooldown`);
   }

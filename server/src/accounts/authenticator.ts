@@ -63,5 +63,5 @@ export class Authenticator {
 }
 
 function tooManyBad(_used: number, seconds: number): string {
-  return `Too many tokens that are not valid were sent within a minute; try again in ${seconds} s.`;
+  return `Too many invalid tokens were sent within a minute; try again in ${seconds} s.`;
 }

@@ -149,7 +149,7 @@ export class SigningKeys {
       return this.#sealer.open(sealed, context).reveal();
     } catch (error) {
       throw new CannotStart(
-        "The database was used with another secret key: set SLIPWAY_SECRET_KEY to the key that it was used with (old keys may follow the new one, separated by commas), or put its secret.key back into the data folder.",
+        "The database was used with a different secret key: set SLIPWAY_SECRET_KEY to that key (old keys may follow the new one, separated by commas), or restore its secret.key in the data folder.",
         { cause: error },
       );
     }

@@ -43,7 +43,7 @@ export async function createProject(
   const name = checkedName(wanted.name);
   const { ownerId, by } = wanted;
   if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMax) {
-    throw new Fault("conflict", `You own ${ownedMax} projects already, which is the limit; delete one first.`);
+    throw new Fault("conflict", `You already own ${ownedMax} projects, which is the limit; delete one first.`);
   }
   const id = newProjectId();
   await insertProject(tx, { id, name });

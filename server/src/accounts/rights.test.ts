@@ -58,7 +58,7 @@ test("nobody but an operator gives rights in another project, and the refusal sa
   const admin: Caller = { ...person, kind: "person", roles: new Map([[projectId, "admin"]]) };
   assert.throws(() => requireRights(admin, { role: "owner", permissions: null }, projectId), {
     code: "forbidden",
-    message: /the role owner would need .*audit_log\.read.*which the caller lacks/,
+    message: /the role owner would need .*audit_log\.read.*which you lack/,
   });
 });
 

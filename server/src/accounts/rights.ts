@@ -31,6 +31,6 @@ export function requireRights(caller: Caller, rights: Rights, projectId: Project
   const what = rights.role === null ? "these permissions" : `the role ${rights.role}`;
   throw new Fault(
     "forbidden",
-    `Nobody gives a token more rights than their own: ${what} would need ${missing.join(", ")}, which the caller lacks.`,
+    `You cannot give a token more permissions than you have: ${what} would need ${missing.join(", ")}, which you lack.`,
   );
 }

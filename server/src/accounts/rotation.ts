@@ -31,7 +31,7 @@ export function planRotation(given: {
   const [first] = active.filter((token) => token.id !== newest.id);
   if (overlapMs > 0 && first !== undefined) {
     const until = first.expires_at?.toISOString() ?? "it is revoked";
-    const message = `The token before the latest is still valid until ${until}; wait for that, or end both at once with overlap_seconds 0.`;
+    const message = `The previous token is still valid until ${until}; wait until then, or revoke both immediately with overlap_seconds 0.`;
     return new Fault("conflict", message);
   }
   return {

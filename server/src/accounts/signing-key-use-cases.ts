@@ -40,9 +40,9 @@ export class SigningKeyUseCases {
   async withdraw(id: string, isForced: boolean, by: By): Promise<CountedKey> {
     const key = await this.#one(id);
     if (key.retired_at === null)
-      throw new Fault("conflict", `The key ${id} is the one that signs: make a new one first.`);
+      throw new Fault("conflict", `The key ${id} is the current signing key: create a new one first.`);
     if (key.validTokens > 0 && !isForced) {
-      const message = `The key ${id} has signed ${key.validTokens} tokens that are valid: rotate them first, or end them with force=true.`;
+      const message = `The key ${id} has signed ${key.validTokens} tokens that are still valid: rotate them first, or revoke them with force=true.`;
       throw new Fault("conflict", message);
     }
     await this.#db.transaction().execute(async (tx) => {
@@ -69,5 +69,5 @@ export class SigningKeyUseCases {
 }
 
 function notThere(id: string): Fault {
-  return new Fault("not_found", `There is no signing key ${id} that was not withdrawn.`);
+  return new Fault("not_found", `There is no signing key ${id}, or it was already withdrawn.`);
 }

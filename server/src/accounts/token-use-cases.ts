@@ -103,10 +103,7 @@ export class TokenUseCases {
         all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
       });
       if ((await countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
-        throw new Fault(
-          "conflict",
-          `There are ${accountsMax} already, which is the limit; delete those not used any more.`,
-        );
+        throw new Fault("conflict", `There are already ${accountsMax}, which is the limit; delete unused ones.`);
       }
       const { id, token } = await issueToken(tx, { wish, name, key: this.#keys.current(), nowMs, by });
       return { account: await this.#view(tx, { ...owner, accountId: id }), token };
@@ -192,7 +189,7 @@ export class TokenUseCases {
         owner.kind === "operator" &&
         (await countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
       ) {
-        throw new Fault("conflict", "It is the last operator's token that is valid: make another one first.");
+        throw new Fault("conflict", "This is the last valid operator token: create another one first.");
       }
       const ids = tokens.map((token) => token.id);
       await revokeTokens(tx, ids, now);
@@ -208,13 +205,13 @@ export class TokenUseCases {
     const tokens = (await lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
     const [newest] = tokens;
     if (newest !== undefined) return { newest, tokens };
-    throw new Fault("not_found", `There is no ${kindNames[owner.kind]} of that id, or it was revoked.`);
+    throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id, or it was revoked.`);
   }
 
   async #view(tx: Tx, owner: TokenAccountRef): Promise<AccountView> {
     const nowMs = this.#clock.now();
     const [account] = await listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
-    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} of that id.`);
+    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
     return accountView(account, nowMs);
   }
 

@@ -24,7 +24,7 @@ export async function authenticate(request: FastifyRequest, tokens: ApiAuthentic
   }
   const caller = await tokens.check(token, request.clientAddress);
   if (caller instanceof Fault) throw caller;
-  if (caller === null) throw new Fault("unauthorized", "The token is not valid, has expired or was revoked.");
+  if (caller === null) throw new Fault("unauthorized", "The token is invalid, expired or revoked.");
   return caller;
 }
 
@@ -39,13 +39,13 @@ export async function authorize(
     throw noSuchProject();
   }
   if (mayUse(caller, route, projectId ?? null)) return;
-  const kind = caller.kind === "inference" ? "is for calling apps and" : "";
+  const kind = caller.kind === "inference" ? "is only for calling apps and" : "";
   const right =
     route.access === "any" || route.access === "person"
-      ? "no right to use this"
-      : `no right to do this: it lacks the permission ${route.access}`;
-  const who = caller.kind === "person" ? `The sign-in of "${caller.email}"` : `The token "${caller.name}"`;
-  throw new Fault("forbidden", `${who} ${kind} gives ${right}.`.replace(/ +/g, " "));
+      ? "not allow this"
+      : `not allow this: it lacks the permission ${route.access}`;
+  const who = caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
+  throw new Fault("forbidden", `${who} ${kind} does ${right}.`.replace(/ +/g, " "));
 }
 
 function mayUse(caller: Caller, { access }: Route, projectId: string | null): boolean {

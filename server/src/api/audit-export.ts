@@ -133,6 +133,6 @@ async function enter(gate: Gate, projectId: ProjectId): Promise<Leave> {
   if (leave !== null) return leave;
   const isOfProject = gate.countOf(projectId) >= exportsMax.project;
   const what = isOfProject ? `${exportsMax.project} exports of the project` : `${exportsMax.all} exports`;
-  const message = `${what} are under way already; ask again when one has ended.`;
+  const message = `${what} are already running; try again when one has ended.`;
   throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

@@ -26,7 +26,7 @@ export function auditForwardingHandlers(useCases: ForwardingUseCases): Record<Id
     },
     async deleteAuditForwarding(call) {
       await useCases.delete(projectOf(call), call.by);
-      return { message: "Entries of the audit log are sent on no more." };
+      return { message: "Audit log forwarding was ended." };
     },
   };
 }

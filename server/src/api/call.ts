@@ -47,21 +47,21 @@ export function appOf(call: ApiCall): AppId {
   const projectId = projectOf(call);
   const given = must(pathPart(call.request, "app_id"), "the route names an app");
   const name = given.startsWith(`${projectId}-`) ? given.slice(projectId.length + 1) : given;
-  if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app of that id.");
+  if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
   return appIdOf(projectId, name);
 }
 
 /** The build of the path. Throws `Fault("not_found")` for what cannot be one. */
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   const given = must(pathPart(call.request, "build_id"), "the route names a build");
-  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build of that id.");
+  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build with that id.");
   return { projectId: projectOf(call), appId: appOf(call), buildId: given as BuildId };
 }
 
 /** The run of the path. Throws `Fault("not_found")` for what cannot be one. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
   const given = must(pathPart(call.request, "run_id"), "the route names a run");
-  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run of that id.");
+  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run with that id.");
   return { projectId: projectOf(call), appId: appOf(call), runId: given as RunId };
 }
 

@@ -50,14 +50,14 @@ export function couponHandlers({
     },
     async endCoupon(call) {
       const code = must(pathPart(call.request, "code"), "the route names a code");
-      if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon of this code.");
+      if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon with this code.");
       return showCoupon(await useCases.end(code, call.by));
     },
   };
 }
 
 function tooManyTries(used: number, seconds: number): string {
-  return `Coupons were tried ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
+  return `There were ${used} attempts to apply coupons within a minute, which is the limit; try again in ${seconds} s.`;
 }
 
 function wishOf(call: ApiCall): CouponWish {
@@ -86,7 +86,7 @@ function showApplied({ coupon, currency, balance }: AppliedAnswer): z.infer<type
       ...(isFixed ? {} : { percentage_rate: percentageOf(discount.rate) }),
       amount_cents_balance: wholeCents(balance),
     },
-    message: `The coupon "${name}" is applied to the project.`,
+    message: `The coupon "${name}" was applied to the project.`,
     success: true,
   };
 }

@@ -29,12 +29,12 @@ export function credentialHandlers({ credentials }: { readonly credentials: Cred
         secret: new Secret(String(body["secret"])),
       };
       await credentials.set({ projectId: projectOf(call), host, credential, by: call.by });
-      return { message: `The credential for ${host} is set; builds from now on use it.` };
+      return { message: `The credential for ${host} is set; new builds use it.` };
     },
     async deleteCredential(call) {
       const host = hostOf(call);
       await credentials.remove(projectOf(call), host, call.by);
-      return { message: `The credential for ${host} is removed.` };
+      return { message: `The credential for ${host} was removed.` };
     },
   };
 }

@@ -29,17 +29,17 @@ const asksMax = 600;
 const codesMax = 30;
 
 const sentences: Readonly<Record<NotYet, string>> = {
-  authorization_pending: "Nobody has approved the code yet; ask again.",
-  slow_down: "You ask too often; wait longer between two questions.",
-  access_denied: "The person refused.",
-  expired_token: "The code has ended without being approved; begin again.",
-  invalid_grant: "There is no device login of this device_code (any more); begin again.",
+  authorization_pending: "The code has not been approved yet; try again.",
+  slow_down: "You are polling too often; wait longer between requests.",
+  access_denied: "The person denied the sign-in.",
+  expired_token: "The code has expired without approval; start again.",
+  invalid_grant: "There is no device login with this device_code, or it has ended; start again.",
 };
 
 /** Answers for device logins. */
 export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
-  const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were begun") });
-  const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were asked for") });
+  const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were started") });
+  const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were requested") });
   const codes = new RateLimit({ max: codesMax, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {

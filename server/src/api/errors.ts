@@ -10,7 +10,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof Fault) return error;
   const code = codeOf(error);
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return new Fault("too_large", "The body is too large: at most 1 MiB is taken.", { cause: error });
+    return new Fault("too_large", "The body is too large: the limit is 1 MiB.", { cause: error });
   }
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
     return new Fault("unsupported_media_type", 'The body must be JSON, sent with "Content-Type: application/json".', {
@@ -22,21 +22,21 @@ export function faultOf(error: unknown, requestId: string): Fault {
     return noSuchProject(error);
   }
   if (isBrokenOff(error)) {
-    return new Fault("malformed", "The connection was broken off before the request was complete.", { cause: error });
+    return new Fault("malformed", "The connection was closed before the request was complete.", { cause: error });
   }
   if (isDatabaseAway(code, error)) {
-    const text = "The platform's database does not answer at the moment; try again.";
+    const text = "The platform's database is not responding at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
   }
   if (isDiskFull(error)) {
     return new Fault("unavailable", diskFullText, { cause: error, retryAfterSeconds: diskFullRetrySeconds });
   }
   if (isClientError(error)) {
-    return new Fault("malformed", "The request cannot be read: its path, headers or body are not well formed.", {
+    return new Fault("malformed", "The request cannot be parsed: its path, headers or body are malformed.", {
       cause: error,
     });
   }
-  return new Fault("internal", `Internal error; the platform's log says more under the id ${requestId}.`, {
+  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, {
     cause: error,
   });
 }

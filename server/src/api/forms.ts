@@ -20,7 +20,7 @@ export function takeForms(api: FastifyInstance): void {
     }
     const fields = [...new URLSearchParams(String(text))];
     if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMax) {
-      return done(new Fault("malformed", "The form names a field twice, or has too many."));
+      return done(new Fault("malformed", "The form contains a field twice, or too many fields."));
     }
     done(null, Object.fromEntries(fields));
   });

@@ -54,7 +54,7 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
     },
     async leaveProject(call) {
       const caller = callerOf(call);
-      if (caller.kind !== "person") throw new Fault("forbidden", "Only people are members of projects.");
+      if (caller.kind !== "person") throw new Fault("forbidden", "Only people can be members of projects.");
       await members.leave({ projectId: projectOf(call), personId: caller.personId }, call.by);
       return { message: "You are no longer a member of the project." };
     },
@@ -87,7 +87,7 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
     async deleteInvitation(call) {
       const id = idOf(call, "invitation_id", "invitation");
       await invitations.delete(projectOf(call), id, { caller: callerOf(call), by: call.by });
-      return { message: "The invitation is withdrawn; its link is good for nothing any more." };
+      return { message: "The invitation was withdrawn; its link no longer works." };
     },
     async getInvitation(call) {
       const secret = must(pathPart(call.request, "token"), "the route names a token");
@@ -110,7 +110,7 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
 
 function idOf(call: ApiCall, part: string, what: string): string {
   const given = must(pathPart(call.request, part), `the route names a ${part}`);
-  if (!uuidForm.test(given)) throw new Fault("not_found", `The project has no ${what} of that id.`);
+  if (!uuidForm.test(given)) throw new Fault("not_found", `The project has no ${what} with that id.`);
   return given;
 }
 
@@ -132,10 +132,10 @@ function mailOf({
     to: email,
     subject: `Invitation to the project ${projectName}`,
     text: [
-      `${invitedBy ?? "Somebody"} has invited you to the project "${projectName}" with the role ${role}.`,
-      `To accept, open this link, which is for you alone and good for one use until ${expiresAt.toUTCString()}:`,
+      `${invitedBy ?? "Someone"} has invited you to the project "${projectName}" with the role ${role}.`,
+      `To accept, open this link. It is only for you, works once, and is valid until ${expiresAt.toUTCString()}:`,
       link,
-      "If you did not expect this, there is nothing that you must do.",
+      "If you did not expect this, you can ignore this message.",
     ].join("\n\n"),
   };
 }

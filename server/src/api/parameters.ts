@@ -45,7 +45,7 @@ export function readTime(name: string, given: unknown): Date {
   // A day such as February 30 would be taken for the one that comes so much later.
   const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
   if (!Number.isNaN(at.getTime()) && hasDay) return at;
-  const form = "a time that the calendar has, of the form 2026-01-31T12:00:00Z";
+  const form = "a valid time of the form 2026-01-31T12:00:00Z";
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
 }
 
@@ -71,6 +71,6 @@ function fromText(field: Field, given: unknown): unknown {
 }
 
 function unknown(name: string, what: string, fields: Fields): Fault {
-  const hint = suggestion(name, Object.keys(fields)) || `; there are ${Object.keys(fields).join(", ")}.`;
+  const hint = suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;
   return new Fault("invalid", `${shown(name)} is not a ${what} of this request${hint}`);
 }

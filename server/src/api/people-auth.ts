@@ -81,7 +81,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
     },
     async endSession(call) {
       const id = must(pathPart(call.request, "session_id"), "the route names a session");
-      if (!uuidForm.test(id)) throw new Fault("not_found", "You have no session of that id.");
+      if (!uuidForm.test(id)) throw new Fault("not_found", "You have no session with that id.");
       await people.sessions.endOne(personCallerOf(call).personId, id, call.by);
       return { message: "The session has ended." };
     },

@@ -26,7 +26,8 @@ type TwoFactorIds =
   | "renewBackupCodes";
 
 /** What everybody is told who asks for a link, whether the address is known or not. */
-const asked = "If the address is known here, a link is on its way to it. It works once, within an hour.";
+const asked =
+  "If there is an account with this address, a link is on its way to it. The link works once, within an hour.";
 
 /** Answers for passwords. */
 export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
@@ -44,7 +45,7 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
       const current = new Secret(String(body["currentPassword"]));
       const next = new Secret(String(body["newPassword"]));
       await people.passwords.change(personCallerOf(call), { current, next, by: call.by });
-      return { message: "The password is changed, and your other sessions have ended." };
+      return { message: "The password was changed, and your other sessions have ended." };
     },
     async forgotPassword(call) {
       requireOwnPage(call.request, urls().baseUrl);
@@ -57,7 +58,7 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
       const body = readBody({ fields: resetFields, required: ["token", "password"] }, call.body);
       const next = new Secret(String(body["password"]));
       await people.passwords.reset({ secret: String(body["token"]), next, ...trierOf(call, api) });
-      return { message: "The password is set, and all sessions have ended; sign in with it." };
+      return { message: "The password was set, and all sessions have ended; sign in with the new password." };
     },
     async createPasswordReset(call) {
       const body = readBody({ fields: emailFields, required: ["email"] }, call.body);

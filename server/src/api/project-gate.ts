@@ -13,7 +13,7 @@ type Bounds = {
 
 /** Refuses with `Fault("rate_limited")` when too many of the key, a project, wait. */
 export function projectGate({ max, projectMax, projectWaitingMax, what }: Bounds): Gate {
-  const message = `${projectWaitingMax} requests of the project wait for ${what} already; ask again when some are answered.`;
+  const message = `${projectWaitingMax} requests of the project are already waiting for ${what}; try again when some have been answered.`;
   return new Gate({
     ...{ max, keyMax: projectMax, waitingMax: Number.POSITIVE_INFINITY, keyWaitingMax: projectWaitingMax },
     refusal: () => new Fault("rate_limited", message, { retryAfterSeconds: 1 }),

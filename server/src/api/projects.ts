@@ -35,7 +35,7 @@ export function projectHandlers({
     },
     async deleteProject(call) {
       await projects.delete({ id: projectOf(call), nowMs: clock.now(), by: call.by });
-      return { message: "The project is deleted; its members and tokens have no access any more." };
+      return { message: "The project was deleted; its members and tokens no longer have access." };
     },
   };
 }

@@ -48,7 +48,7 @@ export function addRoutes(
   const paths = new Set<string>(routeIds.map((id) => routes[id].path));
   for (const path of paths) addOtherMethods(api, path);
   api.setNotFoundHandler(() => {
-    throw new Fault("not_found", "There is nothing at this path; /openapi.json lists what there is.");
+    throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
   });
   api.setErrorHandler(async (error: FastifyError, request, reply) => {
     const fault = faultOf(error, request.id);

@@ -33,7 +33,7 @@ export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Han
     async createServiceAccount(call) {
       const body = readBody({ fields: serviceAccountFields, required: ["name"] }, call.body);
       const rights = rightsOf(body);
-      if (rights === null) throw new Fault("invalid", "Neither role nor permissions is given; one of them is needed.");
+      if (rights === null) throw new Fault("invalid", "Either role or permissions is required.");
       const wish = {
         ...{ kind, projectId: projectOf(call), role: rights.role, expiresAt: endOf(body["expires_at"]) },
         ...(rights.permissions === null ? {} : { permissions: rights.permissions }),
@@ -45,7 +45,7 @@ export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Han
       const rights = rightsOf(body);
       const name = body["name"];
       if (typeof name !== "string" && rights === null) {
-        throw new Fault("invalid", "The body changes nothing; give name, role or permissions.");
+        throw new Fault("invalid", "The body contains no changes; send name, role or permissions.");
       }
       const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
       return show(await useCases.update(placeOf(call), change, askingOf(call)));
@@ -68,7 +68,7 @@ function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
   const role = body["role"] as Role | null;
   const permissions = (body["permissions"] ?? []) as readonly Permission[];
   if (role !== null && permissions.length > 0) {
-    throw new Fault("invalid", "Both role and permissions are given, but a service account has either of them.");
+    throw new Fault("invalid", "Send either role or permissions, not both.");
   }
   if (role !== null) return { role, permissions: null };
   return permissions.length === 0 ? null : { role: null, permissions };

@@ -24,7 +24,7 @@ export function statementPage(projectId: string, { content, closedAt }: Statemen
   const { period, currency } = content;
   const state =
     closedAt === null
-      ? "Open: it may change until a day after its month."
+      ? "Open: it can change until one day after the end of its month."
       : `Closed on ${closedAt.toISOString().slice(0, 10)}.`;
   const title = `Statement ${period}, project ${projectId}`;
   return `<!doctype html>
@@ -74,7 +74,7 @@ function correctionTable({ corrections, correctionMicros }: Content): string {
     decimalOf(-BigInt(discountMicros)),
     decimalOf(BigInt(usageMicros) - BigInt(discountMicros)),
   ]);
-  const caption = "Corrections of earlier months, which came to light after their statements were closed";
+  const caption = "Corrections of earlier months, found after their statements were closed";
   const sum = decimalOf(BigInt(correctionMicros));
   return table({ caption, head: ["Month", "Usage", "Coupons", "Amount"], rows, texts: 1, sum });
 }

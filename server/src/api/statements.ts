@@ -25,7 +25,7 @@ export function statementHandlers(queries: StatementQueries): Record<"listStatem
         throw new Fault("invalid", `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`);
       }
       const found = await queries.read(projectId, month);
-      if (found === null) throw new Fault("not_found", "This month is still to come: it has no statement.");
+      if (found === null) throw new Fault("not_found", "This month is in the future: it has no statement yet.");
       const { reply, query } = call;
       if (query["format"] === "json") return showStatement(projectId, found);
       if (query["format"] === "csv") {

@@ -14,7 +14,7 @@ export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permis
 /** The account's id in the path. Throws `Fault("not_found")` for what cannot be one. */
 export function accountOf(call: ApiCall, part: string): TokenId {
   const given = pathPart(call.request, part) ?? "";
-  if (!uuidForm.test(given)) throw new Fault("not_found", "There is none of that id.");
+  if (!uuidForm.test(given)) throw new Fault("not_found", "There is none with that id.");
   return given as TokenId;
 }
 

@@ -95,10 +95,7 @@ function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
   // A day such as 2026-02-30 is taken for one of March.
   const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(given));
   if (isDay) return String(given);
-  throw new Fault(
-    "invalid",
-    `${name} is ${shown(given)}, but must be a day that the calendar has, of the form 2026-01-31.`,
-  );
+  throw new Fault("invalid", `${name} is ${shown(given)}, but must be a valid day of the form 2026-01-31.`);
 }
 
 function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {

@@ -59,7 +59,7 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
     },
     async deleteWebhookSecret(call) {
       await useCases.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
-      return { message: "The secret is removed; it signs nothing any more." };
+      return { message: "The secret was deleted; it no longer signs anything." };
     },
   };
 }

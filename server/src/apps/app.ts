@@ -104,7 +104,7 @@ export class Apps {
       if (!isNew) {
         throw new Fault(
           "conflict",
-          `name is "${name}", but the project has an app of that name already; choose another.`,
+          `name is "${name}", but the project already has an app with that name; choose another.`,
         );
       }
       const { buildId, status } = await this.#builds.receiveBuild(tx, { ...build, cause: "create" });

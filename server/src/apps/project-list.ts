@@ -54,7 +54,7 @@ export class ProjectList {
   /** Throws `Fault("forbidden")` for callers who may make no projects: tokens that belong to one. */
   requireMaker(caller: Caller): void {
     if (caller.kind === "person" || caller.kind === "operator") return;
-    const text = `The token "${caller.name}" belongs to one project and gives no right to make others.`;
+    const text = `The token "${caller.name}" belongs to one project and cannot create others.`;
     throw new Fault("forbidden", text);
   }
 

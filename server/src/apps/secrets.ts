@@ -55,7 +55,7 @@ function readName(name: string): string {
 function readValue(name: string, value: unknown): Secret {
   const isFine = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
   if (isFine && value.length <= valueLengthMax) return new Secret(value);
-  const allowed = `a text of at most ${valueLengthMax} characters without the character NUL`;
+  const allowed = `a string of at most ${valueLengthMax} characters without the character NUL`;
   throw new Fault("invalid", `The value of the secret ${shown(name)} is not shown here, but must be ${allowed}.`);
 }
 

@@ -58,7 +58,7 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
     const path = source("scalingBuffer")?.path ?? "scalingBuffer";
     throw new Fault(
       "invalid",
-      `${path} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer goes with concurrency_utilization and requests_per_second.`,
+      `${path} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer works only with concurrency_utilization and requests_per_second.`,
     );
   }
 }

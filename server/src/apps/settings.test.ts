@@ -162,10 +162,10 @@ describe("a TOML file", () => {
       x = "1"
       [tool.other]
       y = 1`);
-    assert.match(warnings[0] ?? "", /^build in slipway.toml is not known and has no effect/);
+    assert.match(warnings[0] ?? "", /^build in slipway.toml is unknown and has no effect/);
     assert.match(warnings[1] ?? "", /^hardware.gpu_cuont in slipway.toml .* did you mean hardware.gpu_count\?/);
     assert.match(warnings[2] ?? "", /^pip in slipway.toml .* did you mean dependencies.pip\?/);
-    assert.match(warnings[3] ?? "", /^tool in slipway.toml is not read/);
+    assert.match(warnings[3] ?? "", /^tool in slipway.toml is ignored/);
     assert.equal(warnings.length, 4);
   });
 

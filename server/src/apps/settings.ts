@@ -186,9 +186,8 @@ function pythonVersion(written: string, given: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
   const path = given.source("pythonVersion")?.path ?? "";
-  if (minor === "1") given.warnings.push(`${path} is 3.1 and read as 3.10; write it as a text: "3.10".`);
-  else if (patch !== undefined)
-    given.warnings.push(`${path} is ${written}; the newest ${version} that is there is used.`);
+  if (minor === "1") given.warnings.push(`${path} is 3.1, which is read as 3.10; write it as a string: "3.10".`);
+  else if (patch !== undefined) given.warnings.push(`${path} is ${written}; the newest installed ${version} is used.`);
   return version;
 }
 

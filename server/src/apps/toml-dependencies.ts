@@ -26,7 +26,9 @@ export function readPackages(path: string, value: unknown): { packages: PackageV
       throw refused({ field, given: name, allowed: "a name without control characters" });
     }
     if (typeof version === "number" && Number.isFinite(version)) {
-      warnings.push(`${field} has the number ${version} as its version; write it as a text, or 2.10 becomes 2.1.`);
+      warnings.push(
+        `${field} has the number ${version} as its version; write it as a string, otherwise 2.10 becomes 2.1.`,
+      );
       return [name, String(version)];
     }
     if (typeof version !== "string" || !/^[^\x00-\x1f\x7f]{0,500}$/.test(version) || !version.isWellFormed()) {

@@ -103,7 +103,7 @@ class Reader {
   readRoot(root: Table): void {
     for (const [key, value] of Object.entries(root)) {
       if (key === "cerebrium") this.#readTable("", this.#table(key, value));
-      else this.#warn(`${oneLine(key)} in ${this.#file} is not read: settings stand below the table cerebrium.`);
+      else this.#warn(`${oneLine(key)} in ${this.#file} is ignored: settings must be below the table cerebrium.`);
     }
     this.#refuseTwoForms();
   }
@@ -150,7 +150,7 @@ class Reader {
     const isFine = (line: unknown): line is string =>
       typeof line === "string" && line.isWellFormed() && !line.includes("\0");
     if (!Array.isArray(list) || list.length > 1000 || !list.every(isFine)) {
-      throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a list of at most 1000 texts" });
+      throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a list of at most 1000 strings" });
     }
     return list.filter((line) => line.trim() !== "");
   }
@@ -177,7 +177,7 @@ class Reader {
     const partner = path.slice("runtime.".length);
     return new Fault(
       "invalid",
-      `${path} in ${this.#file} asks for the partner service ${partner}, which is not to be had here; use runtime.custom with an entrypoint or a Dockerfile.`,
+      `${path} in ${this.#file} asks for the partner service ${partner}, which is not available here; use runtime.custom with an entrypoint or a Dockerfile.`,
     );
   }
 
@@ -187,7 +187,7 @@ class Reader {
     const name = path.slice(path.lastIndexOf(".") + 1);
     const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));
     const hint = sameName === undefined ? suggestion(path, knownPlaces) : `; did you mean ${sameName}?`;
-    this.#warn(`${oneLine(path)} in ${this.#file} is not known and has no effect${hint || "."}`);
+    this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${hint || "."}`);
   }
 
   #warn(sentence: string): void {

@@ -185,7 +185,7 @@ async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
     if (byName.has(name)) continue;
     const whose = projects === 1 ? "1 project has" : `${projects} projects have`;
     throw new CannotStart(
-      `${whose} the plan "${name}", which SLIPWAY_PLANS_FILE does not hold. Put it back, start, and give these projects another plan (PATCH /v2/operator/projects/{project_id}) before it is taken out.`,
+      `${whose} the plan "${name}", which SLIPWAY_PLANS_FILE does not contain. Put it back, start, and assign another plan to these projects (PATCH /v2/operator/projects/{project_id}) before you remove it.`,
     );
   }
 }

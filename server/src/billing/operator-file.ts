@@ -40,8 +40,8 @@ export function refuseUnknown(table: Table, known: readonly string[], whereOf: (
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
     const meant = closestName(key, known);
-    const hint = meant === undefined ? `there are ${known.join(", ")}.` : `did you mean ${meant}?`;
-    throw new OperatorFileRefused(`${whereOf(key)} is not known; ${hint}`);
+    const hint = meant === undefined ? `allowed: ${known.join(", ")}.` : `did you mean ${meant}?`;
+    throw new OperatorFileRefused(`${whereOf(key)} is unknown; ${hint}`);
   }
 }
 

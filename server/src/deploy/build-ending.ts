@@ -35,7 +35,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
     if (error.why === "cancelled") return end("cancelled", "Cancelled.");
     return end(
       "build_failure",
-      `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines say what took so long; make it shorter and deploy again.`,
+      `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines show what took so long; make it faster and deploy again.`,
     );
   }
   if (error instanceof StartFailed) return end(error.end, error.message);
@@ -46,7 +46,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   return {
     ...end(
       "build_failure",
-      "The platform itself failed while it worked on the build. Try a rebuild; if it happens again, let the operator look for the build's id in the platform's log.",
+      "The platform itself failed during the build. Try a rebuild; if it happens again, ask the operator to look for the build's id in the platform's log.",
     ),
     isUnexpected: true,
   };

@@ -88,7 +88,7 @@ function checkEntry(settings: AppSettings, readText: ReadText): string | null {
   if (settings.runtime === "custom") {
     return settings.entrypoint.length > 0
       ? null
-      : "The app has the custom runtime but no entrypoint: name its start command under runtime.custom.entrypoint or in the field entrypoint.";
+      : "The app has the custom runtime but no entrypoint: set its start command under runtime.custom.entrypoint or in the field entrypoint.";
   }
   // Commands of the build may make the file.
   if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
@@ -102,7 +102,7 @@ function pipLines(settings: AppSettings, readText: ReadText, notes: string[]): C
   if (Object.keys(pip).length > 0) return pipRequirements(pip);
   if (paths.pip !== undefined) return fileRequirements(paths.pip, readText);
   if (readText(usualRequirementsFile) === null) return { ok: true, value: [] };
-  notes.push(`The settings name no packages: those of ${usualRequirementsFile} are installed.`);
+  notes.push(`The settings list no packages: those in ${usualRequirementsFile} are installed.`);
   return fileRequirements(usualRequirementsFile, readText);
 }
 
@@ -125,6 +125,6 @@ function withServer(settings: AppSettings, lines: readonly string[], notes: stri
     (/^python[0-9.]*$/.test(posix.basename(program)) && rest[0] === "-m" && rest[1] === "uvicorn");
   if (settings.runtime !== "custom" || !isServer || lines.some((line) => requirementName(line) === "uvicorn"))
     return lines;
-  notes.push("The entrypoint starts uvicorn, which the app does not list: it is installed too.");
+  notes.push("The entrypoint starts uvicorn, which is not in the app's packages: it is installed too.");
   return [...lines, "uvicorn"];
 }

@@ -157,7 +157,7 @@ export async function endAbandoned(db: Db): Promise<number> {
       update builds set
         status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
         reason = case when cancel_requested_at is null
-          then ${`The platform was stopped ${takesMax} times while it worked on this build, so it is not begun again. Deploy again; if it happens once more, let the operator look into the platform's log.`}
+          then ${`The platform was stopped ${takesMax} times during this build, so the build is not started again. Deploy again; if it happens once more, ask the operator to check the platform's log.`}
           else 'Cancelled.' end,
         ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
       where id in (

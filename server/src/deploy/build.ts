@@ -99,7 +99,7 @@ class BuildWork {
     if (isTakenOver) {
       this.#output.say(
         "source",
-        `The platform was stopped during this build; it begins again (${epoch} of ${takesMax}).`,
+        `The platform was stopped during this build; it starts again (${epoch} of ${takesMax}).`,
       );
     }
     try {
@@ -231,7 +231,7 @@ class BuildWork {
       return null;
     }
     if (ending.kind === "put_back") {
-      this.#output.say("release", "The platform stops; the build goes on when it is back.");
+      this.#output.say("release", "The platform is stopping; the build continues when it is back.");
       await this.#output.flush();
       await this.#move("pending", null);
       return null;

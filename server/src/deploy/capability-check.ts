@@ -30,28 +30,28 @@ export function checkCapabilities(given: {
   }
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
-      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself, and this version has no driver that uses images. What the app needs of its image must be installed on the machine.`,
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself, and this version has no driver that uses images. Whatever the app needs from its image must be installed on the machine.`,
     );
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
     warnings.push(
-      `the ${driver} driver installs no system packages (${shortList(aptPackages)}), and this version has no driver that does. What the machine has is used: install them there.`,
+      `the ${driver} driver does not install system packages (${shortList(aptPackages)}), and this version has no driver that does. The packages of the machine are used: install them there.`,
     );
   }
   if (condaPackages.length > 0 && !capabilities.condaPackages) {
     warnings.push(
-      `the ${driver} driver installs no conda packages (${shortList(condaPackages)}), and this version has no driver that does. Name them under dependencies.pip where pip has them.`,
+      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}), and this version has no driver that does. List them under dependencies.pip if pip has them.`,
     );
   }
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {
     const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
     warnings.push(
-      `the ${driver} driver does not hold replicas to their ${kinds.join(" and ")} here: leave room for them on the machine, or let the operator give the platform cgroups (docs/guides/isolation.md).`,
+      `the ${driver} driver does not enforce ${kinds.join(" and ")} of replicas here: leave room for them on the machine, or ask the operator to give the platform cgroups (docs/guides/isolation.md).`,
     );
   }
   if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
     warnings.push(
-      `compute is ${settings.compute.join(", ")}, but this machine has ${capabilities.compute.join(", ") || "none"}: replicas wait until it is there.`,
+      `compute is ${settings.compute.join(", ")}, but this machine has ${capabilities.compute.join(", ") || "none"}: replicas wait until it is available.`,
     );
   }
   return { refusal: null, warnings };

@@ -62,14 +62,14 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
   if (isEnd(build.status)) {
     throw new Fault(
       "conflict",
-      `The build has ended already, with status ${build.status}; only one that runs can be cancelled.`,
+      `The build has already ended, with status ${build.status}; only a running build can be cancelled.`,
     );
   }
   const cancelled = await tx
     .updateTable("builds")
     .set({
       status: "cancelled",
-      reason: "Cancelled before it began.",
+      reason: "Cancelled before it started.",
       cancel_requested_at: sql<Date>`clock_timestamp()`,
       ended_at: sql<Date>`clock_timestamp()`,
       updated_at: sql<Date>`clock_timestamp()`,
@@ -110,7 +110,7 @@ async function insertBuild(
   if (unfinished >= unfinishedMax) {
     throw new Fault(
       "rate_limited",
-      `The app has ${unfinished} unfinished builds already; wait for one to end, or cancel some.`,
+      `The app already has ${unfinished} unfinished builds; wait for one to end, or cancel some.`,
       {
         retryAfterSeconds: 30,
       },

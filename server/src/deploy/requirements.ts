@@ -86,8 +86,8 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
     const text = isInside(path) ? readText(path) : null;
     if (text === null) {
       return from === null
-        ? `The file ${path}, which should list the packages, is not in the app's folder (or is no text).`
-        : `${from} names ${path} with -r, but that is not in the app's folder (or is no text).`;
+        ? `The file ${path}, which should list the packages, is not in the app's folder (or is not a text file).`
+        : `${from} names ${path} with -r, but that is not in the app's folder (or is not a text file).`;
     }
     for (const line of listedPackages(text.replaceAll(/\\\r?\n/g, ""))) {
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);

@@ -101,14 +101,11 @@ export async function runTrial(run: TrialRun): Promise<number> {
 function startFailed(kind: "failed" | "timeout", reason: string, limitMs: number): StartFailed {
   const sentence = /[.!?]$/.test(reason) ? reason : `${reason}.`;
   if (kind === "failed") {
-    return new StartFailed(
-      "init_failure",
-      `${sentence} Its output stands in the build log; mend the app and deploy again.`,
-    );
+    return new StartFailed("init_failure", `${sentence} Its output is in the build log; fix the app and deploy again.`);
   }
   return new StartFailed(
     "init_timeout",
-    `${sentence} It has ${Math.round(limitMs / 1000)} s for that (deploymentInitializationTimeout); make the start quicker or allow more, then deploy again.`,
+    `${sentence} The limit is ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout); make the app start faster or raise the limit, then deploy again.`,
   );
 }
 

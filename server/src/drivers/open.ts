@@ -10,7 +10,7 @@ export type DriverConfig = ProcessDriverConfig & { readonly driver: string | nul
 export async function openDriver(config: DriverConfig, parts: DriverParts): Promise<OpenedDriver> {
   if (config.driver !== null && config.driver !== "process") {
     throw new CannotStart(
-      `SLIPWAY_DRIVER is ${config.driver}, but this version has the process driver only; set it to process or leave it out.`,
+      `SLIPWAY_DRIVER is ${config.driver}, but this version has only the process driver; set it to process or leave it out.`,
     );
   }
   return await openProcessDriver(config, parts);

@@ -14,7 +14,7 @@ export function isDiskFull(error: unknown, depth = 0): boolean {
 
 /** For callers of the platform. */
 export const diskFullText =
-  "The platform's disk has no room (or cannot be written to), so nothing can be stored at the moment; its operator has to make room. Try again then.";
+  "The platform's disk is full (or not writable), so nothing can be stored at the moment; its operator has to free up space. Try again after that.";
 /** Seconds after which a repeat makes sense. */
 export const diskFullRetrySeconds = 30;
 

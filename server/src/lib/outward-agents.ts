@@ -119,7 +119,7 @@ async function checkedAddresses(
   if (addresses.length === 0) throw new OutwardRefused("its name has no address");
   if (!addresses.every((address) => guard.isAllowed(address, port))) {
     throw new OutwardRefused(
-      `its name leads to an address that is not allowed (private, loopback, link-local or otherwise not public); ${allowHint}`,
+      `its name resolves to an address that is not allowed (private, loopback, link-local or otherwise not public); ${allowHint}`,
     );
   }
   return addresses.slice(0, dialledMax).map((address) => ({ address, family: isIP(address) }));

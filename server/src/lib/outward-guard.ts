@@ -64,7 +64,7 @@ export class OutwardGuard {
     if (text.length > urlCharactersMax) return { problem: `The URL is longer than ${urlCharactersMax} characters.` };
     if (oddCharacter.test(text)) {
       return {
-        problem: "The URL has a space, a control character or a backslash in it; write such characters as %20.",
+        problem: "The URL contains a space, a control character or a backslash; percent-encode them, a space as %20.",
       };
     }
     const authority = authorityForm.exec(text)?.[1];
@@ -89,7 +89,7 @@ export class OutwardGuard {
   }
 
   #portProblem(port: number): string | null {
-    return isAllowedPort(port) ? null : `Port ${port} may not be called: it belongs to another protocol than HTTP.`;
+    return isAllowedPort(port) ? null : `Port ${port} may not be called: it is used by a protocol other than HTTP.`;
   }
 
   #hostProblem({ host, port, authority }: { host: string; port: number; authority: string }): string | null {
@@ -107,7 +107,7 @@ export class OutwardGuard {
       return "The URL's host is not a valid name.";
     }
     if (/(^|\.)localhost$/.test(name) && !loopbackAddresses.some((one) => this.isAllowed(one, port))) {
-      return `The name ${name} may not be called: it leads to a loopback address. ${allowHint}`;
+      return `The name ${name} may not be called: it resolves to a loopback address. ${allowHint}`;
     }
     if (this.#ownListeners.some((place) => place.host === name && place.port === port)) {
       return `The name ${name} may not be called on port ${port}: the platform itself is there.`;

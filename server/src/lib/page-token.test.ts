@@ -16,7 +16,7 @@ const run = { atMicros: 1_795_270_291_000_123, id: "ef812a41-8140-8978-8001-9cab
 const refused = (next: string) => (error: unknown) =>
   error instanceof Fault &&
   error.code === "invalid" &&
-  error.message.startsWith(`nextToken is not of this query: take ${next} of its last answer`);
+  error.message.startsWith(`nextToken does not belong to this query: use ${next} from its last answer`);
 
 test("a token names its cursor, and is of no other list or query", () => {
   const query = [app, false, undefined];

@@ -44,8 +44,8 @@ export class PageTokens<Cursor extends object> {
     if (isPlace && token === this.#write(query, parts)) {
       return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
     }
-    const advice = `take ${this.#options.next} of its last answer and leave the other parameters as they are`;
-    throw new Fault("invalid", `nextToken is not of this query: ${advice}.`);
+    const advice = `use ${this.#options.next} from its last answer and keep the other parameters the same`;
+    throw new Fault("invalid", `nextToken does not belong to this query: ${advice}.`);
   }
 
   get #keys(): (keyof Cursor)[] {

@@ -69,5 +69,5 @@ export class RateLimit {
 }
 
 function tooMany(used: number, seconds: number): string {
-  return `This was done ${used} times already; try again in ${seconds} s.`;
+  return `This was already done ${used} times; try again in ${seconds} s.`;
 }

@@ -105,7 +105,7 @@ export class SteadyClock implements Clock {
 
 const textOf: Readonly<Record<StepReport["kind"], string>> = {
   stepped:
-    "the machine's clock has stepped; the platform keeps its own time, and follows once the clock has stayed so for ten minutes",
+    "the machine's clock has jumped; the platform keeps its own time, and follows once the clock has been stable for ten minutes",
   "went back": "the machine's clock agrees with the platform's time again",
   adopted: "the platform's time follows the machine's clock; nothing is removed for its age for a day",
 };

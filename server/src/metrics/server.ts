@@ -52,11 +52,11 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
     const say = (status: number, text: string, fields: Readonly<Record<string, string>> = {}): void => {
       response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...fields }).end(text);
     };
-    if (request.url?.split("?")[0] !== "/metrics") return say(404, "Only /metrics is here.\n");
+    if (request.url?.split("?")[0] !== "/metrics") return say(404, "Only /metrics is served here.\n");
     if (request.method !== "GET" && request.method !== "HEAD") return say(405, "Use GET.\n", { allow: "GET, HEAD" });
     // Of equal length, whatever is shown, so that the time it takes tells nothing.
     if (expected !== null && !timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) {
-      return say(401, "Show SLIPWAY_METRICS_TOKEN as a bearer token.\n", { "www-authenticate": "Bearer" });
+      return say(401, "Send SLIPWAY_METRICS_TOKEN as a bearer token.\n", { "www-authenticate": "Bearer" });
     }
     try {
       making ??= metrics.text().finally(() => (making = undefined));

@@ -5,16 +5,16 @@ import { Fault, type FaultCode } from "#lib/fault.ts";
 
 const refusals: Readonly<Record<string, readonly [FaultCode, string]>> = {
   INVALID_PASSWORD: ["not_usable", "The password is wrong."],
-  INVALID_CODE: ["not_usable", "The code is wrong, or was used already."],
-  INVALID_BACKUP_CODE: ["not_usable", "The code is wrong, or was used already."],
+  INVALID_CODE: ["not_usable", "The code is wrong or was already used."],
+  INVALID_BACKUP_CODE: ["not_usable", "The code is wrong or was already used."],
   INVALID_TWO_FACTOR_COOKIE: ["unauthorized", "The sign-in has expired, or had too many wrong codes; start it again."],
   TOO_MANY_ATTEMPTS_REQUEST_NEW_CODE: ["unauthorized", "There were too many wrong codes; start the sign-in again."],
   ACCOUNT_TEMPORARILY_LOCKED: ["rate_limited", "There were too many wrong codes; try again in 15 minutes."],
-  TOTP_ALREADY_ENABLED: ["conflict", "Two-factor sign-in is on already; turn it off first."],
+  TOTP_ALREADY_ENABLED: ["conflict", "Two-factor sign-in is already on; turn it off first."],
   TOTP_NOT_ENABLED: ["conflict", "Two-factor sign-in is not on."],
   BACKUP_CODES_NOT_ENABLED: ["conflict", "Two-factor sign-in is not on."],
   TWO_FACTOR_NOT_ENABLED: ["conflict", "Two-factor sign-in is not on."],
-  INVALID_TOKEN: ["not_usable", "The link has expired or was used already; ask for a new one."],
+  INVALID_TOKEN: ["not_usable", "The link has expired or was already used; request a new one."],
 };
 
 /** The code of what better-auth refused; null for any other error. */

@@ -80,7 +80,7 @@ export class DeviceLogins {
     const now = clock.now();
     await removeEndedLogins(db, { before: new Date(now - rememberedMs), max: removedAtOnceMax });
     if ((await countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
-      throw new Fault("rate_limited", "Too many devices wait for a person to approve them; try again in a minute.", {
+      throw new Fault("rate_limited", "Too many devices are waiting for approval; try again in a minute.", {
         retryAfterSeconds: 60,
       });
     }
@@ -122,7 +122,7 @@ export class DeviceLogins {
     const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
       const decided = await decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) });
-      if (decided === undefined) throw new Fault("conflict", "This code was approved or refused already.");
+      if (decided === undefined) throw new Fault("conflict", "This code was already approved or denied.");
       await recordDecision(tx, decided, given);
       return decided;
     });
@@ -157,7 +157,7 @@ async function recordDecision(
 ): Promise<void> {
   const outcome = isApproved
     ? ({ outcome: "success" } as const)
-    : ({ outcome: "failure", reason: "The person refused the device." } as const);
+    : ({ outcome: "failure", reason: "The person denied the device." } as const);
   await recordOfPerson(tx, {
     action: "person.device_approve",
     about: { id: person.personId, email: person.email, name: person.name },
@@ -168,5 +168,8 @@ async function recordDecision(
 }
 
 function unknownCode(): Fault {
-  return new Fault("not_found", "No device shows this code, or it has ended: codes last ten minutes.");
+  return new Fault(
+    "not_found",
+    "No device is showing this code, or the code has expired: codes are valid for ten minutes.",
+  );
 }

@@ -136,7 +136,7 @@ export class InvitationUseCases {
     await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       const row = await invitationById(tx, projectId, id);
-      if (row === undefined) throw new Fault("not_found", "The project has no invitation of that id.");
+      if (row === undefined) throw new Fault("not_found", "The project has no invitation with that id.");
       await requireRight(tx, { projectId, caller, roles: [row.role] });
       await deleteInvitation(tx, row);
       const resource = { type: "invitation", id, name: row.email };
@@ -178,7 +178,7 @@ export class InvitationUseCases {
   /** Whoever else has the link and is known is refused, and the project's owners learn of it. */
   async #refuseOthers(row: OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
-    const reason = `The invitation is for ${row.email}, and the token is not of that person; send that person's, or none to make an account.`;
+    const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
     await record(this.#db, {
       ...{ projectId: row.project_id, action: "invitation.accept", outcome: "failure", reason },
       by: { ...by, actor: actorOf(caller) },
@@ -212,8 +212,8 @@ async function whoAccepts(
     const text = `${row.email} has an account: sign in with it and send the token along to accept the invitation.`;
     throw new Fault("unauthorized", text);
   }
-  if (name === null) throw new Fault("invalid", "name is missing; it must be sent to make an account.");
-  if (password === null) throw new Fault("invalid", "password is missing; it must be sent to make an account.");
+  if (name === null) throw new Fault("invalid", "name is missing; it is required to create an account.");
+  if (password === null) throw new Fault("invalid", "password is missing; it is required to create an account.");
   checkNewPassword("password", password, row.email);
   const passwordHash = await hashes.run(() => hashPassword(password.reveal()));
   return { id: randomUUID(), name: name.trim(), passwordHash };
@@ -224,7 +224,7 @@ async function addAccount(
   { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
 ): Promise<void> {
   if (!(await addPerson(tx, { id, email, name }))) {
-    throw new Fault("conflict", `An account of ${email} was made a moment ago; sign in with it to accept.`);
+    throw new Fault("conflict", `An account for ${email} was created a moment ago; sign in with it to accept.`);
   }
   await insertPassword(tx, { personId: id, passwordHash });
 }
@@ -232,7 +232,7 @@ async function addAccount(
 async function join(tx: Tx, member: { projectId: ProjectId; personId: string; role: Role }): Promise<void> {
   const { projectId, personId, role } = member;
   if ((await memberOf(tx, member)) !== undefined)
-    throw new Fault("conflict", "You are a member of this project already.");
+    throw new Fault("conflict", "You are already a member of this project.");
   if ((await countMembers(tx, projectId)).all >= membersMax) {
     throw new Fault("conflict", `The project has ${membersMax} members, which is the limit.`);
   }
@@ -242,10 +242,10 @@ async function join(tx: Tx, member: { projectId: ProjectId; personId: string; ro
 async function requireRoom(tx: Tx, given: { projectId: ProjectId; email: string; now: Date }): Promise<void> {
   const { projectId, email, now } = given;
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
-    throw new Fault("conflict", `${email} is a member of this project already.`);
+    throw new Fault("conflict", `${email} is already a member of this project.`);
   }
   if ((await countAfterPurge(tx, projectId, now)) >= waitingMax) {
-    const text = `${waitingMax} invitations to this project wait to be accepted, which is the limit; withdraw some.`;
+    const text = `${waitingMax} invitations to this project are waiting to be accepted, which is the limit; withdraw some.`;
     throw new Fault("conflict", text);
   }
 }

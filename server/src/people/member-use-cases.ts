@@ -73,7 +73,7 @@ export class MemberUseCases {
     const changed = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, key.projectId);
       const row = await memberOf(tx, key);
-      if (row === undefined) throw new Fault("not_found", "The project has no member of that id.");
+      if (row === undefined) throw new Fault("not_found", "The project has no member with that id.");
       const made = await change(tx, memberFrom(row));
       await notify(tx, "people", key.personId);
       return made;
@@ -98,7 +98,7 @@ export async function requireRight(
   const text =
     tooMuch === undefined
       ? "You no longer have the permission members.write."
-      : `The role ${tooMuch} allows what you may not do yourself: only those who may do all of it give it or take it away.`;
+      : `The role ${tooMuch} has permissions that you lack: only people with all of them can grant or revoke it.`;
   throw new Fault("forbidden", text);
 }
 

@@ -17,6 +17,6 @@ export function checkNewPassword(field: string, password: Secret, email: string)
     throw new Fault("invalid", `${field} must have at least ${differentMin} different characters.`);
   }
   if (text.toLowerCase() === email.toLowerCase()) {
-    throw new Fault("invalid", `${field} must not be the e-mail address.`);
+    throw new Fault("invalid", `${field} must not be the email address.`);
   }
 }

@@ -53,7 +53,7 @@ export class PasswordUseCases {
     await counts.take(limits.confirm, caller.personId);
     const known = await passwordHashOf(db, caller.personId);
     if (known === null) {
-      throw new Fault("conflict", "You have no password; ask for a link that sets one, as if you had forgotten it.");
+      throw new Fault("conflict", "You have no password; request a link to set one, as for a forgotten password.");
     }
     if (!(await hashes.run(() => isPassword(given.current.reveal(), known)))) {
       throw new Fault("not_usable", "The current password is wrong.");
@@ -74,7 +74,7 @@ export class PasswordUseCases {
   forgot(email: string, by: By, first: () => Promise<void> = async () => undefined): void {
     const { log } = this.#parts;
     if (this.#making.size >= makingMax) {
-      throw new Fault("unavailable", "Too many people ask for links at the moment; try again in a minute.");
+      throw new Fault("unavailable", "Too many links are being requested at the moment; try again in a minute.");
     }
     const making = first()
       .then(() => this.#mailLink(email.toLowerCase(), by))
@@ -87,7 +87,7 @@ export class PasswordUseCases {
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
     const person = await credentialOf(db, { email: email.toLowerCase(), address: "" });
-    if (person === undefined) throw new Fault("not_found", "Nobody has this e-mail address.");
+    if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
     return this.#link(person, { by, mark: handedOver });
   }
 
@@ -98,7 +98,7 @@ export class PasswordUseCases {
     const personId = await this.#personOf(given.secret);
     const person = personId === null ? undefined : await personById(db, personId);
     if (person === undefined) {
-      throw new Fault("not_usable", "The link has expired or was used already; ask for a new one.");
+      throw new Fault("not_usable", "The link has expired or was already used; request a new one.");
     }
     checkNewPassword("password", given.next, person.email);
     await hashes.run(() => db.transaction().execute((tx) => this.#reset(tx, { ...given, person })));
@@ -141,7 +141,7 @@ export class PasswordUseCases {
     if (mailer === null) {
       log.warn(
         { personId: person.id, email: person.email },
-        "a person has forgotten their password, and no mail is set up: make them a link with POST /v2/operator/password-resets",
+        "a person has forgotten their password, and no mail server is configured: create a link for them with POST /v2/operator/password-resets",
       );
       return;
     }
@@ -191,5 +191,5 @@ export class PasswordUseCases {
 }
 
 function resetText(person: PersonRow, url: Secret): string {
-  return `Hello ${person.name},\n\nsomebody, hopefully you, asked for a new password for Slipway. This link sets one; it works once, within an hour:\n\n${url.reveal()}\n\nIf it was not you, do nothing: your password stays as it is.\n`;
+  return `Hello ${person.name},\n\nsomeone, hopefully you, requested a new password for Slipway. Use this link to set it; the link works once, within an hour:\n\n${url.reveal()}\n\nIf this was not you, ignore this message: your password stays the same.\n`;
 }

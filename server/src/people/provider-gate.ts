@@ -77,8 +77,8 @@ export class ProviderGate {
     const by: By = { actor: platformActor };
     const changes = { password: { old: "chosen before the address was proven", new: "none" } };
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
-    const text = `You have signed in to Slipway with a provider that has checked your address. The password that was chosen for this address before is good no more, since nobody had shown that the address was theirs. To sign in with a password again, ask for a link on the sign-in page.\n`;
-    this.#options.mailer?.post({ to: person.email, subject: "Your old password for Slipway is good no more", text });
+    const text = `You have signed in to Slipway with a provider that has verified your email address. The password that was set for this address earlier is no longer valid, because nobody had proven that the address was theirs. To sign in with a password again, request a link on the sign-in page.\n`;
+    this.#options.mailer?.post({ to: person.email, subject: "Your old password for Slipway is no longer valid", text });
     this.#options.log.info(
       { personId: person.id },
       "a person has proven their address, and lost the unproven password",

@@ -147,7 +147,7 @@ export class ProviderSignIn {
 
   #require(id: ProviderId): void {
     if (!this.offers().some((offer) => offer.id === id)) {
-      throw new Fault("not_found", "Signing in with this provider is not set up here.");
+      throw new Fault("not_found", "Sign-in with this provider is not configured here.");
     }
   }
 
@@ -168,7 +168,7 @@ export class ProviderSignIn {
     if (id !== "oidc" || provider === undefined || isSameIssuer(provider.issuer, this.#settings.oidc?.url)) {
       return this.#auth;
     }
-    log.error({ issuer: provider.issuer }, "SLIPWAY_OIDC_ISSUER is not what the provider calls itself");
+    log.error({ issuer: provider.issuer }, "SLIPWAY_OIDC_ISSUER does not match the issuer that the provider reports");
     throw this.#away(id);
   }
 
@@ -188,7 +188,7 @@ export class ProviderSignIn {
 
   #away(id: ProviderId): Fault {
     const name = this.offers().find((offer) => offer.id === id)?.name ?? id;
-    return new Fault("unavailable", `${name} does not answer as it should at the moment; try again.`);
+    return new Fault("unavailable", `${name} is not responding correctly at the moment; try again.`);
   }
 }
 

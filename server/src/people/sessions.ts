@@ -144,7 +144,7 @@ export class Sessions {
   async endOne(personId: string, sessionId: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await this.#end(tx, { personId, only: sessionId }))) {
-        throw new Fault("not_found", "You have no session of that id.");
+        throw new Fault("not_found", "You have no session with that id.");
       }
       await this.#recordEnd(tx, personId, by);
     });

@@ -47,7 +47,7 @@ export class SignIn {
     const done = isKnown ? await db.transaction().execute((tx) => this.#enter(tx, person, by)) : null;
     if (done === null) {
       await this.#recordFailure({ email, person, by });
-      throw new Fault("unauthorized", "The e-mail address or the password is wrong.");
+      throw new Fault("unauthorized", "The email address or the password is wrong.");
     }
     if (known === null) await counts.giveBack(limits.signInAddress, addressKey(address));
     await counts.giveBack(limits.signInAccount, account);
@@ -68,7 +68,7 @@ export class SignIn {
   async #recordFailure(given: { email: string; person: Credential | undefined; by: By }): Promise<void> {
     const { person, by } = given;
     const about = person ?? { id: null, email: given.email.toLowerCase(), name: given.email };
-    const reason = person === undefined ? "Nobody has this address." : "The password was wrong.";
+    const reason = person === undefined ? "There is no account with this address." : "The password was wrong.";
     await this.#parts.db
       .transaction()
       .execute((tx) =>

@@ -26,10 +26,10 @@ export class SignUp {
   /** Has a link mailed, and returns at once. Throws `Fault("forbidden")` where people are invited only. */
   ask(wish: SignUpWish): void {
     if (this.#settings.signUp !== "open") {
-      throw new Fault("forbidden", "People become members here by invitation: ask an owner of the project for one.");
+      throw new Fault("forbidden", "Accounts here are by invitation only: ask a project owner to invite you.");
     }
     if (this.#parts.mailer === null) {
-      throw new Fault("forbidden", "No mail is set up here, so nobody can sign up: ask the operator.");
+      throw new Fault("forbidden", "No mail server is configured here, so nobody can sign up: ask the operator.");
     }
     const email = wish.email.toLowerCase();
     this.#passwords.forgot(email, wish.by, () => this.#make({ ...wish, email }));

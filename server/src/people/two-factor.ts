@@ -79,7 +79,7 @@ export class TwoFactor {
     const headers = await this.#headersOf(caller);
     return this.#replaceSession(caller, by, "person.two_factor_enable", async () => {
       const found = await personById(this.#parts.db, caller.personId);
-      if (found?.two_factor_enabled === true) throw new Fault("conflict", "Two-factor sign-in is on already.");
+      if (found?.two_factor_enabled === true) throw new Fault("conflict", "Two-factor sign-in is already on.");
       const answer = await refused(auth().api.verifyTOTP({ body: { code }, headers, returnHeaders: true }));
       return tokens.setBy(answer.headers);
     });
@@ -127,7 +127,7 @@ export class TwoFactor {
     const { db, mailer, baseUrl } = this.#parts;
     await db.transaction().execute(async (tx) => {
       const person = await personByEmail(tx, email);
-      if (person === undefined) throw new Fault("not_found", "Nobody has this e-mail address.");
+      if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
       if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
       await lockPerson(tx, person.id);
       await removeTwoFactor(tx, person.id);
@@ -135,7 +135,7 @@ export class TwoFactor {
       await this.#sessions.endOthers(tx, { personId: person.id, except: null });
       await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
     });
-    const text = `The operator of Slipway at ${baseUrl()} has turned your two-factor sign-in off, and ended your sessions.\n\nIf you have not asked for this, tell them, and the owners of your projects.\n`;
+    const text = `The operator of Slipway at ${baseUrl()} has turned off your two-factor sign-in and ended your sessions.\n\nIf you did not request this, tell them and the owners of your projects.\n`;
     mailer?.post({ to: email, subject: "Two-factor sign-in was turned off", text });
   }
 

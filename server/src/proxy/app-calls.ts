@@ -308,7 +308,7 @@ export class AppCalls {
   #fullFault(): Fault | null {
     const { lineLengthMax } = this.#parts.limits;
     if (this.#line.length < lineLengthMax) return null;
-    const message = `${lineLengthMax} calls of this app are waiting for a replica already, the most that may (SLIPWAY_LINE_LENGTH). Try again after the seconds in Retry-After; so that fewer have to wait, raise maxReplicaCount or replicaConcurrency.`;
+    const message = `${lineLengthMax} calls of this app are already waiting for a replica, which is the limit (SLIPWAY_LINE_LENGTH). Try again after the seconds in Retry-After; to shorten the queue, raise maxReplicaCount or replicaConcurrency.`;
     return new Fault("line_full", message, { retryAfterSeconds: fullRetrySeconds });
   }
 }

@@ -16,9 +16,9 @@ export type CallAuthenticator = {
 type Asked = { readonly projectId: string; readonly appName: string; readonly address: string };
 
 const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
-const notChecked = "The token could not be checked, as a part of the platform does not answer; try again.";
+const notChecked = "The token could not be checked, because a part of the platform is not responding; try again.";
 const checkRetrySeconds = 5;
-const badToken = "The token is not valid: it was altered, has expired or was revoked, or does not give access to apps.";
+const badToken = "The token is invalid: it was altered, has expired, was revoked, or does not give access to apps.";
 
 /** The app's route, or why the caller does not get there. At once when the token was seen before. */
 export function authorizeCall(
@@ -50,7 +50,7 @@ function judge(caller: Caller | Fault | null, route: AppRoute | undefined, asked
 }
 
 function mayNot(tokenName: string): string {
-  return `The token "${tokenName}" gives no right to do this: it lacks the permission apps.call.`;
+  return `The token "${tokenName}" does not allow this: it lacks the permission apps.call.`;
 }
 
 /** The scheme's name may have any letter case (RFC 9110, 11.1). */

@@ -5,7 +5,7 @@ import type { Live } from "./admitted-call.ts";
 
 /** It waited too long for a place. */
 export function lineTimeout(): Fault {
-  return new Fault("line_timeout", "No replica of the app had room for the call within the waiting time.");
+  return new Fault("line_timeout", "No replica of the app had a free slot for the call within the wait timeout.");
 }
 
 /** The app took too long. */
@@ -16,12 +16,12 @@ export function callTimeout({ settings }: Live): Fault {
 
 /** A run's call: its keeper's memory may be slow, which is not the app's fault. */
 export function notStarted(): Fault {
-  return new Fault("unavailable", "The start of the run could not be written down in time.");
+  return new Fault("unavailable", "The start of the run could not be recorded in time.");
 }
 
 /** The replica broke off or made no sense; `reason` is the rest of a sentence, without addresses. */
 export function replicaFailed(runId: RunId, reason: string): Fault {
-  const message = `The app's replica failed: ${reason}. Look at the app's log for the run ${runId}; the app may have crashed.`;
+  const message = `The app's replica failed: ${reason}. Check the app's log for the run ${runId}; the app may have crashed.`;
   return new Fault("replica_failed", message);
 }
 
@@ -46,7 +46,7 @@ const stoppingRetrySeconds = 5;
 
 /** A bug, or a part of the platform that failed; the log has more under the id. */
 export function internal(runId: RunId, cause: unknown): Fault {
-  return new Fault("internal", `The platform failed; its log has the reason under ${runId}.`, { cause });
+  return new Fault("internal", `Internal error of the platform; its log has the reason under ${runId}.`, { cause });
 }
 
 /** The app's runtime speaks no WebSocket. */

@@ -24,12 +24,12 @@ export function unfitness(request: IncomingMessage): Refusal | null {
   const { httpVersion } = request;
   if (httpVersion === "1.1") return null;
   if (httpVersion !== "1.0") {
-    const message = `HTTP/${httpVersion} is not spoken here: send the request as HTTP/1.1.`;
+    const message = `HTTP/${httpVersion} is not supported: send the request as HTTP/1.1.`;
     return { status: "505 HTTP Version Not Supported", message };
   }
   // Who wrote it, or a proxy on the way, may find its end elsewhere (RFC 9112, 6.1).
   if (request.headers["transfer-encoding"] === undefined) return null;
-  return { status: "400 Bad Request", message: "HTTP/1.0 has no Transfer-Encoding: send a Content-Length." };
+  return { status: "400 Bad Request", message: "HTTP/1.0 does not support Transfer-Encoding: send a Content-Length." };
 }
 
 /** The answers that are open on each connection that node's server reads. */
@@ -73,7 +73,7 @@ const slowBodyCode = "SLIPWAY_SLOW_BODY";
 
 /** A body that is not whole after `bodyMs`. */
 export function slowBody(bodyMs: number): ParseError {
-  const message = `The body of the request took too long: all of it must come within ${bodyMs / 1000} s.`;
+  const message = `The body of the request took too long: all of it must arrive within ${bodyMs / 1000} s.`;
   return Object.assign(new Error(message), { code: slowBodyCode });
 }
 
@@ -119,7 +119,7 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
       : undefined;
   // The bytes may begin with another request, which was in order.
   if (method !== undefined && !METHODS.includes(method)) {
-    const message = `The method ${method} is not known. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
+    const message = `The method ${method} is unknown. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
     return { status: "501 Not Implemented", message };
   }
   return { status: "400 Bad Request", message: "The request is not HTTP/1.1." };
@@ -129,7 +129,7 @@ function tooLong(head: string): Refusal {
   const status = "431 Request Header Fields Too Large";
   const max = `The head of the request is longer than ${headBytesMax} bytes`;
   if (!isFullOfCookies(head)) return { status, message: `${max}.` };
-  const message = `${max}, and most of it are cookies. The browser was told to remove the cookies of this host: load the page again. If that fails too, remove them by hand.`;
+  const message = `${max}, and most of it is cookies. The browser was told to delete the cookies of this host: reload the page. If that fails too, delete them manually.`;
   return { status, message, fields: 'Clear-Site-Data: "cookies"\r\n' };
 }
 

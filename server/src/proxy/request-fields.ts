@@ -103,7 +103,7 @@ export class RequestFields extends FieldReader {
     switch (kind) {
       case "transfer-encoding":
         if (this.isChunked || value.toLowerCase() !== "chunked") {
-          this.refused = "The only transfer coding that is understood is chunked.";
+          this.refused = "The only supported transfer coding is chunked.";
         }
         this.isChunked = true;
         this.isSpecial = true;

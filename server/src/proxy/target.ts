@@ -14,8 +14,8 @@ export type Target = {
   readonly webhookEndpoint: string | null;
 };
 
-const formHint = "Calls of apps go to /v4/{project}/{app}/{path}.";
-const reservedHint = "Paths below /_slipway of an app are the platform's own; calls do not get there.";
+const formHint = "App calls go to /v4/{project}/{app}/{path}.";
+const reservedHint = "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
 const scheme = /^https?:\/\/[^/?#]*/i;
 
 /**

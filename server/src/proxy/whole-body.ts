@@ -78,10 +78,10 @@ class WholeBody extends Timed {
 }
 
 function brokenOff(): Fault {
-  return new Fault("malformed", "The body broke off: the connection was closed before all of it had come.");
+  return new Fault("malformed", "The body is incomplete: the connection was closed before all of it had arrived.");
 }
 
 function tooSlow(bytes: number): Fault {
-  const message = `The body came too slowly: ${bytes} bytes within ${slowestMs / 1000} s and a second for each ${slowestBytesPerMs} kB; send it again over a faster connection.`;
+  const message = `The body arrived too slowly: ${bytes} bytes within ${slowestMs / 1000} s plus one second for each ${slowestBytesPerMs} kB; send it again over a faster connection.`;
   return new Fault("malformed", message);
 }

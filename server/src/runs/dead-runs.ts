@@ -93,7 +93,7 @@ export class DeadRuns {
     if (state !== "failure" && state !== "timeout") {
       throw new Fault("conflict", `The run is ${state}; only one that ended as failure or timeout can be redriven.`);
     }
-    if (redrivenAs !== null) throw new Fault("conflict", `The run was redriven already, as run ${redrivenAs}.`);
+    if (redrivenAs !== null) throw new Fault("conflict", `The run was already redriven, as run ${redrivenAs}.`);
     if (deletedAt !== null) throw requestGone();
   }
 

@@ -51,7 +51,7 @@ const retryAfterSeconds = 5;
 const tooMany = "Too many async calls are being accepted at the moment; try again.";
 /** What the store answered is not known to the caller: a repeat with an Idempotency-Key is safe. */
 const notStored =
-  "The run could not be stored, as the database does not answer; try again (an Idempotency-Key makes sure that it runs once).";
+  "The run could not be stored, because the database is not responding; try again (an Idempotency-Key makes sure that it runs once).";
 
 /** One for the platform. */
 export class Enqueue implements AsyncAccept {

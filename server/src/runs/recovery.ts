@@ -103,8 +103,8 @@ export class Recovery implements ActiveRun {
   }
 }
 
-const gone = "the platform was restarted meanwhile, and the call's answer cannot be had any more";
-const forgotten = "the platform was restarted meanwhile, and the replica has not kept the answer so long";
+const gone = "the platform was restarted in the meantime, and the call's answer is lost";
+const forgotten = "the platform was restarted in the meantime, and the replica no longer has the answer";
 
 function interrupted(why: string): Interrupted {
   return { kind: "interrupted", reason: `interrupted: ${why}.` };

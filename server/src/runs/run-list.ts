@@ -77,7 +77,7 @@ export class RunList {
   async result(appId: AppId, runId: RunId): Promise<RunResult> {
     const run = await this.get(appId, runId);
     if (!isFinal(run.state)) {
-      throw new Fault("conflict", `The run has no result yet: it is ${run.state}. Ask again when it has ended.`);
+      throw new Fault("conflict", `The run has no result yet: it is ${run.state}. Try again when it has ended.`);
     }
     const kept = run.is_async ? await readResult(this.#options.db, runId) : undefined;
     if (kept === undefined) throw new Fault("not_found", this.#whyNone(run));
@@ -88,7 +88,7 @@ export class RunList {
   }
 
   #whyNone(run: RunRow): string {
-    if (!run.is_async) return "The run was a plain call, whose answer is not kept: its caller has got it.";
+    if (!run.is_async) return "The run was a plain call, whose answer is not kept: its caller received it.";
     if (run.state === "cancelled") return "The run was cancelled, so there is no result.";
     const { clock, resultRetentionDays: days } = this.#options;
     const endedMs = clock.now() - (run.ended_at?.getTime() ?? 0);

@@ -102,5 +102,5 @@ async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
 }
 
 function ended(state: string): Fault {
-  return new Fault("conflict", `The run has ended already: it is ${state}.`);
+  return new Fault("conflict", `The run has already ended: it is ${state}.`);
 }

@@ -56,7 +56,7 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const listed = new Set(owned.map((one) => one.replicaId));
   for (const replica of before) {
     if (listed.has(replica.replicaId)) continue;
-    runner.ended(replica, { reason: "It is gone, and nobody saw it end.", exitCode: null, at: clock.now() });
+    runner.ended(replica, { reason: "It is gone, and its end was not observed.", exitCode: null, at: clock.now() });
   }
   // Those that exited are being written down, or were, and are forgotten after that.
   const unknown = owned.filter((one) => one.state === "running" && fleet.get(one.replicaId) === undefined);

@@ -84,7 +84,7 @@ export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedRep
 export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): string | undefined {
   if (gpusMax === null || gpusEach <= gpusMax) return undefined;
   const allowed = gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} GPU${gpusMax === 1 ? "" : "s"}`;
-  return `${name} allows ${allowed}, and a replica of the app needs ${gpusEach}. Ask for fewer (gpuCount, compute), or the operator for another plan.`;
+  return `${name} allows ${allowed}, and a replica of the app needs ${gpusEach}. Request fewer (gpuCount, compute), or ask the operator for another plan.`;
 }
 
 /** What a start waits for, in a sentence. */
@@ -95,7 +95,7 @@ export function heldBackReason(
   const isFull = gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
   const [max, what] = isFull ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
   const which = max === 1 ? `1 ${what}, which is` : `${max} ${what}s, which are`;
-  return `${name} allows the project ${which} in use or about to end; another one starts when there is room again.`;
+  return `${name} allows the project ${which} in use or about to end; another one starts when there is capacity again.`;
 }
 
 function sumOf(counted: readonly CountedReplica[]): number {

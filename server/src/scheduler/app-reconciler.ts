@@ -232,7 +232,7 @@ export class AppReconciler {
   #endAll(appId: AppId, replicas: readonly Replica[], stop?: StartFailure): void {
     const { clock, runner, view } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const reason = stop === undefined ? "Its release takes no calls." : "A budget is used up.";
+    const reason = stop === undefined ? "Its release does not accept calls." : "A budget is used up.";
     for (const replica of replicas) {
       const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
       if (!isWanted) runner.end(replica, { reason, kind: "wanted" });

@@ -48,16 +48,17 @@ export function waitReason(given: {
   readonly nowMs: number;
 }): string | undefined {
   if (given.failureReason !== undefined) return given.failureReason;
-  if (given.starting > 0 && given.pending === given.starting) return "A replica waits for a machine with room for it.";
+  if (given.starting > 0 && given.pending === given.starting)
+    return "A replica is waiting for a machine with enough capacity.";
   if (given.starting > 0)
     return given.starting === 1 ? "A replica is starting." : `${given.starting} replicas are starting.`;
   if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
-    return `A replica could not be started and will be tried again in ${seconds} s: ${given.starts.reason}`;
+    return `A replica could not be started and will be retried in ${seconds} s: ${given.starts.reason}`;
   }
   if (given.heldBack !== undefined && (given.ready === 0 || given.waiting > 0)) return given.heldBack;
   if (given.ready === 0 && given.unrouted > 0) {
-    return "The app runs, but takes no calls: its ready check (readycheckEndpoint) does not pass.";
+    return "The app runs, but is not ready for calls: its ready check (readycheckEndpoint) fails.";
   }
   if (given.waiting > 0 && given.ready >= given.replicasMax) {
     const busy = given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;

@@ -55,14 +55,14 @@ export function plan(given: {
     drains: [
       ...drainsOf(
         old.filter(({ isTrial }) => isTrial),
-        "Its release was on trial and did not get to take calls.",
+        "Its release was only tested and never received calls.",
       ),
       ...drainsOf(
         old.filter(({ isTrial }) => !isTrial),
         "A newer release took its place.",
       ),
       ...drainsOf(replacedNow, restarted),
-      ...drainsOf(victims(current, given), "It was not needed any more."),
+      ...drainsOf(victims(current, given), "It was no longer needed."),
     ],
   };
 }

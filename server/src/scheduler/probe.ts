@@ -30,7 +30,7 @@ export function networkProbe(clock: Clock): Probe {
     try {
       // A probe that another program answers would make it the replica.
       const { address } = target;
-      if (isTaken(address)) return { ok: false, reason: `Nothing of the app listens on ${placeOf(address)} yet.` };
+      if (isTaken(address)) return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
       cancel();

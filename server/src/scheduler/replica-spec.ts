@@ -15,7 +15,7 @@ export type ComputeChoice =
     };
 
 const otherWays =
-  "Ask for a compute type that it has; to try the app without, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
+  "Request a compute type that it has; to test the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
 
 /** The first type of the app's list for which there is room. */
 export function chooseCompute(
@@ -27,12 +27,12 @@ export function chooseCompute(
   if (free !== undefined) return { ok: true, compute: free };
   const types = settings.compute.join(" or ");
   if (asked.some(([, capacity]) => capacity === "later")) {
-    const reason = `All of the platform's ${types} is in use; a replica starts when there is room again.`;
+    const reason = `All of the platform's ${types} is in use; a replica starts when some is free again.`;
     return { ok: false, isFull: true, reason };
   }
   const { compute } = driver.capabilities;
   const here = compute.length === 0 ? "none" : `only ${compute.join(", ")}`;
-  const reason = `The app asks for compute ${types}, but this platform has ${here}. ${otherWays}`;
+  const reason = `The app requests compute ${types}, but this platform has ${here}. ${otherWays}`;
   return { ok: false, isFull: false, reason };
 }
 

@@ -133,8 +133,8 @@ async function findHolder(client: Client): Promise<Holder | undefined> {
 function refusalText(holder: Holder | undefined): string {
   const who = holder === undefined ? "" : ` (${holder.name})`;
   return (
-    `Another platform${who} works on this database, and two would each run replicas of every app. ` +
-    `Stop that one, or give this one a database of its own with SLIPWAY_DATABASE_URL. ` +
+    `Another platform${who} is using this database, and two would each run replicas of every app. ` +
+    `Stop that one, or give this one its own database with SLIPWAY_DATABASE_URL. ` +
     `If it was killed, or its machine is gone, the database notices within half a minute: start again then.`
   );
 }
@@ -142,6 +142,6 @@ function refusalText(holder: Holder | undefined): string {
 function lostText(holder: Holder): string {
   return (
     `The connection that held the lock on the database broke, and another platform (${holder.name}) has the lock now. ` +
-    `This platform ends, since two would each run replicas of every app; its replicas go on without calls until it is started again.`
+    `This platform exits, because two would each run replicas of every app; its replicas keep running without calls until it is started again.`
   );
 }

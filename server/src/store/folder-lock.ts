@@ -94,7 +94,7 @@ function refusal(folder: string, pidFile: string): CannotStart {
   const pid = readPid(pidFile);
   const who = pid === null ? "Another platform" : `Another platform (process ${pid})`;
   return new CannotStart(
-    `${who} already works in the data folder ${folder}; stop it, or give this one another folder with SLIPWAY_DATA_DIR.`,
+    `${who} is already using the data folder ${folder}; stop it, or give this one another folder with SLIPWAY_DATA_DIR.`,
   );
 }
 

@@ -40,7 +40,7 @@ export async function prepareRuntimeRole(client: Client, log: Log): Promise<void
     const { name, user } = role;
     log.warn(
       { reason: role.reason },
-      `the audit log and the ledger are kept from change by triggers alone, which the database's user ${user} could turn off: let an administrator of the database run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
+      `the audit log and the ledger are kept from change by triggers alone, which the database's user ${user} could turn off: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
     );
     return;
   }

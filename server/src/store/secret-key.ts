@@ -18,7 +18,7 @@ export async function openSealer(
   const given = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
   if (given === null && needed.length > 0) {
     throw new CannotStart(
-      `The database holds secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
+      `The database contains secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
     );
   }
   const sealer = new Sealer(given ?? [makeKeyFile(options.secretKeyFile)]);
@@ -26,7 +26,7 @@ export async function openSealer(
   if (missing.length === 0) return sealer;
   const source = options.secretKeys === null ? options.secretKeyFile : "SLIPWAY_SECRET_KEY";
   throw new CannotStart(
-    `The database holds secrets of another secret key (id ${missing.join(", ")}) than ${source} has (id ${sealer.keyIds().join(", ")}). Give that key too: in SLIPWAY_SECRET_KEY, after the new one and a comma.`,
+    `The database contains secrets of another secret key (id ${missing.join(", ")}) than ${source} has (id ${sealer.keyIds().join(", ")}). Add that key to SLIPWAY_SECRET_KEY, after the new one and a comma.`,
   );
 }
 

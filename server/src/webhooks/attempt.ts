@@ -67,7 +67,7 @@ async function send(
     // A bug; as a failed attempt it ends by the schedule instead of being tried for ever.
     log.error({ err: error, delivery: id }, "a webhook could not be sent");
     const durationMs = clock.monotonicMs() - startedMs;
-    return { kind: "failed", reason: "The platform failed to send it; its log says more.", durationMs };
+    return { kind: "failed", reason: "The platform failed to send it; see its log.", durationMs };
   }
 }
 

@@ -40,7 +40,7 @@ export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promis
       await record(tx, {
         ...{ projectId, action: "webhook_endpoints.pause" as const, by: { actor: platformActor } },
         resource: { type: "webhook_endpoint", id, name: url },
-        reason: `It has only failed for ${failingDaysMax} days. The latest failure: ${lastFailure ?? "unknown"}`,
+        reason: `Every attempt has failed for ${failingDaysMax} days. The latest failure: ${lastFailure ?? "unknown"}`,
       });
     }
     return rows;

@@ -238,5 +238,5 @@ export class Outbox {
 function unsendable({ url, body, bodyBytes }: NewDelivery): string | null {
   if (!URL.canParse(url)) return "Its webhookEndpoint is not a URL.";
   if (body !== null) return null;
-  return `The answer has ${bodyBytes} bytes: longer than what is delivered (SLIPWAY_RESULT_LIMIT_MB), or too many long ones came at once.`;
+  return `The answer has ${bodyBytes} bytes: more than the delivery limit (SLIPWAY_RESULT_LIMIT_MB), or too many long answers arrived at once.`;
 }

@@ -72,9 +72,9 @@ export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: Ju
   if (reason === null) return { kind: "delivered" };
   const waitMs = schedule.waitsMs[attempt - 1];
   if (end.kind === "answered" && !schedule.isTriedAgain(end.status)) {
-    return { kind: "failed", reason: `${reason} It is not tried again after such an answer.` };
+    return { kind: "failed", reason: `${reason} It is not retried after such an answer.` };
   }
-  if (waitMs === undefined) return { kind: "failed", reason: `${reason} That was attempt ${attempt} and the last.` };
+  if (waitMs === undefined) return { kind: "failed", reason: `${reason} That was attempt ${attempt}, the last one.` };
   const plainMs = Math.round(waitMs * (1 + jitter * (2 * random - 1)));
   const asked = end.kind === "answered" ? retryAfterMs(end.retryAfter, nowMs) : 0;
   return { kind: "retry", waitMs: Math.max(plainMs, Math.min(asked, schedule.retryAfterMsMax)), reason };
@@ -85,7 +85,7 @@ export function attemptReason(end: AttemptEnd): string | null {
   if (end.kind === "failed") return end.reason;
   if (end.kind !== "answered") return never(end);
   if (end.status >= 200 && end.status < 300) return null;
-  if (end.status === 410) return "The receiver answered 410: it does not want this delivery any more.";
+  if (end.status === 410) return "The receiver answered 410: it no longer wants this delivery.";
   if (end.status >= 300 && end.status < 400) {
     return `The receiver answered ${end.status}; redirects are not followed.`;
   }

@@ -176,9 +176,9 @@ export class WebhookUseCases {
   async replay(projectId: ProjectId, id: DeliveryId, by: By): Promise<DeliveryItem> {
     const delivery = await this.#delivery(projectId, id);
     if (delivery.state === "pending")
-      throw new Fault("conflict", `The delivery ${id} has not ended; it is tried still.`);
+      throw new Fault("conflict", `The delivery ${id} has not ended; it is still being retried.`);
     if (!delivery.hasBody) {
-      throw new Fault("conflict", `The delivery ${id} cannot be sent again: its body is not kept (any more).`);
+      throw new Fault("conflict", `The delivery ${id} cannot be replayed: its body is no longer kept.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
       const endpointIds = await replayRows(tx, { projectId, id, limit: 1 });
@@ -229,7 +229,7 @@ export class WebhookUseCases {
   async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await pauseRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is paused already.`);
+      if (!(await pauseRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is already paused.`);
       await record(tx, { projectId, action: "webhook_endpoints.pause", by, resource: endpointResource(id) });
     });
     this.#onStep("paused");

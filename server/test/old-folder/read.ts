@@ -3,7 +3,7 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Client } from "pg";
 import { silentLog } from "#lib/log.ts";
-import { startEmbedded } from "#store/embedded.ts";
+import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 
 /** In place of the data folder's path. */

@@ -11,8 +11,8 @@ export function asyncSection(result: AsyncResult, { rounds, seconds, connections
   return [
     "## Async runs",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}; the disk takes ${result.syncMs.toFixed(1)} ms until it has 8 KiB for certain.`,
-    `${rounds} rounds of ${seconds} s that take turns, ${connections} callers. Node ${process.version}, ${versions().join(", ")}.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}; the disk takes ${result.syncMs.toFixed(1)} ms to sync 8 KiB.`,
+    `${rounds} rounds of ${seconds} s, alternating, ${connections} callers. Node ${process.version}, ${versions().join(", ")}.`,
     "",
     ...aims(result),
     ...acceptedTable(result),
@@ -31,11 +31,11 @@ function aims({ accepted, started, finished, delivered, backlog }: AsyncResult):
       return `${name}: ${thousands(of(accepted, name, (round) => round.callsPerSecond))}, p99 ${p99.toFixed(1)} ms`;
     });
   const start = of(started, "slipway", (round) => round.startedP50Ms);
-  const runs = ratio(finished, "slipway: the app answers at once", "graphile-worker: unbatched");
+  const runs = ratio(finished, "slipway: the app answers immediately", "graphile-worker: unbatched");
   const deliveries = of(delivered, deliveryKinds.waiting, (round) => round.perSecond);
   const slowed = 1 - ratioOf(backlog, backlogKinds.full, backlogKinds.empty, (round) => round.callsPerSecond);
   return [
-    "| aim | measured (median) |",
+    "| target | measured (median) |",
     "|---|---|",
     `| ≥ 3,000 durable single accepts/s at p99 ≤ 20 ms | ${accepts.join("; ")} |`,
     `| accept → start p50 ≤ 5 ms on a warm app | ${start.toFixed(2)} ms |`,
@@ -47,8 +47,8 @@ function aims({ accepted, started, finished, delivered, backlog }: AsyncResult):
 }
 
 function acceptedTable({ accepted }: AsyncResult): string[] {
-  const head = ["accepts/s, median", "least – most", "p50", "p99", ...cpuHead("accept")];
-  return table("Accepting: one run (job) a call, stored for certain before the answer", head, accepted, (list) => [
+  const head = ["accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")];
+  return table("Accepting: one run (job) per call, durably stored before the answer", head, accepted, (list) => [
     ...speeds(list.map((round) => round.callsPerSecond)),
     ms(list.map((round) => round.p50Ms)),
     ms(list.map((round) => round.p99Ms)),
@@ -58,7 +58,7 @@ function acceptedTable({ accepted }: AsyncResult): string[] {
 
 function startedTable({ started }: AsyncResult): string[] {
   const head = ["sent → accepted, p50", "accepted → started, p50", "p99", "sent → started, p50"];
-  return table("Beginning: 100 runs (jobs) a second on a warm app", head, started, (list) => [
+  return table("Starting: 100 runs (jobs) per second on a warm app", head, started, (list) => [
     ms(list.map((round) => round.acceptedP50Ms)),
     ms(list.map((round) => round.startedP50Ms)),
     ms(list.map((round) => round.startedP99Ms)),
@@ -67,15 +67,15 @@ function startedTable({ started }: AsyncResult): string[] {
 }
 
 function finishedTable({ finished }: AsyncResult): string[] {
-  const head = ["finished/s, median", "least – most", ...cpuHead("run")];
-  return table("Working off what has gathered", head, finished, (list) => [
+  const head = ["finished/s, median", "min – max", ...cpuHead("run")];
+  return table("Processing a backlog", head, finished, (list) => [
     ...speeds(list.map((round) => round.perSecond)),
     ...cpuCells(list),
   ]);
 }
 
 function deliveredTable({ delivered }: AsyncResult): string[] {
-  const head = ["deliveries/s, median", "least – most", ...cpuHead("delivery"), "delivered twice"];
+  const head = ["deliveries/s, median", "min – max", ...cpuHead("delivery"), "delivered twice"];
   return table("Delivering signed webhooks", head, delivered, (list) => [
     ...speeds(list.map((round) => round.perSecond)),
     ...cpuCells(list),
@@ -84,8 +84,8 @@ function deliveredTable({ delivered }: AsyncResult): string[] {
 }
 
 function backlogTable({ backlog }: AsyncResult): string[] {
-  const head = ["accepts/s, median", "least – most", "p50", "p99", ...cpuHead("accept")];
-  return table("Accepting while runs of another app wait", head, backlog, (list) => [
+  const head = ["accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")];
+  return table("Accepting while runs of another app are waiting", head, backlog, (list) => [
     ...speeds(list.map((round) => round.callsPerSecond)),
     ms(list.map((round) => round.p50Ms)),
     ms(list.map((round) => round.p99Ms)),
@@ -104,7 +104,7 @@ function table<Round>(
 }
 
 function cpuHead(what: string): string[] {
-  return [`own processor time for a${what === "accept" ? "n" : ""} ${what}`, "PostgreSQL's"];
+  return [`own CPU time per ${what}`, "PostgreSQL's"];
 }
 
 function cpuCells(list: readonly Cpu[]): string[] {

@@ -5,7 +5,7 @@ import { Gathered, measureAccept, type Accepted, type Rounds, type Scene } from 
 import { openPlatform, type Stage } from "./stage.ts";
 
 /** The names of what is measured. */
-export const backlogKinds = { empty: "no backlog", full: "a million runs of another app wait" } as const;
+export const backlogKinds = { empty: "no backlog", full: "a million waiting runs of another app" } as const;
 
 const backlogRuns = 1_000_000;
 /** So many in one statement, which must end within the platform's own deadlines. */

@@ -97,7 +97,7 @@ export type OurApp = {
 /** Our platform with one of its apps, which is warm. */
 export class OurContender implements Contender {
   readonly name: string;
-  readonly modes = ["the app answers at once"];
+  readonly modes = ["the app answers immediately"];
   readonly bare = null;
   readonly app: OurApp;
 

@@ -12,7 +12,7 @@ import type { Received } from "./receiver.ts";
 export type Delivered = Cpu & { readonly perSecond: number; readonly deliveries: number; readonly twice: number };
 
 /** The names of what is measured. */
-export const deliveryKinds = { runs: "runs that end, with a webhook each", waiting: "webhooks that wait" } as const;
+export const deliveryKinds = { runs: "runs that end, each with a webhook", waiting: "waiting webhooks" } as const;
 
 const runCount = 4_000;
 const fillMs = 12_000;

@@ -73,7 +73,7 @@ function kindsOf({ db, rowsOfProject }: PageBench): Kind[] {
       (project) => ({ actorId: actorOf(project, 3), action: "token.create", outcome: "failure" }),
     ],
     ["an action up to a day", (_, index) => ({ action: "token.create", to: readInstant(dayOf(index)) })],
-    ["an action that there is not", () => ({ action: "no.such" })],
+    ["an action that does not exist", () => ({ action: "no.such" })],
     ["thousandth page", (project) => deep(project, {})],
     ["thousandth page and an action", (project) => deep(project, { action: "project.create" })],
     ["thousandth page and an actor", (project, index) => deep(project, { actorId: actorOf(project, index % 200) })],

@@ -59,7 +59,7 @@ export async function benchUsage(options: UsageBenchOptions, print: (line: strin
     const reading: readonly (readonly [string, () => Promise<unknown>])[] = [
       ["the cost of a month", () => usage.cost(projectId, month)],
       ["the cost of a month of one app", () => usage.costOfApp(projectId, firstApp, month)],
-      ["the sum that a budget asks for", () => costOfMonth(db, { projectId, month })],
+      ["the total that a budget check reads", () => costOfMonth(db, { projectId, month })],
       ["a year by app", () => usage.usage(year, "app")],
       ["a year by day", () => usage.usage(year, "day")],
       ["a year by compute type", () => usage.usage(year, "compute")],
@@ -96,8 +96,8 @@ async function benchMeter(
     turns.push(...(await timed(1, () => meter.turn())));
   }
   return [
-    { name: `the note that ${replicas.toLocaleString("en")} replicas run`, timesMs: sightings },
-    { name: `metering a minute of each of ${replicas.toLocaleString("en")} replicas`, timesMs: turns },
+    { name: `recording that ${replicas.toLocaleString("en")} replicas run`, timesMs: sightings },
+    { name: `metering one minute for each of ${replicas.toLocaleString("en")} replicas`, timesMs: turns },
   ];
 }
 

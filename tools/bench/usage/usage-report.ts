@@ -7,9 +7,9 @@ export function usageSection({ days, databaseBytes, times }: UsageResult, { apps
   return [
     "## Usage",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. A project with ${apps.toLocaleString("en")} apps that were used on each day of a year, and as much of ten others: ${days.toLocaleString("en")} sums by day, ${Math.round(databaseBytes / 1e6)} MB. Node ${process.version}.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. A project with ${apps.toLocaleString("en")} apps used on every day of a year, and as much again in ten other projects: ${days.toLocaleString("en")} daily totals, ${Math.round(databaseBytes / 1e6)} MB. Node ${process.version}.`,
     "",
-    "| what | p50 | most |",
+    "| what | p50 | max |",
     "|---|---|---|",
     ...times.map(
       ({ name, timesMs }) => `| ${name} | ${at(timesMs, 0.5).toFixed(1)} ms | ${Math.max(...timesMs).toFixed(1)} ms |`,

@@ -7,14 +7,14 @@ import { signedIn } from "./session.js";
 const passwordField = {
   name: "password",
   label: "Your password",
-  hint: "Leave it empty when you have none because you sign in with a provider.",
+  hint: "Leave this empty if you have no password because you sign in with a provider.",
   type: "password",
   autocomplete: "current-password",
 };
 const codeField = {
   name: "code",
-  label: "Code of the authenticator app",
-  hint: "Six digits; or one of your backup codes.",
+  label: "Authenticator code",
+  hint: "Six digits, or one of your backup codes.",
   autocomplete: "one-time-code",
   autocapitalize: "none",
   spellcheck: "false",
@@ -34,7 +34,7 @@ export async function showAccount(view, { signal, again }) {
     group("div", person.twoFactorEnabled ? whenOn(again) : whenOff(again), { class: "narrow" }),
     make("h2", "Password"),
     group("div", [passwordForm(again)], { class: "narrow" }),
-    make("h2", "Where you are signed in"),
+    make("h2", "Active sessions"),
     sessionTable(sessions, again),
     ...(sessions.length > 1 ? [endOthers(again)] : []),
   );
@@ -42,9 +42,14 @@ export async function showAccount(view, { signal, again }) {
 
 function whenOff(again) {
   const begin = form({
-    label: "Turn two-factor sign-in on",
+    label: "Turn on two-factor sign-in",
     submit: "Turn on",
-    before: [make("p", "It is off. Turned on, a sign-in takes a code of an authenticator app besides the password.")],
+    before: [
+      make(
+        "p",
+        "It is off. When it is on, you need a code from an authenticator app as well as your password to sign in.",
+      ),
+    ],
     fields: [passwordField],
     async onSubmit({ password }) {
       const enrolment = await send("POST", "/v2/auth/two-factor", withPassword({}, password));
@@ -62,14 +67,11 @@ function confirmation({ uri, backupCodes }, again) {
     before: [
       make("p", "Add this key to your authenticator app:"),
       make("p", secret, { class: "key" }),
-      group("p", [make("a", "Open it in an app on this device", { href: uri })]),
-      make(
-        "p",
-        "Keep these backup codes where you do not lose them with the app. Each is good once; they are not shown again:",
-      ),
+      group("p", [make("a", "Open in an app on this device", { href: uri })]),
+      make("p", "Store these backup codes separately from the app. Each works once. They are not shown again:"),
       make("pre", backupCodes.join("\n"), { class: "key", tabindex: "0", "aria-label": "Backup codes" }),
     ],
-    fields: [{ ...codeField, hint: "The six digits that the app shows now. Two-factor sign-in is on from then." }],
+    fields: [{ ...codeField, hint: "The six digits that the app shows now. This turns on two-factor sign-in." }],
     async onSubmit({ code }) {
       signedIn(await send("POST", "/v2/auth/two-factor/confirm", { code: code.trim() }));
       again();
@@ -80,7 +82,7 @@ function confirmation({ uri, backupCodes }, again) {
 
 function offForm(again) {
   return form({
-    label: "Turn two-factor sign-in off",
+    label: "Turn off two-factor sign-in",
     submit: "Turn off",
     fields: [passwordField, codeField],
     async onSubmit({ code, password }) {
@@ -93,31 +95,31 @@ function offForm(again) {
 function whenOn(again) {
   const renew = form({
     label: "New backup codes",
-    submit: "Make new backup codes",
+    submit: "Create new backup codes",
     fields: [passwordField, codeField],
     async onSubmit({ code, password }) {
       const body = withPassword({ code: code.trim() }, password);
       const { backupCodes } = await send("POST", "/v2/auth/two-factor/backup-codes", body);
       const codes = make("pre", backupCodes.join("\n"), { class: "key", tabindex: "0", "aria-label": "Backup codes" });
-      renew.replaceWith(make("p", "These are your backup codes now; those before are good no more:"), codes);
+      renew.replaceWith(make("p", "These are your new backup codes. The old ones no longer work:"), codes);
       codes.focus();
     },
   });
   return [
-    make("p", "It is on: a sign-in takes a code of your authenticator app."),
-    group("details", [make("summary", "Make new backup codes"), renew]),
+    make("p", "It is on: you need a code from your authenticator app to sign in."),
+    group("details", [make("summary", "Create new backup codes"), renew]),
     group("details", [make("summary", "Turn it off"), offForm(again)]),
   ];
 }
 
 function passwordForm(again) {
   return form({
-    label: "Change the password",
-    submit: "Change the password",
+    label: "Change password",
+    submit: "Change password",
     fields: [
       {
         name: "currentPassword",
-        label: "Password until now",
+        label: "Current password",
         type: "password",
         autocomplete: "current-password",
         required: "",
@@ -125,7 +127,7 @@ function passwordForm(again) {
       {
         name: "newPassword",
         label: "New password",
-        hint: "At least 10 characters. All your other sign-ins end with the change.",
+        hint: "At least 10 characters. Changing it ends all your other sessions.",
         type: "password",
         autocomplete: "new-password",
         minlength: 10,
@@ -144,9 +146,9 @@ function sessionTable(sessions, again) {
     one.userAgent ?? "unknown",
     one.address ?? "unknown",
     time(one.lastUsedAt),
-    one.isCurrent ? "this one" : endButton(one, again),
+    one.isCurrent ? "this session" : endButton(one, again),
   ]);
-  return table("Where you are signed in", ["With", "From", "Last used", ""], rows);
+  return table("Active sessions", ["With", "From", "Last used", ""], rows);
 }
 
 function endButton({ id }, again) {
@@ -161,7 +163,7 @@ function endButton({ id }, again) {
 
 function endOthers(again) {
   return action({
-    text: "End all others",
+    text: "End all other sessions",
     async onClick() {
       await send("DELETE", "/v2/auth/sessions");
       again();

@@ -32,7 +32,7 @@ const pages = [
     form: /^\/dashboard\/forgot-password\/?$/,
     show: () => showForgot(view),
     isFor: "all",
-    title: "Forgotten password",
+    title: "Forgot your password?",
   },
   { form: /^\/dashboard\/reset-password\/([^/]+)\/?$/, show: showResetPage, isFor: "all", title: "New password" },
 ];
@@ -140,9 +140,9 @@ async function showApp(signal, project, app) {
         builds.map((build) => buildRow(project, app, build)),
       ),
       make("h2", "Replicas"),
-      containers.length === 0 ? make("p", "None is running.") : replicas(containers),
+      containers.length === 0 ? make("p", "No replicas are running.") : replicas(containers),
       make("h2", "Last output"),
-      logs.logs.length === 0 ? make("p", "Nothing was printed yet.") : output(logs.logs.toReversed()),
+      logs.logs.length === 0 ? make("p", "Nothing printed yet.") : output(logs.logs.toReversed()),
     );
   });
 }
@@ -150,7 +150,7 @@ async function showApp(signal, project, app) {
 function factsOf(detail) {
   return [
     ["State", state(detail.status)],
-    ...(detail.waitReason === null ? [] : [["Calls wait", detail.waitReason]]),
+    ...(detail.waitReason === null ? [] : [["Waiting calls", detail.waitReason]]),
     ["Endpoint", detail.internalEndpoint],
     [
       "Repository",
@@ -158,7 +158,7 @@ function factsOf(detail) {
     ],
     ["Hardware", `${detail.hardware}, ${detail.cpu} cores, ${detail.memory} GB, ${detail.gpuCount} GPUs`],
     ["Replicas", `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${detail.replicaConcurrency} calls each`],
-    ["Callers", detail.disableAuth ? "anybody" : "with a token"],
+    ["Callers", detail.disableAuth ? "anyone" : "with a token"],
   ];
 }
 
@@ -227,7 +227,7 @@ function addLine(log, { log: text, stream }) {
 
 async function showNothing() {
   showTrail([]);
-  view.replaceChildren(make("h1", "There is nothing here"), link("/dashboard", "To the start"));
+  view.replaceChildren(make("h1", "Page not found"), link("/dashboard", "Go to the dashboard"));
 }
 
 /** Loads now and every few seconds while the page is open and visible, and draws what is new; ends when `draw` returns true. */

@@ -29,7 +29,7 @@ function showCodeForm(view, { person, again, problem = "" }) {
     fields: [
       {
         name: "code",
-        label: "Code that your command line shows",
+        label: "Code shown by your command line",
         hint: "Eight letters, such as BCDF-GHJK.",
         autocomplete: "off",
         autocapitalize: "characters",
@@ -52,13 +52,13 @@ function showRequest(view, { person, again, login }) {
     showEnd(view, (await send("POST", path, { decision })).state);
   };
   const warning =
-    "Approve it only if you have just begun this sign-in yourself, and the code is the same there. Whoever approves a stranger's code lets the stranger in.";
+    "Approve it only if you have just started this sign-in yourself and the codes match. Approving a stranger's code lets the stranger in.";
   const content = [
     heading("Sign in this device?"),
     make("p", login.userCode, { class: "code", "aria-label": `The code ${login.userCode.split("").join(" ")}` }),
     facts([
-      ["It says it is", login.client === "" ? "nothing" : login.client],
-      ["It asks from", login.address ?? "an unknown address"],
+      ["Client (self-reported)", login.client === "" ? "unknown" : login.client],
+      ["Address", login.address ?? "unknown"],
       ["Since", time(login.createdAt)],
     ]),
     make("p", warning),
@@ -66,7 +66,7 @@ function showRequest(view, { person, again, login }) {
       "div",
       [
         action({ text: "Approve", onClick: decide("approve"), isPrimary: true }),
-        action({ text: "Refuse", onClick: decide("deny") }),
+        action({ text: "Deny", onClick: decide("deny") }),
       ],
       { class: "choices" },
     ),
@@ -79,7 +79,7 @@ function showEnd(view, state) {
   const content =
     state === "approved"
       ? [heading("The device is signed in"), make("p", "Go back to your command line. You can close this page.")]
-      : [heading("The device was refused"), make("p", "It was not signed in. You can close this page.")];
+      : [heading("The device was denied"), make("p", "It was not signed in. You can close this page.")];
   view.replaceChildren(group("div", content, { class: "narrow" }));
 }
 
@@ -89,7 +89,7 @@ function whoIs(person, again) {
     [
       make("p", `You are signed in as ${person.email}.`, { class: "muted" }),
       action({
-        text: "Sign in as somebody else",
+        text: "Sign in as someone else",
         async onClick() {
           await endSession();
           again();

@@ -25,7 +25,7 @@ export async function showInvitation(view, { secret, go, again }) {
 }
 
 function intro({ projectName, role, invitedBy }) {
-  const by = invitedBy === null ? "You are invited" : `${invitedBy} invites you`;
+  const by = invitedBy === null ? "You are invited" : `${invitedBy} has invited you`;
   return make("p", `${by} to the project ${projectName}, with the role ${role}.`);
 }
 
@@ -45,7 +45,7 @@ function showNewPerson({ view, secret, invitation, go }) {
       {
         name: "name",
         label: "Your name",
-        hint: "What others are shown.",
+        hint: "The name that others see.",
         autocomplete: "name",
         required: "",
         maxlength: 100,
@@ -53,7 +53,7 @@ function showNewPerson({ view, secret, invitation, go }) {
       {
         name: "password",
         label: "Password",
-        hint: "At least 10 characters. A few unusual words are better than one with signs.",
+        hint: "At least 10 characters. A few unusual words are better than one word with symbols.",
         type: "password",
         autocomplete: "new-password",
         minlength: 10,
@@ -90,7 +90,7 @@ function showOtherPerson({ view, invitation, person, again }) {
         again();
       },
     }),
-    group("p", [link("/dashboard", "Stay signed in, and do not accept")]),
+    group("p", [link("/dashboard", "Stay signed in without accepting")]),
   ];
   view.replaceChildren(group("div", content, { class: "narrow" }));
 }

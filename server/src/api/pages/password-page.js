@@ -6,28 +6,28 @@ import { group, heading, link, make } from "./elements.js";
 /** Asks for a link. The answer is the same whether the address is known or not. */
 export function showForgot(view) {
   const element = form({
-    label: "Forgotten password",
-    submit: "Send a link",
+    label: "Forgot your password?",
+    submit: "Send link",
     fields: [{ name: "email", label: "Email", type: "email", autocomplete: "username", required: "" }],
     after: [group("p", [link("/dashboard", "Back to sign-in")])],
     async onSubmit({ email }) {
       const { message } = await sendOpenly("POST", "/v2/auth/password/forgot", { email });
-      show(view, [heading("Look into your mail"), make("p", message), group("p", [link("/dashboard", "To sign-in")])]);
+      show(view, [heading("Check your mail"), make("p", message), group("p", [link("/dashboard", "Go to sign-in")])]);
     },
   });
-  show(view, [make("h1", "Forgotten password"), element]);
+  show(view, [make("h1", "Forgot your password?"), element]);
 }
 
 /** Chooses a new password with the secret of a link. */
 export function showReset(view, { secret }) {
   const element = form({
     label: "New password",
-    submit: "Set the password",
+    submit: "Set password",
     fields: [
       {
         name: "password",
         label: "New password",
-        hint: "At least 10 characters. All sign-ins of yours end with the change.",
+        hint: "At least 10 characters. Changing it ends all your sessions.",
         type: "password",
         autocomplete: "new-password",
         minlength: 10,
@@ -36,8 +36,8 @@ export function showReset(view, { secret }) {
     ],
     async onSubmit({ password }) {
       await sendOpenly("POST", "/v2/auth/password/reset", { token: secret, password });
-      const content = [make("p", "Sign in with your new password."), group("p", [link("/dashboard", "To sign-in")])];
-      show(view, [heading("The password is changed"), ...content]);
+      const content = [make("p", "Sign in with your new password."), group("p", [link("/dashboard", "Go to sign-in")])];
+      show(view, [heading("Password changed"), ...content]);
     },
   });
   show(view, [make("h1", "Choose a new password"), element]);

@@ -7,12 +7,12 @@ import { signedIn, storeToken } from "./session.js";
 
 /** Why a provider's visit ended without a sign-in, by the word in the address. */
 const problems = {
-  not_invited: "Nobody here has the address that the provider named. Ask for an invitation.",
-  address_not_proven: "The provider has not checked that the address is yours, so it does not sign you in here.",
+  not_invited: "There is no account with the email address from the provider. Ask for an invitation.",
+  address_not_proven: "The provider has not verified your email address, so you cannot sign in with it here.",
   two_factor_first: "Your account has two-factor sign-in. Sign in with your password and a code instead.",
-  refused: "The sign-in was refused at the provider.",
-  expired: "The sign-in took too long, or was begun in another window. Try again.",
-  failed: "The provider could not be asked. Try again; if it goes on, tell the operator.",
+  refused: "The provider denied the sign-in.",
+  expired: "The sign-in took too long, or was started in another window. Try again.",
+  failed: "The provider could not be reached. Try again; if the problem persists, tell the operator.",
 };
 
 /**
@@ -71,12 +71,14 @@ function showSecondStep(view, { challenge, done }) {
   const code = form({
     label: "Second step",
     submit: "Continue",
-    before: [make("p", "Your account has two-factor sign-in. Open your authenticator app and type the code it shows.")],
+    before: [
+      make("p", "Your account has two-factor sign-in. Open your authenticator app and enter the code it shows."),
+    ],
     fields: [
       {
         name: "code",
         label: "Code",
-        hint: "Six digits; or one of your backup codes.",
+        hint: "Six digits, or one of your backup codes.",
         autocomplete: "one-time-code",
         autocapitalize: "none",
         spellcheck: "false",
@@ -118,7 +120,7 @@ function tokenForm(done) {
   const element = form({
     label: "Sign in with a token",
     submit: "Use this token",
-    before: [make("p", "It is kept in this browser tab only and forgotten when the tab is closed.")],
+    before: [make("p", "It is kept only in this browser tab and forgotten when you close the tab.")],
     fields: [
       { name: "token", label: "Token", type: "password", autocomplete: "off", spellcheck: "false", required: "" },
     ],
@@ -127,5 +129,5 @@ function tokenForm(done) {
       done();
     },
   });
-  return group("details", [make("summary", "Use the token of a service account"), element]);
+  return group("details", [make("summary", "Use a service account token"), element]);
 }

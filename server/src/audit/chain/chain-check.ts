@@ -28,9 +28,9 @@ export async function lineFaultOf(line: SignedLine, project: string | null, keys
   if (fault === null) return null;
   if (fault === "unknown key") {
     const key = JSON.stringify(keyIdOf(jws));
-    return { trouble: "signature", what: `is signed with the key ${key}, which is not among the keys given` } as const;
+    return { trouble: "signature", what: `is signed with the key ${key}, which is not among the given keys` } as const;
   }
-  return { trouble: "altered", what: "was altered: its signature does not fit" } as const;
+  return { trouble: "altered", what: "was altered: its signature does not match" } as const;
 }
 
 /** The walk along the chain. */
@@ -67,7 +67,7 @@ export class ChainCheck {
     if (isStubDue) return this.#noStub(line, parsed);
     if (parsed.kind === "entry") return this.#takeEntry(line, parsed);
     if (parsed.kind === "checkpoint") return await this.#takeCheckpoint(line, parsed);
-    return broken("inserted", line, null, `Line ${line} is a header: it was put in.`);
+    return broken("inserted", line, null, `Line ${line} is a header: it was inserted.`);
   }
 
   /** After the last line. */
@@ -96,7 +96,7 @@ export class ChainCheck {
   }
 
   #malformed(line: number): Broken {
-    return broken("altered", line, null, `Line ${line} is not as an export has it: it was altered or put in.`);
+    return broken("altered", line, null, `Line ${line} is not a valid line of an export: it was altered or inserted.`);
   }
 
   async #takeStub(line: number, stub: StubLine, isDue: boolean): Promise<Broken | null> {
@@ -106,7 +106,7 @@ export class ChainCheck {
     const fault = await lineFaultOf(stub, project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, null, `Line ${line}, the stub, ${fault.what}.`);
     if (stub.number !== after.number || stub.hash !== after.hash) {
-      return broken("altered", line, null, `Line ${line}, the stub, is not the one that line 1 names.`);
+      return broken("altered", line, null, `Line ${line}, the stub, is not the one that line 1 refers to.`);
     }
     this.#stub = stub;
     return null;
@@ -118,8 +118,8 @@ export class ChainCheck {
       if (stub === null) return broken("missing", line, null, `The stub is missing before line ${line}.`);
       const again = instead.kind === "entry" ? entries.has(number) : checkpoints.has(number);
       if (again || number === 0)
-        return broken("inserted", line, null, `Line ${line} was put in before the stub (line ${stub}).`);
-      return broken("reordered", line, null, `Line ${line} stands before the stub (line ${stub}).`);
+        return broken("inserted", line, null, `Line ${line} was inserted before the stub (line ${stub}).`);
+      return broken("reordered", line, null, `Line ${line} comes before the stub (line ${stub}).`);
     };
     return { sought: [number], judge };
   }
@@ -146,7 +146,7 @@ export class ChainCheck {
         "inserted",
         line,
         number,
-        `Line ${line}, ${what}, was put in: the log ended with ${through.number}.`,
+        `Line ${line}, ${what}, was inserted: the log ended with ${through.number}.`,
       );
     }
     if (number > next) return this.#early(line, given);
@@ -157,9 +157,9 @@ export class ChainCheck {
               "inserted",
               line,
               next,
-              `Line ${line}, ${what}, was put in: the true one is line ${entries.get(next)?.line}.`,
+              `Line ${line}, ${what}, was inserted: the true one is line ${entries.get(next)?.line}.`,
             )
-          : broken("altered", line, next, `Line ${line}, ${what}, was altered: its hash does not fit.`);
+          : broken("altered", line, next, `Line ${line}, ${what}, was altered: its hash does not match.`);
       return { sought: [next], judge };
     }
     const isCopy = hash === this.#last.hash;
@@ -173,7 +173,7 @@ export class ChainCheck {
       "inserted",
       line,
       number,
-      `Line ${line}, entry ${number} (id ${entry.id}), was put in: it stands before as well.`,
+      `Line ${line}, entry ${number} (id ${entry.id}), was inserted: it also appears earlier.`,
     );
   }
 
@@ -188,7 +188,7 @@ export class ChainCheck {
           ? hash === through.hash
           : linkHash(hash, linkText({ ...follower, project })) === follower.hash;
       if (!isTrue) return this.#repeated(line, given);
-      const what = `Line ${earlier}, as entry ${number}, was put in: the true one is line ${line}`;
+      const what = `Line ${earlier}, as entry ${number}, was inserted: the true one is line ${line}`;
       return broken("inserted", earlier, number, `${what}.`);
     };
     return { sought: [next], judge };
@@ -202,8 +202,8 @@ export class ChainCheck {
       const position = entries.get(next)?.line;
       if (position === undefined) return missing(line, next, number);
       if (entries.has(number))
-        return broken("inserted", line, number, `${what}, was put in: it stands in its place too.`);
-      return broken("reordered", line, number, `${what}, stands before entry ${next} (line ${position}).`);
+        return broken("inserted", line, number, `${what}, was inserted: it also appears in its own place.`);
+      return broken("reordered", line, number, `${what}, comes before entry ${next} (line ${position}).`);
     };
     return { sought: [next, number], judge };
   }
@@ -214,17 +214,12 @@ export class ChainCheck {
     const what = `Line ${line}, the checkpoint of entry ${number},`;
     const fault = await lineFaultOf(checkpoint, this.#header.project, this.#keys);
     if (fault !== null) return broken(fault.trouble, line, number, `${what} ${fault.what}.`);
-    if (number <= signed) return broken("inserted", line, number, `${what} was put in.`);
+    if (number <= signed) return broken("inserted", line, number, `${what} was inserted.`);
     if (number > this.#last.number) return this.#earlyCheckpoint(line, number);
     if (number < this.#last.number) return this.#lateCheckpoint(line, number);
     if (hash !== this.#last.hash) {
       if (this.#keys !== null) return this.#writtenAnew(line, number);
-      return broken(
-        "altered",
-        line,
-        number,
-        `${what} is of another hash than that entry has: one of them was altered.`,
-      );
+      return broken("altered", line, number, `${what} has a different hash than that entry: one of them was altered.`);
     }
     const isPrevious = this.#signed === null ? previous <= signed : previous === signed;
     if (!isPrevious) {
@@ -245,11 +240,11 @@ export class ChainCheck {
           "inserted",
           lastLine,
           last,
-          `Line ${lastLine}, as entry ${last}, was put in: the true one is line ${position}.`,
+          `Line ${lastLine}, as entry ${last}, was inserted: the true one is line ${position}.`,
         );
       }
       const what = `Line ${line}, the checkpoint of entry ${number}`;
-      return broken("reordered", line, number, `${what}, does not stand right behind that entry.`);
+      return broken("reordered", line, number, `${what}, does not directly follow that entry.`);
     };
     return { sought: [last], judge };
   }
@@ -260,8 +255,8 @@ export class ChainCheck {
     const judge = ({ entries, checkpoints }: Survey): Broken => {
       const position = entries.get(next)?.line;
       if (position === undefined) return missing(line, next, number + 1);
-      if (checkpoints.has(number)) return broken("inserted", line, number, `${what} was put in.`);
-      return broken("reordered", line, number, `${what} stands before entry ${next} (line ${position}).`);
+      if (checkpoints.has(number)) return broken("inserted", line, number, `${what} was inserted.`);
+      return broken("reordered", line, number, `${what} comes before entry ${next} (line ${position}).`);
     };
     return { sought: [next, number], judge };
   }
@@ -269,8 +264,8 @@ export class ChainCheck {
   /** The chain is sound, but is not the one that was signed. */
   #writtenAnew(line: number, number: number): Broken {
     const from = (this.#signed ?? this.#header.after.number) + 1;
-    const what = `Entries ${from} to ${number} are not those that were signed: some of them were written anew`;
-    return broken("altered", line, from, `${what}, with all hashes behind them.`);
+    const what = `Entries ${from} to ${number} are not those that were signed: some of them were rewritten`;
+    return broken("altered", line, from, `${what}, along with all hashes after them.`);
   }
 }
 

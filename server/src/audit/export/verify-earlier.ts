@@ -7,7 +7,7 @@ import { broken, type Broken, type Intact, type Unverifiable } from "./verdict.t
 export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unverifiable | null {
   const { number } = earlier.through;
   if (header.project !== earlier.project) {
-    return unverifiable("The earlier export is of another project: there is nothing to compare.");
+    return unverifiable("The earlier export is from a different project: there is nothing to compare.");
   }
   if (header.after.number > number) {
     const gone = `Retention has removed the entries up to ${header.after.number}`;
@@ -15,7 +15,7 @@ export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unv
   }
   if (header.through.number < number) {
     const ends = `This export ends with entry ${header.through.number}, but the earlier one with ${number}`;
-    return broken("truncated", 1, number, `${ends}: the log was cut off, or this one is the older of both.`);
+    return broken("truncated", 1, number, `${ends}: the log was cut off, or this export is the older one.`);
   }
   return positionFault(header.after, 1, earlier);
 }
@@ -23,8 +23,8 @@ export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unv
 /** What a place of the chain tells, which is known behind a line. */
 export function positionFault(position: ChainPosition, line: number, { through, exportedAt }: Intact): Broken | null {
   if (position.number !== through.number || position.hash === through.hash) return null;
-  const what = `Not all entries up to ${position.number} are those of the earlier export, of ${exportedAt}`;
-  return broken("altered", line, position.number, `${what}: the log was written anew since.`);
+  const what = `Not all entries up to ${position.number} match the earlier export from ${exportedAt}`;
+  return broken("altered", line, position.number, `${what}: the log was rewritten since.`);
 }
 
 function unverifiable(message: string): Unverifiable {

@@ -44,17 +44,19 @@ async function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
   }
   const loose = line?.text === null || line === undefined ? null : parseObject(line.text);
   if (line === undefined || loose?.["kind"] !== "slipway-audit-export") {
-    return unverifiable("The file does not begin with the first line of an exported audit log (NDJSON).");
+    return unverifiable("The first line of the file is not that of an exported audit log (NDJSON).");
   }
   if (loose["version"] !== exportVersion) {
-    return unverifiable(`The file is of version ${String(loose["version"])}; this program reads ${exportVersion}.`);
+    return unverifiable(
+      `The file has format version ${String(loose["version"])}; this program reads version ${exportVersion}.`,
+    );
   }
   const header = parseLine(line.text);
   if (header?.kind !== "slipway-audit-export") return broken("altered", 1, null, "Line 1, the header, was altered.");
   const fault = await lineFaultOf(header, header.project, keys);
   if (fault !== null) return broken(fault.trouble, 1, null, `Line 1, the header, ${fault.what}.`);
   if (header.filter !== null) {
-    return unverifiable("The export was narrowed by a filter: only one of all entries can be verified.");
+    return unverifiable("The export was filtered: only an export of all entries can be verified.");
   }
   if (header.through.number < header.after.number)
     return broken("altered", 1, null, "Line 1, the header, was altered.");

@@ -48,7 +48,7 @@ test("what fails for four days, or is wanted no more, is held back with the reas
   assert.deepEqual(verdict, {
     kind: "pause",
     reason:
-      "It failed for 4 days. The receiver cannot be reached: its name has no address. Set the forwarding again to go on.",
+      "It failed for 4 days. The receiver cannot be reached: its name has no address. Set the forwarding again to resume.",
   });
   assert.equal(after(answered(410)).kind, "pause");
   assert.equal(after(answered(200), { failures: 400, failingSinceMs: nowMs - 9 * dayMs }).kind, "taken");

@@ -27,7 +27,7 @@ const waits: Backoff = { firstMs: 1_000, factor: 2, msMax: 900_000, jitter: 0.2 
 const retryAfterMsMax = 3_600_000;
 /** Longer than a weekend with a holiday. */
 const failingMsMax = 4 * 86_400_000;
-const pausedHint = "Set the forwarding again to go on.";
+const pausedHint = "Set the forwarding again to resume.";
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
 export function judgeBatch({ answer, failures, failingSinceMs, isPausable, nowMs, random }: JudgedBatch): BatchVerdict {
@@ -48,7 +48,7 @@ function reasonOf(answer: OutwardAnswer): string | null {
   if (answer.kind === "failed") return sentence(answer.reason);
   const { status } = answer;
   if (status >= 200 && status < 300) return null;
-  if (status === 410) return "The receiver answered 410: it wants no more.";
+  if (status === 410) return "The receiver answered 410: it does not want any more entries.";
   if (status >= 300 && status < 400) return `The receiver answered ${status}; redirects are not followed.`;
   return `The receiver answered ${status}.`;
 }

@@ -110,7 +110,7 @@ async function putOff({ lease, row }: Turn, verdict: PutOff, { db, leases, log }
   const about = { forwarding: id, scope, chain, reason: verdict.reason };
   if (verdict.kind === "again") {
     await postpone(db, leases.held(lease), verdict);
-    if (row.failures === 0) log.warn(about, "entries of the audit log cannot be sent on; they are sent again");
+    if (row.failures === 0) log.warn(about, "audit log entries cannot be forwarded; retrying");
     return;
   }
   const isDone = await db.transaction().execute(async (tx) => {
@@ -118,7 +118,7 @@ async function putOff({ lease, row }: Turn, verdict: PutOff, { db, leases, log }
     await recordPause(tx, row, verdict.reason);
     return true;
   });
-  if (isDone) log.warn(about, "entries of the audit log are sent on no more");
+  if (isDone) log.warn(about, "audit log forwarding is paused");
 }
 
 async function recordPause(tx: Db, { chain }: ForwardingRow, reason: string): Promise<void> {

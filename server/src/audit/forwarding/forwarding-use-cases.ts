@@ -66,7 +66,7 @@ export class ForwardingUseCases {
     const problem = this.#checkUrl(wish.url);
     if (problem !== null) throw new Fault("invalid", `url cannot be called. ${problem}`);
     if (wish.secret !== undefined && readWebhookSecret(wish.secret.reveal()) === null) {
-      throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (what was given is not shown).");
+      throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (the given value is not shown).");
     }
     return await this.#db.transaction().execute(async (tx) => {
       const before = await readProjectForwarding(tx, projectId, { lock: true });
@@ -150,5 +150,5 @@ function withoutQuery(url: string): string {
 }
 
 function noForwarding(): Fault {
-  return new Fault("not_found", "The audit log of this project is not sent on.");
+  return new Fault("not_found", "The audit log of this project is not forwarded.");
 }

@@ -53,7 +53,7 @@ async function sendOne(parts: BudgetNoticesParts, notice: DueNotice): Promise<vo
   const { id, kind, attempts } = notice;
   const problem = await problemOf(parts, notice);
   if (problem === null) return await removeNotice(db, id);
-  log.warn({ noticeId: id, kind, attempts, problem }, "word of a budget could not be sent");
+  log.warn({ noticeId: id, kind, attempts, problem }, "a budget notification could not be sent");
   if (attempts >= attemptsMax) await removeNotice(db, id);
   else await delayNotice(db, id, backoffMs(again, attempts, clock.random()));
 }

@@ -80,7 +80,7 @@ export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget 
     if (found !== null) return found;
     // Deleted in between.
   }
-  throw new Fault("conflict", "The budget is being set and deleted over and over just now; try again.");
+  throw new Fault("conflict", "The budget is being changed repeatedly at the moment; try again.");
 }
 
 /** Puts the terms of a budget whose row is locked in place of what was there, stopped no more; returns it. */

@@ -41,7 +41,7 @@ export function stopReason(
   const whose = stop.appId === null ? "its project's" : "its";
   const path = stop.appId === null ? "" : `/apps/${stop.appId}`;
   const route = `/v2/projects/${scope.projectId}${path}/budget`;
-  return `The app takes no calls: ${whose} budget for ${stop.period} is used up. It goes on at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
+  return `The app does not accept calls: ${whose} budget for ${stop.period} is used up. It resumes at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
 }
 
 /** What has happened, in a sentence or two. */

@@ -51,10 +51,7 @@ export class CouponUseCases {
     const unknown = plans?.find((plan) => !this.#plans.names.includes(plan));
     if (unknown !== undefined) {
       const known = this.#plans.names.join(", ");
-      throw new Fault(
-        "invalid",
-        `plans names ${JSON.stringify(unknown)}, but must name plans that there are: ${known}.`,
-      );
+      throw new Fault("invalid", `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`);
     }
     return await this.#db.transaction().execute(async (tx) => {
       const made = await insertCoupon(tx, {
@@ -62,7 +59,8 @@ export class CouponUseCases {
         ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
         plans: plans === null ? null : [...plans],
       });
-      if (made === null) throw new Fault("conflict", `There is a coupon of the code "${code}"; end it first.`);
+      if (made === null)
+        throw new Fault("conflict", `There is already a coupon with the code "${code}"; end it first.`);
       await recordOf(tx, { action: "coupon.create", projectId: null, coupon: made, by });
       return made;
     });
@@ -80,7 +78,7 @@ export class CouponUseCases {
   async end(code: string, by: By): Promise<Coupon> {
     return await this.#db.transaction().execute(async (tx) => {
       const ended = await endCoupon(tx, code);
-      if (ended === null) throw new Fault("not_found", "There is no coupon of this code, or it has ended.");
+      if (ended === null) throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
       await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
       return ended;
     });

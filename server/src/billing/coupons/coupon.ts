@@ -130,23 +130,23 @@ export type Application = {
 
 /** Why a code cannot be applied, or the coupon that can. A code that never was and one that has ended are not told apart. */
 export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
-  if (coupon === null) return new Fault("not_found", "There is no coupon of this code, or it has ended.");
+  if (coupon === null) return new Fault("not_found", "There is no coupon with this code, or it has ended.");
   if (isApplied && !coupon.isReusable) {
-    return new Fault("conflict", "The project has applied this coupon already, and it can be applied only once.");
+    return new Fault("conflict", "The project has already applied this coupon, and it can be applied only once.");
   }
   const { expiresAt, usesMax, uses, discount } = coupon;
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) {
     return new Fault("not_usable", `The coupon expired at ${expiresAt.toISOString()}.`);
   }
   if (usesMax !== null && uses >= usesMax) {
-    return new Fault("not_usable", "The coupon has been applied as often as it can be.");
+    return new Fault("not_usable", "The coupon has reached its maximum number of uses.");
   }
   const names = coupon.plans;
   const isForPlan = plan.coupons !== "none" && (names === null ? plan.coupons === "all" : names.includes(plan.name));
   if (!isForPlan) {
     return new Fault(
       "not_usable",
-      `The coupon is not for projects that have the plan "${plan.name}", as this one has.`,
+      `The coupon is not for projects with the plan "${plan.name}", which this project has.`,
     );
   }
   if (discount.kind === "fixed_amount" && discount.amount.currency !== currency) {

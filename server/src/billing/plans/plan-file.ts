@@ -14,7 +14,7 @@ import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts
 type FieldPath = readonly string[];
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
-const namesAllowed = "1 to 50 lower-case letters, digits and dashes, the first no dash";
+const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting with a dash";
 const plansMax = 100;
 
 /** Numbers of a plan: the field of the file, and what it may be. A plan without an app or a replica would be of no use. */

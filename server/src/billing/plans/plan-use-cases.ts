@@ -85,7 +85,10 @@ export class PlanUseCases {
     if (appsMax === null || (await countApps(tx, projectId)) <= appsMax) return;
     const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
     const advice = "use one of them, or ask the operator of the platform for another plan";
-    throw new Fault("forbidden", `The plan "${name}" allows the project ${many}, and it has as many: ${advice}.`);
+    throw new Fault(
+      "forbidden",
+      `The plan "${name}" allows the project ${many}, and it already has that many: ${advice}.`,
+    );
   }
 
   /** The project's plan as it stands in the database. */

@@ -69,18 +69,15 @@ describe("a file that cannot be used", () => {
   const price = "a price per second from 0 to 1000 with at most 9 decimals.";
   const cases: readonly (readonly [string, string])[] = [
     ["prices = 3", "prices is 3, but must be a list of tables, each headed [[prices]]."],
-    ["[[prise]]", "prise is not known; did you mean prices?"],
-    ["[[prices]]\ncpu_cores = 1", "prices[0].cpu_cores is not known; did you mean cpu_core?"],
+    ["[[prise]]", "prise is unknown; did you mean prices?"],
+    ["[[prices]]\ncpu_cores = 1", "prices[0].cpu_cores is unknown; did you mean cpu_core?"],
     ["[[prices]]\ncpu_core = -1", `prices[0].cpu_core is -1, but must be ${price}`],
     ["[[prices]]\ncpu_core = 0.0000000001", `prices[0].cpu_core is 1e-10, but must be ${price}`],
     ["[[prices]]\ncpu_core = 1000.1", `prices[0].cpu_core is 1000.1, but must be ${price}`],
     ["[[prices]]\ncpu_core = nan", `prices[0].cpu_core is NaN, but must be ${price}`],
     ["[[prices]]\nmemory_gb = true", `prices[0].memory_gb is true, but must be ${price}`],
     ["[[prices]]\nmemory_gb = '1,5'", `prices[0].memory_gb is "1,5", but must be ${price}`],
-    [
-      "[[prices]]\ncompute = { H100 = 1 }",
-      "prices[0].compute.H100 is not known; there are CPU, HOPPER_H100, TURING_T4.",
-    ],
+    ["[[prices]]\ncompute = { H100 = 1 }", "prices[0].compute.H100 is unknown; allowed: CPU, HOPPER_H100, TURING_T4."],
     [
       "[[prices]]\nprotected_multiplier = 1.0001",
       "prices[0].protected_multiplier is 1.0001, but must be a number from 0 to 1000 with at most 3 decimals.",
@@ -103,7 +100,7 @@ describe("a file that cannot be used", () => {
     ],
     [
       "[[prices]]\n[[prices]]\nvalid_from = 2026-02-01T00:00:00Z\n[[prices]]\nvalid_from = 2026-01-01T00:00:00Z",
-      "prices[2].valid_from is 2026-01-01T00:00:00.000Z, but must be after that of the prices before.",
+      "prices[2].valid_from is 2026-01-01T00:00:00.000Z, but must be later than that of the previous prices.",
     ],
     [
       "[[prices]]\n[[prices.pools]]\nregion = 'x'",
@@ -111,7 +108,7 @@ describe("a file that cannot be used", () => {
     ],
     [
       "[[prices]]\n[[prices.pools]]\nprovider = 'a'\n[[prices.pools]]\nprovider = 'a'",
-      'prices[0].pools[1] is "a/", but must be a pool that stands there once.',
+      'prices[0].pools[1] is "a/", but must be a pool that is listed only once.',
     ],
     ["x =", "line 1, column 4: it is not valid TOML: "],
   ];

@@ -65,7 +65,8 @@ function readValidFrom(path: string, given: unknown, { before, isFirst }: Pick<B
   const isTime = given instanceof TomlDate && given.isDateTime() && !given.isLocal();
   const allowed = "a whole hour with its zone, of the form 2026-01-31T00:00:00Z";
   if (!isTime || given.getTime() % hourMs !== 0) throw operatorFileRefused(path, given, allowed);
-  if (given.getTime() <= before.validFromMs) throw operatorFileRefused(path, given, "after that of the prices before");
+  if (given.getTime() <= before.validFromMs)
+    throw operatorFileRefused(path, given, "later than that of the previous prices");
   return given.getTime();
 }
 
@@ -85,7 +86,7 @@ function readPools(path: string, given: unknown, computeTypes: readonly string[]
       throw operatorFileRefused(
         `${path}[${index}]`,
         [provider, region ?? ""].join("/"),
-        "a pool that stands there once",
+        "a pool that is listed only once",
       );
   }
   return pools;

@@ -12,7 +12,7 @@ const cases: [string, RegExp][] = [
   ],
   [
     "fatal: attempting to allocate 3221225473 over limit 1073741824\nfatal: fetch-pack: invalid index-pack output",
-    /holds an object that takes more memory to unpack/,
+    /contains an object that takes more memory to unpack/,
   ],
   ["fatal: could not read Username for 'https://git.example.com': terminal prompts disabled", /or it is private/],
   ["fatal: repository 'https://git.example.com/acme/app.git/' not found", /or it is private/],
@@ -41,9 +41,15 @@ const cases: [string, RegExp][] = [
     "fatal: unable to access 'https://git.example.com/': server certificate verification failed.",
     /its certificate was refused/,
   ],
-  ["fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 301", /a redirect/],
-  ["fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 503", /broke off/],
-  ["fatal: remote error: upload-pack: not our ref 0123", /not in acme\/app any more/],
+  [
+    "fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 301",
+    /redirects are not followed/,
+  ],
+  [
+    "fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 503",
+    /closed the connection/,
+  ],
+  ["fatal: remote error: upload-pack: not our ref 0123", /no longer in acme\/app/],
   ["error: object 0123: hasDotgit: contains '.git'\nfatal: fsck error in packed object", /refuses as malformed/],
   ["fatal: something never seen", /^git could not fetch acme\/app: fatal: something never seen$/],
   ["", /^git could not fetch acme\/app\.$/],
@@ -60,7 +66,7 @@ test("a repository's name is not taken for what went wrong", () => {
 
 test("with a credential it is the credential that is in doubt", () => {
   const text = explainGitFailure({ ...failure, hasCredential: true, output: "fatal: Authentication failed" });
-  assert.match(text, /the git credential that this project keeps for git\.example\.com is not allowed to read it/);
+  assert.match(text, /the git credential that this project has for git\.example\.com is not allowed to read it/);
 });
 
 test("a missing branch is named with some of those that are there", () => {

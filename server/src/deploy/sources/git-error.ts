@@ -17,36 +17,36 @@ const rules: readonly Rule[] = [
   {
     form: /attempting to allocate \d+ over limit/i,
     sentence: ({ repository }) =>
-      `${repository} holds an object that takes more memory to unpack than a build may use. Keep large files elsewhere.`,
+      `${repository} contains an object that takes more memory to unpack than a build may use. Keep large files elsewhere.`,
   },
   {
     form: /out of memory|cannot allocate memory|unable to create thread/i,
     sentence: ({ repository }) =>
-      `git needs more memory for ${repository} than a build may use: it holds or names too much.`,
+      `git needs more memory for ${repository} than a build may use: it contains or references too much.`,
   },
   {
     // The second: a process that was ended says nothing, only the one that waits for it does.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>
-      `${repository} takes git more processor time or memory to unpack than a build may use. Make it smaller.`,
+      `${repository} takes git more CPU time or memory to unpack than a build may use. Make it smaller.`,
   },
   {
     form: /died of signal (6|11)\b|segmentation fault|maximum allowed tree depth/i,
-    sentence: ({ repository }) => `${repository} holds objects on which git itself fails.`,
+    sentence: ({ repository }) => `${repository} contains objects on which git itself fails.`,
   },
   {
     form: /did not receive expected object|did not send all necessary objects/i,
-    sentence: ({ repository }) => `${repository} lacks objects that its commit names.`,
+    sentence: ({ repository }) => `${repository} lacks objects that its commit refers to.`,
   },
   {
     form: /redirect|returned error: 30\d/i,
     sentence: ({ host, repository }) =>
-      `${host} answers that ${repository} is somewhere else (a redirect), and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its present name.`,
+      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name.`,
   },
   {
     form: /Host key verification failed/i,
     sentence: ({ host }) =>
-      `The SSH host key of ${host} is not the one that was seen before. If the host has changed its key, let the operator remove the old one from the known hosts of this project.`,
+      `The SSH host key of ${host} is not the one that was seen before. If the host has changed its key, ask the operator to remove the old one from the known hosts of this project.`,
   },
   {
     form: /Could not resolve host|Name or service not known|Temporary failure in name resolution/i,
@@ -63,17 +63,17 @@ const rules: readonly Rule[] = [
   {
     form: /Operation too slow|early EOF|hung up unexpectedly|RPC failed|returned error: 5\d\d|unexpected disconnect/i,
     sentence: ({ host, repository }) =>
-      `The git host ${host} broke off while ${repository} was being fetched. Try again with a rebuild.`,
+      `The git host ${host} closed the connection while ${repository} was being fetched. Try again with a rebuild.`,
   },
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
     sentence: ({ repository }) =>
-      `The commit is not in ${repository} any more (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
+      `The commit is no longer in ${repository} (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
     sentence: ({ repository }) =>
-      `${repository} holds objects that git refuses as malformed; its own words stand above.`,
+      `${repository} contains objects that git refuses as malformed; see its messages above.`,
   },
   // Last: ssh says that it could not read after every failure.
   {
@@ -112,6 +112,6 @@ export function explainMissingBranch(given: {
 function refused({ repository, host, hasCredential }: GitFailure): string {
   const where = host === "" ? "" : ` on ${host}`;
   return hasCredential
-    ? `${repository}${where} does not exist, or the git credential that this project keeps for ${host} is not allowed to read it. Check gitRepo and the credential.`
-    : `${repository}${where} does not exist, or it is private: this project keeps no git credential for ${host === "" ? "it" : host}. Check gitRepo, or add a credential.`;
+    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Check gitRepo and the credential.`
+    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Check gitRepo, or add a credential.`;
 }

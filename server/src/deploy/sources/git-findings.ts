@@ -30,13 +30,14 @@ export async function reportFindings(
     await rm(join(root, link), { force: true });
     left += 1;
     if (left > linksShownMax) continue;
-    warn(`the link ${link} leads out of the app's folder (to ${target}) and was left out.`);
+    warn(`the link ${link} points outside the app's folder (to ${target}) and was left out.`);
   }
-  if (left > linksShownMax) warn(`${left - linksShownMax} more links lead out of the app's folder and were left out.`);
+  if (left > linksShownMax)
+    warn(`${left - linksShownMax} more links point outside the app's folder and were left out.`);
   const pointers = await findPointers(root, listing, checkTime);
   if (pointers.length > 0) {
     warn(
-      `files kept in Git LFS are not fetched; these hold only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
+      `files stored in Git LFS are not fetched; these contain only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
     );
   }
 }

@@ -28,7 +28,7 @@ const linksMax = 10_000;
 /** Git's own limits of attributes are lower. */
 const attributeBytesMax = 100_000;
 const attributeFilesMax = 1000;
-const tooLongPath = `it holds a path that is longer than ${pathBytesMax} bytes`;
+const tooLongPath = `it contains a path that is longer than ${pathBytesMax} bytes`;
 /** A pointer of Git LFS has about 130 bytes. */
 const pointerBytes = { min: 100, max: 250 };
 
@@ -85,7 +85,7 @@ export class TreeReader {
     const path = bytes.subarray(tab + 1);
     const name = decode(path);
     if (name === null) {
-      this.#refusal = "it holds a file whose name is not valid UTF-8";
+      this.#refusal = "it contains a file whose name is not valid UTF-8";
       return;
     }
     const size = Number(sizeText) || 0;
@@ -108,14 +108,14 @@ export class TreeReader {
     const { filesMax, bytesMax } = this.#limits;
     if (path.length > pathBytesMax) return tooLongPath;
     if (path.length - path.lastIndexOf(47) - 1 > nameBytesMax) {
-      return `it holds a file or folder whose name is longer than ${nameBytesMax} bytes`;
+      return `it contains a file or folder whose name is longer than ${nameBytesMax} bytes`;
     }
-    if (this.#files > filesMax) return `it holds more than ${filesMax} files`;
-    if (this.#folders > filesMax) return `it holds more than ${filesMax} folders`;
-    if (this.#links.length > linksMax) return `it holds more than ${linksMax} symbolic links`;
-    if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long all together";
+    if (this.#files > filesMax) return `it contains more than ${filesMax} files`;
+    if (this.#folders > filesMax) return `it contains more than ${filesMax} folders`;
+    if (this.#links.length > linksMax) return `it contains more than ${linksMax} symbolic links`;
+    if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long in total";
     const megabytes = Math.round(bytesMax / 1_000_000);
-    return this.#bytes > bytesMax ? `its files hold more than ${megabytes} MB (SLIPWAY_GIT_SIZE_MB)` : null;
+    return this.#bytes > bytesMax ? `its files are larger than ${megabytes} MB in total (SLIPWAY_GIT_SIZE_MB)` : null;
   }
 }
 

@@ -146,7 +146,7 @@ export class GitSource implements Source {
     if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
     const head = await this.#git(fetch, ["rev-parse", "--verify", `${fetchedRef}^{commit}`]);
     const commit = head.output.trim();
-    if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not lead to a commit.`);
+    if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not point to a commit.`);
     if (pinned !== null && commit !== pinned) {
       throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
     }
@@ -180,7 +180,7 @@ export class GitSource implements Source {
     if (!result.ok) throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
     if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
     if (result.value.files === 0) {
-      throw new BuildFailed(`The folder "${fetch.folder || "/"}" of ${fetch.repository} holds no files.`);
+      throw new BuildFailed(`The folder "${fetch.folder || "/"}" of ${fetch.repository} contains no files.`);
     }
     return result.value;
   }
@@ -227,7 +227,7 @@ export class GitSource implements Source {
     } catch (error) {
       if (!tooLarge.signal.aborted) throw error;
       throw new BuildFailed(
-        `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the most that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+        `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
         { cause: error },
       );
     } finally {
@@ -259,13 +259,13 @@ export class GitSource implements Source {
     });
     fetch.request.signal.throwIfAborted();
     if (result.end.kind === "timeout") throw this.#tookTooLong(fetch);
-    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends messages without end.`);
+    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
     if (result.end.kind === "aborted") throw new Error("git was ended");
     if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
       throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
     }
     if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
-      throw new BuildFailed("git is not installed on the machine that builds; the operator has to install it.");
+      throw new BuildFailed("git is not installed on the build machine; the operator has to install it.");
     }
     return result;
   }

@@ -6,11 +6,11 @@ import { explainInstallFailure } from "./build-install-error.ts";
 const cases: [string, RegExp][] = [
   [
     "ERROR: Could not find a version that satisfies the requirement nump==1 (from versions: none)\nERROR: No matching distribution found for nump==1",
-    /^There is no nump==1 that fits this Python: check/,
+    /^There is no nump==1 that works with this Python: check/,
   ],
   [
     "  × No solution found when resolving dependencies:\n  ╰─▶ Because nump was not found in the package registry and you require nump, we can conclude",
-    /^There is no nump that fits/,
+    /^There is no nump that works with/,
   ],
   [
     "WARNING: Retrying after connection broken by 'NewConnectionError(': Failed to establish a new connection: [Errno 111] Connection refused')': /simple/six/\nERROR: No matching distribution found for six",
@@ -18,9 +18,9 @@ const cases: [string, RegExp][] = [
   ],
   [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",
-    /contradict each other/,
+    /versions conflict/,
   ],
-  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no ready-made package/],
+  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no prebuilt package/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   ["nothing known", /^The packages could not be installed: the installer ended with exit code 2/],
 ];

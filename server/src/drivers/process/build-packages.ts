@@ -75,7 +75,7 @@ export class BuildPackages {
       tools.log(
         "dependencies",
         "platform",
-        "The packages are those of an earlier build: its environment is used again.",
+        "The packages are the same as in an earlier build: its environment is reused.",
       );
     }
     return folder;
@@ -100,7 +100,7 @@ export class BuildPackages {
   async #seed(python: Python, tools: BuildTools): Promise<string> {
     if (!python.hasPip) {
       throw new BuildFailed(
-        `Python ${python.version} on the machine that builds cannot install packages (its ensurepip module is missing); the operator has to install it (python${python.version}-venv on Debian).`,
+        `Python ${python.version} on the build machine cannot install packages (its ensurepip module is missing); the operator has to install it (python${python.version}-venv on Debian).`,
       );
     }
     const { folder } = await this.#toolEnvironments.get({
@@ -185,7 +185,11 @@ export class BuildPackages {
       return join(folder, "bin/uv");
     } catch (error) {
       if (!(error instanceof BuildFailed)) throw error;
-      tools.log("prepare", "platform", "Warning: uv is not installed here and cannot be; pip installs the packages.");
+      tools.log(
+        "prepare",
+        "platform",
+        "Warning: uv is not installed and cannot be installed here; pip installs the packages instead.",
+      );
       return null;
     }
   }
@@ -251,6 +255,6 @@ async function copySeed(given: { python: Python; tools: BuildTools; seed: string
 function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
   const last = result.output.trim().split("\n").at(-1) ?? "";
   return new BuildFailed(
-    `The virtual environment could not be made: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it stays, ask the operator to look at the machine's Python.`,
+    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it fails again, ask the operator to check the machine's Python.`,
   );
 }

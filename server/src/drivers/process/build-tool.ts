@@ -96,7 +96,7 @@ const exitCodes: Readonly<Record<number, string>> = {
   125: " (its sandbox could not be set up)",
   126: " (not executable)",
   127: " (command not found)",
-  137: " (killed, perhaps for want of memory)",
+  137: " (killed, possibly because it ran out of memory)",
   143: " (terminated)",
 };
 

@@ -137,7 +137,11 @@ export class ProcessBuilder implements Builder {
   async #endPrograms(buildDir: string, { log }: Context): Promise<void> {
     const { sandbox, clock } = this.#options;
     if (sandbox.kind !== "none" || (await endMarked(`HOME=${homeOf(buildDir)}`, clock))) return;
-    log("commands", "platform", "Warning: programs that the build has started could not be ended and go on running.");
+    log(
+      "commands",
+      "platform",
+      "Warning: programs that the build has started could not be ended and are still running.",
+    );
   }
 
   #writerOf(plan: BuildPlan, ended: AbortController): DiskWriter {
@@ -254,7 +258,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
     if (result.isOk) continue;
     const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;
     throw new BuildFailed(
-      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. Its output stands above; mend the command and deploy again.`,
+      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. See its output above; fix the command and deploy again.`,
     );
   }
 }
@@ -264,7 +268,7 @@ async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): 
   const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
   if (!result.isOk) {
     throw new BuildFailed(
-      `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to look at the disk.`,
+      `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to check the disk.`,
     );
   }
   const link = join(appDir, "app");

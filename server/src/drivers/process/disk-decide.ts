@@ -85,13 +85,13 @@ function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
 function overLimit({ kind, now, before }: Measured, { replicaBytes, storageBytes }: DiskLimits): string | null {
   if (kind === "storage") {
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
-    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than the ${sizeText(storageBytes)} that it may (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it may not grow.`;
+    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it must not grow.`;
   }
   // Folders that a build shares with others held something before.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
   if (replicaBytes === null || written <= replicaBytes) return null;
   const what = kind === "build" ? "The build" : "The replica";
-  return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than the ${sizeText(replicaBytes)} that it may (SLIPWAY_REPLICA_DISK_GB): let it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
+  return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than its limit of ${sizeText(replicaBytes)} (SLIPWAY_REPLICA_DISK_GB): make it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
 }
 
 function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {
@@ -100,7 +100,7 @@ function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {
 
 function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles: boolean): string {
   const grown = isOfFiles ? `${now.files - before.files} files` : sizeText(now.bytes - before.bytes);
-  const advice = "let it write less, or ask the operator for a larger disk";
+  const advice = "make it write less, or ask the operator for a larger disk";
   const start = nearlyFull(room, isOfFiles);
   if (kind === "storage")
     return `${start}, and the project's /persistent-storage has grown by ${grown}: delete files there, ${advice}.`;

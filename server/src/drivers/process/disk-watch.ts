@@ -147,7 +147,7 @@ export class DiskWatch {
   #shortText(what: string): string {
     const { bytes, files } = this.#room;
     const left = files !== null && files < (this.#limits?.reserveFiles ?? 0) ? `${files} files` : sizeText(bytes);
-    return `The platform's disk is nearly full (room for ${left}), so ${what} until its operator has made room.`;
+    return `The platform's disk is nearly full (room for ${left}), so ${what} until its operator has freed up space.`;
   }
 
   async #turn(): Promise<void> {
@@ -179,8 +179,8 @@ export class DiskWatch {
     if (before === this.#state) return;
     this.#isNew = true;
     const said = { room: sizeText(this.#room.bytes), files: this.#room.files, reserve: sizeText(limits.reserveBytes) };
-    if (this.#state === "enough") this.#options.log.info(said, "there is room on the disk again");
-    else this.#options.log.error({ ...said, state: this.#state }, "the disk is nearly full: make room on it");
+    if (this.#state === "enough") this.#options.log.info(said, "there is enough disk space again");
+    else this.#options.log.error({ ...said, state: this.#state }, "the disk is nearly full: free up space");
   }
 
   /** Room has gone since the last measuring. */

@@ -223,7 +223,7 @@ export class ProcessDriver implements Driver {
       if (error instanceof StartRefused) throw error;
       // Of the machine's own complaints (a full disk, a copy that took too long) only the code is the owner's business.
       const code = (error as NodeJS.ErrnoException).code ?? "unknown";
-      throw new StartRefused(`The replica's folder could not be made on the machine that runs it (${code}).`, {
+      throw new StartRefused(`The replica's folder could not be created on the machine that runs it (${code}).`, {
         cause: error,
       });
     });
@@ -297,7 +297,7 @@ function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void
   } else {
     log.info("apps run in a sandbox, each replica in a network of its own");
   }
-  if (missing !== "") log.warn({ missing }, "apps are not held to their share of everything: cgroups are missing");
+  if (missing !== "") log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
 }
 
 /** Its port is one of the machine's, not of a network of its own. */

@@ -16,7 +16,7 @@ const plain: ExitFacts = {
 
 test("the sentence says what ended the app, and who", () => {
   const cases: [Partial<ExitFacts>, string, string | null][] = [
-    [{}, "The app ended by itself (exit code 0).", null],
+    [{}, "The app exited on its own (exit code 0).", null],
     [{ exitCode: 1, startError: "ImportError: no x" }, "The app ended with exit code 1: ImportError: no x.", null],
     [{ exitCode: 1, lastErrorLine: "some last words" }, "The app ended with exit code 1.", null],
     [{ exitCode: 1, lastErrorLine: "ValueError: bad" }, "The app ended with exit code 1: ValueError: bad.", null],

@@ -30,7 +30,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
     return {
       exitCode: null,
       signal: "SIGKILL",
-      reason: "The replica did not end in time when it was asked to, and was ended by force.",
+      reason: "The replica did not stop in time and was stopped by force.",
     };
   // The kernel may have killed the shell with the app.
   if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
@@ -39,7 +39,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
     return {
       exitCode: null,
       signal: null,
-      reason: "The replica was ended by force from outside the platform, or with the machine.",
+      reason: "The replica was killed from outside the platform, or together with the machine.",
     };
   if (signal !== null) return { exitCode: null, signal, reason: signalReason(facts, signal) };
   return { exitCode: facts.exitCode, signal: null, reason: codeReason(facts, facts.exitCode) };
@@ -55,7 +55,7 @@ function signalReason(facts: ExitFacts, signal: string): string {
 function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
   if (memoryRanOut !== "own") return "The app was killed by the kernel because the machine ran out of memory.";
   const max = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
-  return `The app was killed by the kernel because it used up ${max}; set memory higher or let the app use less.`;
+  return `The app was killed by the kernel because it used up ${max}; raise memory or make the app use less.`;
 }
 
 function codeReason(facts: ExitFacts, exitCode: number): string {
@@ -66,7 +66,7 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
       : `The replica was stopped; it ended with exit code ${exitCode}.`;
   if (exitCode === 127) return `The start command was not found: ${facts.program}.`;
   if (exitCode === 126) return `The start command cannot be executed: ${facts.program}.`;
-  if (exitCode === 0) return "The app ended by itself (exit code 0).";
+  if (exitCode === 0) return "The app exited on its own (exit code 0).";
   return `The app ended with exit code ${exitCode}${detail(facts)}.`;
 }
 

@@ -109,7 +109,7 @@ function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
   }
   const artifact = processArtifact(spec.artifact);
   if (existsSync(artifact.appDir) && existsSync(artifact.python)) return artifact;
-  throw new StartRefused("The files of the build are not on this machine any more; deploy the app again.");
+  throw new StartRefused("The files of the build are no longer on this machine; deploy the app again.");
 }
 
 function refuseVariables(spec: ReplicaSpec): void {

@@ -71,7 +71,7 @@ function refuseLess({ appNetwork }: ProcessDriverConfig, sandbox: Sandbox): void
   const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
   if (shared === null) return;
   throw new CannotStart(
-    `SLIPWAY_APP_NETWORK is own, but replicas cannot have networks of their own here: ${shared.reason}. Put that right, or set it to auto.`,
+    `SLIPWAY_APP_NETWORK is own, but replicas cannot have their own networks here: ${shared.reason}. Fix that, or set it to auto.`,
   );
 }
 

@@ -39,7 +39,7 @@ export class PortPool {
     // One app may hold all of that range where networks are shared; the kernel knows whether any other is left.
     const other = await listenOnce(0);
     if (other !== null && (await this.takeExactly(other)) !== null) return other;
-    throw new StartRefused("No free port was found on the machine that runs replicas; end apps that hold many ports.");
+    throw new StartRefused("No free port was found on the machine that runs replicas; stop apps that use many ports.");
   }
 }
 

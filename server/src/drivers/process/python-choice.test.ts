@@ -35,7 +35,7 @@ test("one that was asked for and is not there is refused with those that are", (
   assert.deepEqual(choice, {
     ok: false,
     reason:
-      "Python 3.10 is not installed on the machine that builds; there are: 3.9, 3.11, 3.13. Set pythonVersion to one of them, or let the operator install 3.10.",
+      "Python 3.10 is not installed on the build machine; installed: 3.9, 3.11, 3.13. Set pythonVersion to one of them, or ask the operator to install 3.10.",
   });
 });
 

@@ -36,13 +36,13 @@ export function choosePython(given: {
   if (versions.length === 0) {
     return {
       ok: false,
-      reason: `No usable Python is installed on the machine that builds (3.${minorMin} or newer, with the venv module); the operator has to install one.`,
+      reason: `No usable Python is installed on the build machine (3.${minorMin} or newer, with the venv module); the operator has to install one.`,
     };
   }
   if (given.isGiven) {
     return {
       ok: false,
-      reason: `Python ${given.version} is not installed on the machine that builds; there are: ${versions.join(", ")}. Set pythonVersion to one of them, or let the operator install ${given.version}.`,
+      reason: `Python ${given.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${given.version}.`,
     };
   }
   const nearest = versions.find((version) => minorOf(version) > minorOf(given.version)) ?? versions.at(-1) ?? "";

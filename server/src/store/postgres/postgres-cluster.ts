@@ -59,7 +59,9 @@ async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
     if (unfinished.length === 0) return;
     for (const name of unfinished) rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
     if (clock.monotonicMs() > deadline) {
-      throw new CannotStart(`${join(folder, String(unfinished[0]))} is in the way and cannot be removed; remove it.`);
+      throw new CannotStart(
+        `${join(folder, String(unfinished[0]))} is in the way and cannot be removed; delete it manually.`,
+      );
     }
     await clock.sleep(10);
   }
@@ -90,7 +92,7 @@ async function initialise(
     });
     const { code, output } = await collect(child);
     if (code !== 0) {
-      throw new CannotStart(`The embedded database could not be made in ${target}: ${output.slice(-1000).trim()}`);
+      throw new CannotStart(`The embedded database could not be created in ${target}: ${output.slice(-1000).trim()}`);
     }
   } finally {
     rmSync(passwordFile, { force: true });
@@ -102,13 +104,13 @@ function checkVersion(dataFolder: string, major: number): void {
   try {
     found = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
   } catch (error) {
-    throw new CannotStart(`${dataFolder} holds no PostgreSQL database; move it away to start with an empty one.`, {
+    throw new CannotStart(`${dataFolder} contains no PostgreSQL database; move it away to start with an empty one.`, {
       cause: error,
     });
   }
   if (found === String(major)) return;
   throw new CannotStart(
-    `${dataFolder} was made by PostgreSQL ${found}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that made it.`,
+    `${dataFolder} was created by PostgreSQL ${found}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that created it.`,
   );
 }
 

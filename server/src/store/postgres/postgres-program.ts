@@ -44,7 +44,7 @@ const passing = [
   "--securebits=+no_setuid_fixup",
   "--",
 ];
-const elsewhere = "Set SLIPWAY_DATABASE_URL to use a PostgreSQL of your own instead.";
+const elsewhere = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead.";
 
 /** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `CannotStart` when none does. */
 export async function findPostgres(folder: string): Promise<PostgresProgram> {
