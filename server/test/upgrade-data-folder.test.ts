@@ -310,6 +310,10 @@ test("what is used after the upgrade is discounted by the coupon of before, and 
   await until("the coupon is drawn", async () => (await tenth()).drawn_micros > before.drawn, { deadlineMs: waitMs });
   const statement = of(platform, "billing/statements/2026-10");
   assert.deepEqual((await platform.api("GET", statement)).body, facts.answers[statement]);
+  const ledger = of(platform, "billing/ledger?pageSize=200");
+  const ofOctober = ({ items }: Json): Json => items.filter(({ month }: Json) => month === "2026-10");
+  assert.ok(ofOctober(facts.answers[ledger]).length > 1);
+  assert.deepEqual(ofOctober((await platform.api("GET", ledger)).body), ofOctober(facts.answers[ledger]));
 });
 
 type Ran = { readonly code: number; readonly out: string };
