@@ -9,7 +9,7 @@ import { budgetNotices } from "#billing/budget-notices.ts";
 import { BudgetWatch } from "#billing/budget-watch.ts";
 import { PlanBook } from "#billing/plan-book.ts";
 import { plansOfNoFile } from "#billing/plan.ts";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, type AppId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -22,6 +22,7 @@ import { byPlatform } from "./support/accounts.ts";
 import { testDatabase } from "./support/database.ts";
 import { startMailReceiver } from "./support/mail-receiver.ts";
 import { outwardClient } from "./support/outward-bed.ts";
+import { makePerson } from "./support/person.ts";
 import { until } from "./support/until.ts";
 import { startReceiver } from "./support/webhook-receiver.ts";
 import { monthClock, spend, thisMonth } from "./budgets-stage.ts";
@@ -44,8 +45,7 @@ const dollar = 1_000_000n;
 async function openGround(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Ground> {
   const { db, url } = await testDatabase(t);
   const { clock = monthClock, hasMail = false } = options;
-  const password = new Secret("correct horse battery staple");
-  const ownerId = await createPerson(db, { email: "owner@example.org", name: "Owner", password });
+  const ownerId = await makePerson(db, { email: "owner@example.org", name: "Owner" });
   const projectId = await createProject(db, { name: "first", ownerId, by: byPlatform });
   const appId = appIdOf(projectId, "example");
   await db

@@ -2,9 +2,8 @@
 // not even from the same address, where every app of the machine may stand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createPerson } from "#accounts/projects.ts";
-import { Secret } from "#lib/secret.ts";
 import "#test/support/leftovers.ts";
+import { makePerson } from "./support/person.ts";
 import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
 const right = { email: adasEmail, password: adasPassword };
@@ -75,7 +74,7 @@ test("the tries of a device are bounded, too, and are not another device's", asy
 test("a device of somebody else's, an altered one, and one that was made up are nobody's", async (t) => {
   const stage = await startPeopleStage(t);
   const eve = { email: "eve@example.test", password: "a password of Eve's" };
-  await createPerson(stage.api.db, { ...eve, name: "Eve", password: new Secret(eve.password) });
+  await makePerson(stage.api.db, { ...eve, name: "Eve" });
   const hers = await signInWith(stage);
   const eves = await signInWith(stage, eve);
   const [name, value = ""] = hers.split("=");

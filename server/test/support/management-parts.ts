@@ -1,5 +1,4 @@
 // Everything behind the management API, on a fresh database, but the work on builds: what `management-api.ts` serves.
-import { randomBytes } from "node:crypto";
 import type { TestContext } from "node:test";
 import { KeyDesk } from "#accounts/key-desk.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -36,9 +35,9 @@ import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { WebhookDesk } from "#webhooks/desk.ts";
 import { SecretDesk } from "#webhooks/secret-desk.ts";
-import { byPlatform } from "./accounts.ts";
 import { cleanLast } from "./clean-last.ts";
 import { testDatabase, type TestDatabase } from "./database.ts";
+import { templateSecretKey } from "./test-server.ts";
 
 /** What may be different. */
 export type ManagementOptions = {
@@ -66,14 +65,13 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
 }
 
 async function openGround(t: TestContext, { clock = systemClock, ground }: ManagementOptions) {
-  const { db, url } = ground === undefined ? await testDatabase(t) : await openOther(t, ground.url);
-  const secretKey = ground?.secretKey ?? randomBytes(32).toString("hex");
+  const { db, url } = ground === undefined ? await testDatabase(t, { hasKey: true }) : await openOther(t, ground.url);
+  const secretKey = ground?.secretKey ?? templateSecretKey;
   const sealer = new Sealer([secretKey]);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const keys = new SigningKeys({ sealer, clock });
-  if (ground === undefined) await keys.rotate(db, byPlatform);
   await keys.load(db);
   return { db, secretKey, sealer, notifications, keys, clock, log: silentLog };
 }
