@@ -16,6 +16,7 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
 import { makeFolder, removeFolder, temporaryFolder } from "#test/support/folder.ts";
+import { givePip, toolsBelow } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
@@ -41,7 +42,7 @@ before(async () => {
   assert.notEqual(version, "", "a Python with venv and pip is installed");
 });
 
-/** pip for environments of apps is made once for all tests, as one machine makes it once for all builds. */
+/** Without a runner that has made it, pip for environments of apps is made once for all tests of this file. */
 const toolsFolder = makeFolder("tools");
 after(() => removeFolder(toolsFolder));
 
@@ -57,10 +58,13 @@ type BuilderGiven = {
 
 function openBuilder(t: TestContext, given: BuilderGiven = {}) {
   const folder = given.folder ?? temporaryFolder(t, "build");
-  const ownTools = join(folder, "builds/cache/tools");
-  if (given.isFirst !== true && !existsSync(ownTools)) {
-    mkdirSync(dirname(ownTools), { recursive: true });
-    symlinkSync(toolsFolder, ownTools);
+  const ownTools = toolsBelow(join(folder, "builds"));
+  if (given.isFirst !== true) {
+    givePip(join(folder, "builds"));
+    if (!existsSync(ownTools)) {
+      mkdirSync(dirname(ownTools), { recursive: true });
+      symlinkSync(toolsFolder, ownTools);
+    }
   }
   const builder = new ProcessBuilder({
     buildsDir: join(folder, "builds"),
