@@ -1,4 +1,6 @@
 // The database server of a test run: an embedded one with migrated template databases that tests clone.
+import { statfsSync } from "node:fs";
+import { freemem } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -11,7 +13,7 @@ import { openDatabase } from "#store/database.ts";
 import { startEmbedded } from "#store/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
-import { makeFolder, removeFolder } from "./folder.ts";
+import { foldersOfTheDead, makeFolder, removeFolder } from "./folder.ts";
 
 /** The variable by which the runner tells test files where the server is. */
 export const testDatabaseVariable = "SLIPWAY_TEST_DATABASE";
@@ -33,8 +35,8 @@ export type TestServer = {
 
 /** Starts an embedded server with migrated template databases in a temporary folder. `stop` removes everything. */
 export async function startTestServer(): Promise<TestServer> {
-  const folder = makeFolder("database");
-  const lock = lockFolder(join(folder, "slipway.lock"));
+  const folder = makeFolder("database", memoryFolder());
+  const lock = lockFolder(join(folder, lockName));
   const server = await startEmbedded({
     folder: join(folder, "postgres"),
     lock,
@@ -54,6 +56,33 @@ export async function startTestServer(): Promise<TestServer> {
       removeFolder(folder);
     },
   };
+}
+
+const lockName = "slipway.lock";
+const sharedMemory = "/dev/shm";
+/** What the server needs is a few hundred megabytes; the machine's memory is for others, too. */
+const memoryBytesLeast = 4e9;
+
+/** Where files are kept in memory, if there is much of it: a database is a thousand files, and each test makes and removes one. */
+function memoryFolder(): string | undefined {
+  try {
+    // A run that was killed leaves its folder, which would take memory until the machine is started anew.
+    for (const folder of foldersOfTheDead(sharedMemory)) removeUnlocked(folder);
+    const { bavail, bsize } = statfsSync(sharedMemory);
+    return Math.min(bavail * bsize, freemem()) >= memoryBytesLeast ? sharedMemory : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Leaves a folder alone that somebody works in after all: process ids of containers are not known here. */
+function removeUnlocked(folder: string): void {
+  try {
+    lockFolder(join(folder, lockName)).release();
+  } catch {
+    return;
+  }
+  removeFolder(folder);
 }
 
 async function addKey(url: string): Promise<void> {
