@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, before, test, type TestContext } from "node:test";
+import { after, before, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
@@ -14,12 +14,15 @@ import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
 import { makeFolder, removeFolder, temporaryFolder } from "#test/support/folder.ts";
 import { givePip, toolsBelow } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "kinds of builds", count: 17, most: 7 });
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
