@@ -1,9 +1,11 @@
 // `npm test`: everything that is tested, once. Prepares the machine, starts one database for all files, runs node's tests and
 // beside them those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, it fails without Chromium or Python instead of skipping what needs them, and
-// the Python runtime is tested with every Python that is found.
+// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, all cases are tried where it else draws some (see drawn-cases.ts), the Python
+// runtime is tested with every Python that is found, and it fails without Chromium or Python instead of skipping what needs them.
 import { join } from "node:path";
+import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
+import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
 import { testDatabaseVariable } from "@slipway/server/test/support/test-server.ts";
 import { startRunServer, type RunServer } from "./testing/databases.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
@@ -60,6 +62,8 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   try {
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
+    // One file seldom needs it, and makes it by itself.
+    if (files.length === 0) process.env[pipSeedVariable] = await makePipSeed(folder.apart("pip"));
     const [outcome, python] = await Promise.all([
       runNodeTests({ patterns: files.length > 0 ? files : testFiles, options, cwd: projectDir, signal: ending.signal }),
       files.length > 0 ? nothing : runPython(),

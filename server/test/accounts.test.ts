@@ -11,7 +11,7 @@ import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
-import { hashPassword, isPassword } from "#accounts/passwords.ts";
+import { hashPassword, isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { createProject } from "#accounts/projects.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { issueToken } from "#accounts/tokens.ts";
@@ -313,6 +313,9 @@ test("passwords are kept as hashes that only they match", async () => {
   assert.equal(await isPassword("correct horsf", hash), false);
   assert.equal(await isPassword("correct horse", "plain"), false);
   assert.notEqual(await hashPassword("correct horse"), hash, "salted");
+  const form = (text: string): string => text.replaceAll(/\$[\w-]+(?=\$|$)/g, (part) => `$${part.length}`);
+  assert.equal(form(nobodysHash()), form(hash), "to compare with nobody's costs the same");
+  assert.equal(await isPassword("", nobodysHash()), false);
 });
 
 test("public keys are the halves of what is sealed, whatever else the database says", async (t) => {

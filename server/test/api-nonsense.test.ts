@@ -10,8 +10,12 @@ import { fieldNames } from "@slipway/contract/app-fields.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import type { AppId, BuildId } from "#lib/ids.ts";
+import { countOf } from "./support/drawn-cases.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
+
+const bodies = countOf({ what: "bodies", complete: 300, short: 60 });
+const queries = countOf({ what: "queries", complete: 200, short: 40 });
 
 type Created = { readonly appId: AppId; readonly buildId: BuildId };
 
@@ -150,7 +154,7 @@ describe("a request that fits nothing", () => {
         assert.ok(answer.status < 500, `${method} ${path}: ${JSON.stringify(answer.body)}`);
         if (answer.status >= 400) answers.faultAnswer.parse(answer.body);
       }),
-      { numRuns: 300 },
+      { numRuns: bodies },
     );
     const log = `/v2/projects/${api.projectId}/apps/${created.appId}/logs`;
     const key = fc.constantFrom(
@@ -174,7 +178,7 @@ describe("a request that fits nothing", () => {
           assert.ok(answer.status < 500, `${query}: ${JSON.stringify(answer.body)}`);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: queries },
     );
   });
 

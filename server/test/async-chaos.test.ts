@@ -3,13 +3,14 @@
 // prints the seed, which SLIPWAY_TEST_SEED repeats.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { countOf } from "./support/drawn-cases.ts";
 import { unseenSeed } from "./support/drawn-seed.ts";
 import { startTraffic, type RunTraffic } from "./support/run-traffic.ts";
 import { Seeded } from "./support/seeded.ts";
 import { until } from "./support/until.ts";
 
-const kills = Number(process.env["SLIPWAY_TEST_KILLS"] ?? "5");
-const runs = Number(process.env["SLIPWAY_TEST_RUNS"] ?? "300");
+const kills = Number(process.env["SLIPWAY_TEST_KILLS"] ?? countOf({ what: "kills", complete: 5, short: 2 }));
+const runs = Number(process.env["SLIPWAY_TEST_RUNS"] ?? countOf({ what: "runs", complete: 300, short: 120 }));
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 /** Kills and starts again until all kills are done, each after a random number of things that happened. */

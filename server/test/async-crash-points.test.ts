@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { runSteps } from "#runs/run-steps.ts";
 import { webhookSteps } from "#webhooks/webhook-step.ts";
+import { drawCases } from "./support/drawn-cases.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
@@ -36,6 +37,15 @@ const replicas = { cooldownPeriodSeconds: 600, maxReplicaCount: 1, replicaConcur
 
 /** Steps of webhooks that nothing in this test takes: nobody pauses, resumes or replays. */
 const notTaken = new Set(["paused", "resumed", "replayed"]);
+
+const steps = drawCases(
+  [...runSteps, ...webhookSteps].filter((step) => !notTaken.has(step)),
+  {
+    what: "durable steps",
+    max: 4,
+    kindOf: (step) => (step === "run taken over" ? step : step.split(" ")[0] === "run" ? "run" : "webhook"),
+  },
+);
 
 type Stage = { platform: PlatformProcess; receiver: WebhookReceiver; appId: string; accepted: Map<number, string> };
 
@@ -98,11 +108,14 @@ test("after a kill behind any durable step, every accepted run ends once and is 
   const fixture = await stage(t);
   const { platform, receiver, accepted } = fixture;
   let from = 0;
-  for (const step of [...runSteps, ...webhookSteps]) {
-    if (notTaken.has(step)) continue;
-    await platform.end("SIGKILL");
-    // A takeover happens at the start: the kills before this one have left what is taken over.
+  for (const step of steps) {
+    // A takeover happens at the start, of what a kill has left.
     const isAtStart = step === "run taken over";
+    if (isAtStart) {
+      await sendRuns(fixture, from);
+      from += runsEach;
+    }
+    await platform.end("SIGKILL");
     const environment = { CRASH_AFTER: step, CRASH_COUNT: isAtStart ? "1" : "3", CRASH_WHEN: isAtStart ? "" : "ready" };
     const isReady = await platform.restart({ entry, environment }).then(
       () => true,

@@ -13,6 +13,7 @@ import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { removeOld } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
+import { countOf } from "./support/drawn-cases.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { chainOn, exportChain, testSigner } from "./support/audit-chain.ts";
 import type { WithAfter } from "./support/clean-last.ts";
@@ -21,7 +22,7 @@ import "./support/leftovers.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const signer = testSigner();
-const runs = { numRuns: 1_500 };
+const runs = { numRuns: countOf({ what: "alterations of each kind", complete: 1_500, short: 150 }) };
 
 /** What there may be in an entry. */
 const oddChanges = {
@@ -225,7 +226,7 @@ for (const isCut of [false, true]) {
           if (first?.kind === "entry" && gone[0]?.kind !== "stub")
             assert.equal(found.entry, first.number, found.message);
         }),
-        { numRuns: 300 },
+        { numRuns: runs.numRuns / 5 },
       );
     });
 

@@ -20,6 +20,7 @@ import { removeOld } from "#lib/retention.ts";
 import { openDatabase, type Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { migrate } from "#store/migrate.ts";
+import { drawCases } from "./support/drawn-cases.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { asOwner } from "./support/as-owner.ts";
 import { testSigner } from "./support/audit-chain.ts";
@@ -63,20 +64,21 @@ test("a page reads a page of rows by an index, whatever is asked for and however
   const deep = { atMicros: beginMicros + 1_000 * 1_000_000 + 7, id: 1_000 };
   const middle = { fromMicros: beginMicros + 60_000 * 1_000_000, toMicros: beginMicros + 75_000 * 1_000_000 };
   const places: Partial<AuditQuery>[] = [{}, { before: deep }, middle, { fromMicros: beginMicros, before: deep }];
-  let asked = 0;
+  const queries: AuditQuery[] = [];
   for (const place of places) {
     for (const action of [null, "app.update", "secrets.read", "app.delete", "run.cancel"]) {
       // No "reader" ever did "app.update", and no "app.delete" has failed: both are frequent, together there are none.
       for (const actorId of [null, "reader", "writer", "rare", "nobody"]) {
         for (const outcome of [null, "success", "failure"] as const) {
-          const query = { projectId, ...place, action, actorId, outcome, limit: 51 };
-          await assertReadsLittle(db, entriesQuery(query), JSON.stringify(query));
-          asked++;
+          queries.push({ projectId, ...place, action, actorId, outcome, limit: 51 });
         }
       }
     }
   }
-  assert.equal(asked, 300);
+  assert.equal(queries.length, 300);
+  for (const query of drawCases(queries, { what: "queries", max: 60 })) {
+    await assertReadsLittle(db, entriesQuery(query), JSON.stringify(query));
+  }
 });
 
 type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };

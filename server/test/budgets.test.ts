@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import { budgetNotices } from "#billing/budgets/budget-notices.ts";
 import { BudgetUseCases } from "#billing/budgets/budget-use-cases.ts";
 import { BudgetWatch } from "#billing/budgets/budget-watch.ts";
@@ -24,6 +24,7 @@ import { byPlatform } from "./support/accounts.ts";
 import { testDatabase } from "./support/database.ts";
 import { startMailReceiver } from "./support/mail-receiver.ts";
 import { outwardClient } from "./support/outward-bed.ts";
+import { makePerson } from "./support/person.ts";
 import { until } from "./support/until.ts";
 import { startReceiver } from "./support/webhook-receiver.ts";
 
@@ -44,8 +45,7 @@ const dollar = 1_000_000n;
 async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Fixture> {
   const { db, url } = await testDatabase(t);
   const { clock = monthClock, hasMail = false } = options;
-  const password = new Secret("correct horse battery staple");
-  const ownerId = await createPerson(db, { email: "owner@example.org", name: "Owner", password });
+  const ownerId = await makePerson(db, { email: "owner@example.org", name: "Owner" });
   const projectId = await createProject(db, { name: "first", ownerId, by: byPlatform });
   const appId = appIdOf(projectId, "example");
   await db

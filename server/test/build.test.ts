@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, before, test, type TestContext } from "node:test";
+import { after, before, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
@@ -14,11 +14,15 @@ import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
 import { makeFolder, removeFolder, temporaryFolder } from "#test/support/folder.ts";
+import { givePip, toolsBelow } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "kinds of builds", count: 17, max: 7 });
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -41,7 +45,7 @@ before(async () => {
   assert.notEqual(version, "", "a Python with venv and pip is installed");
 });
 
-/** pip for environments of apps is made once for all tests, as one machine makes it once for all builds. */
+/** Without a runner that has made it, pip for environments of apps is made once for all tests of this file. */
 const toolsFolder = makeFolder("tools");
 after(() => removeFolder(toolsFolder));
 
@@ -57,10 +61,13 @@ type BuilderGiven = {
 
 function openBuilder(t: TestContext, given: BuilderGiven = {}) {
   const folder = given.folder ?? temporaryFolder(t, "build");
-  const ownTools = join(folder, "builds/cache/tools");
-  if (given.isFirst !== true && !existsSync(ownTools)) {
-    mkdirSync(dirname(ownTools), { recursive: true });
-    symlinkSync(toolsFolder, ownTools);
+  const ownTools = toolsBelow(join(folder, "builds"));
+  if (given.isFirst !== true) {
+    givePip(join(folder, "builds"));
+    if (!existsSync(ownTools)) {
+      mkdirSync(dirname(ownTools), { recursive: true });
+      symlinkSync(toolsFolder, ownTools);
+    }
   }
   const builder = new ProcessBuilder({
     buildsDir: join(folder, "builds"),

@@ -9,8 +9,8 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { createPerson, createProject } from "#accounts/projects.ts";
-import { Secret } from "#lib/secret.ts";
+import { createProject } from "#accounts/projects.ts";
+import { makePerson } from "./support/person.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
@@ -57,7 +57,7 @@ class User {
 /** Somebody with a project, signed in. */
 async function signIn(api: ApiUnderTest): Promise<{ accessToken: string; refreshToken: string; projectId: string }> {
   const email = `${randomUUID()}@example.org`;
-  const ownerId = await createPerson(api.db, { email, name: "Ada", password: new Secret(password) });
+  const ownerId = await makePerson(api.db, { email, name: "Ada", password });
   const projectId = await createProject(api.db, { name: "mine", ownerId, by: testBy });
   const { status, body } = await api.call("POST", "/v2/auth/sign-in", { token: null, body: { email, password } });
   assert.equal(status, 200);

@@ -5,15 +5,18 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { requestCancel } from "#deploy/receive.ts";
 import type { BuildId } from "#lib/ids.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "ends of a platform in a build", count: 7, max: 3 });
 
 const leaseMs = 1500;
 const good = { ok: true } as const;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { sql } from "kysely";
 import { Routes } from "#apps/routes.ts";
 import { rebuild, requestCancel } from "#deploy/receive.ts";
@@ -16,12 +16,15 @@ import { silentLog } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "fates of builds", count: 11, max: 5 });
 
 const good = { ok: true } as const;
 

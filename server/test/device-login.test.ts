@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { Secret } from "#lib/secret.ts";
+import { makePerson } from "./support/person.ts";
 import { startManagementApi, testBy, type ApiAnswer, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
@@ -16,7 +16,7 @@ type Person = { readonly id: string; readonly email: string; readonly token: str
 /** Somebody with a project of their own, signed in. */
 async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
   const email = `${name}-${randomUUID()}@example.org`;
-  const id = await createPerson(api.db, { email, name, password: new Secret(password) });
+  const id = await makePerson(api.db, { email, name, password });
   const projectId = await createProject(api.db, { name: `of ${name}`, ownerId: id, by: testBy });
   return { id, email, projectId, token: await signIn(api, email) };
 }

@@ -3,20 +3,22 @@ import "#test/support/leftovers.ts";
 import { tmpdir } from "node:os";
 import { test } from "node:test";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { drawCases } from "#test/support/drawn-cases.ts";
+import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { conformance } from "#test/support/driver-conformance.ts";
 import { ProcessGround } from "#test/support/process-ground.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 
+const none = { kind: "none", reason: "as a test" } as const;
+const grounds: (readonly [string, Sandbox])[] = [["process (without a sandbox)", none]];
 if (sandbox.kind === "namespaces") {
-  conformance("process (sandboxed)", () => Promise.resolve(new ProcessGround({ sandbox })));
-  if (sandbox.hasOverlays) {
-    const copying = { ...sandbox, hasOverlays: false };
-    conformance("process (sandboxed, copying)", () => Promise.resolve(new ProcessGround({ sandbox: copying })));
-  }
+  grounds.unshift(["process (sandboxed)", sandbox]);
+  if (sandbox.hasOverlays) grounds.push(["process (sandboxed, copying)", { ...sandbox, hasOverlays: false }]);
 } else {
   test("the process driver in a sandbox", { skip: `this machine has none: ${sandbox.reason}` }, () => undefined);
 }
 
-const none = { kind: "none", reason: "as a test" } as const;
-conformance("process (without a sandbox)", () => Promise.resolve(new ProcessGround({ sandbox: none })));
+for (const [name, one] of drawCases(grounds, { what: "kinds of sandbox", max: 1 })) {
+  conformance(name, () => Promise.resolve(new ProcessGround({ sandbox: one })));
+}

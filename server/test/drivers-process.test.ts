@@ -12,6 +12,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { readJson, replicaPaths } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
+import { countOf, drawCases } from "#test/support/drawn-cases.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { cortexRuntimeDir, ProcessGround, python } from "#test/support/process-ground.ts";
 import { askAddress } from "#test/support/replica-address.ts";
@@ -24,7 +25,10 @@ const graceMs = 20_000;
 const detected = await detectSandbox(tmpdir());
 const none: Sandbox = { kind: "none", reason: "as a test" };
 
-for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
+const sandboxes = detected.kind === "none" ? [none] : [detected, none];
+const killRounds = countOf({ what: "moments of a start", complete: 8, short: 3 });
+
+for (const sandbox of drawCases(sandboxes, { what: "kinds of sandbox", max: 1 })) {
   describe(`process driver, sandbox: ${sandbox.kind}`, () => {
     adoption(sandbox);
     environments(sandbox);
@@ -63,8 +67,8 @@ function adoption(sandbox: Sandbox): void {
     const fixture = new ProcessGround({ sandbox });
     try {
       // Spread over the time that a start takes, from the first folder to the running app.
-      for (let round = 0; round < 8; round++)
-        await killWhileStarting(fixture, { afterStarts: 1 + (round % 3), delay: round });
+      for (let round = 0; round < killRounds; round++)
+        await killWhileStarting(fixture, { afterStarts: 1 + (round % 3), delay: (round * 8) / killRounds });
       assert.deepEqual(await fixture.remains(), []);
     } finally {
       await fixture.close();

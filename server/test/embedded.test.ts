@@ -4,16 +4,19 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { Client } from "pg";
 import { silentLog } from "#lib/log.ts";
 import { startEmbedded, type Embedded } from "#store/postgres/embedded.ts";
 import { lockFolder, type FolderLock } from "#store/folder-lock.ts";
 import { isServerOf } from "#store/postgres/postgres-orphan.ts";
 import { findPostgres } from "#store/postgres/postgres-program.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "fates of an embedded database", count: 12, max: 5 });
 
 /** One embedded server on a folder, stopped with the test. */
 type Place = { folder: string; lock: FolderLock; start(): Promise<Embedded> };

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
+import { drawCases } from "./support/drawn-cases.ts";
 import { deploy, replicaCount, serveExamples } from "./support/examples.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
@@ -184,7 +185,8 @@ const scenarios: readonly Scenario[] = [
 test("example apps build, answer, stream and scale to zero", async (t) => {
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
   const noIndex = await packageIndexAnswers();
-  for (const { promise, needsPackages, run } of scenarios) {
+  const kindOf = ({ needsPackages }: Scenario): string => String(needsPackages);
+  for (const { promise, needsPackages, run } of drawCases(scenarios, { what: "example apps", max: 3, kindOf })) {
     await t.test(promise, { skip: needsPackages ? noIndex : false }, () => run(platform, t));
   }
 });

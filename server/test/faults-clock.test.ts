@@ -5,6 +5,7 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Client } from "pg";
+import { drawCases } from "#test/support/drawn-cases.ts";
 import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { movedClock, noMovedClock, type MovedClock } from "#test/support/moved-clock.ts";
@@ -20,11 +21,12 @@ async def run(seconds):
 `;
 
 const hour = 3600;
-const steps = [
+const allSteps = [
   { name: "an hour ahead", seconds: hour, heldMs: 3_000 },
   { name: "400 days ahead", seconds: 400 * 24 * hour, heldMs: 6_000 },
   { name: "two hours back", seconds: -2 * hour, heldMs: 3_000 },
 ];
+const steps = drawCases(allSteps, { what: "steps of the clock", max: 1 });
 /** What is written at a moment is not far from it. */
 const nearMs = 10_000;
 const waitMs = 60_000;

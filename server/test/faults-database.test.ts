@@ -183,14 +183,21 @@ async function crowded(asking: Asking): Promise<void> {
     }
   };
   const others = "from pg_stat_activity where application_name = 'slipway'";
+  const crowdOut = async (): Promise<boolean> => {
+    await first.query(`select pg_terminate_backend(pid) ${others}`);
+    await takeAll();
+    const { rows } = await first.query<{ n: number }>(`select count(*)::int n ${others}`);
+    return rows[0]?.n === 0;
+  };
   try {
-    await until("the platform has no connection", async () => {
-      await first.query(`select pg_terminate_backend(pid) ${others}`);
-      await takeAll();
-      const { rows } = await first.query<{ n: number }>(`select count(*)::int n ${others}`);
-      return rows[0]?.n === 0;
-    });
+    await until("the platform has no connection", crowdOut);
+    let areAllRefused = false;
+    // A connection of the platform's that is just being made is not in the list yet: it is looked for again.
+    const goingOn = until("all are refused", async () => (await crowdOut(), areAllRefused), { deadlineMs: waitMs });
+    goingOn.catch(() => undefined);
     await asking.areRefused();
+    areAllRefused = true;
+    await goingOn;
     await asking.warmCallsGoOn();
   } finally {
     await Promise.all(taken.map((client) => client.end().catch(() => undefined)));

@@ -5,12 +5,15 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
+import { drawTests } from "./support/drawn-cases.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { PlatformProcess } from "./support/platform-process.ts";
 import { noSmallDisk, smallDisk } from "./support/small-disk.ts";
 import { until } from "./support/until.ts";
+
+const test = drawTests({ what: "faults of disks", count: 3, max: 1 });
 
 const settings = { SLIPWAY_DISK_RESERVE_MB: "100", SLIPWAY_DATABASE_CONNECTIONS: "4" };
 

@@ -5,13 +5,14 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { countOf } from "#test/support/drawn-cases.ts";
 import { drawnOf, unseenSeed } from "#test/support/drawn-seed.ts";
 import { startTraffic, type RunTraffic } from "#test/support/run-traffic.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import { until } from "#test/support/until.ts";
 
 const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
-const rounds = isFull ? 200 : 4;
+const rounds = isFull ? 200 : countOf({ what: "rounds", complete: 4, short: 2 });
 const runsEach = 30;
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 /** Leases of runs last for 30 s. */

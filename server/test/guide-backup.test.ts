@@ -5,13 +5,16 @@ import { execFile, execFileSync, spawn } from "node:child_process";
 import { chownSync, mkdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { promisify } from "node:util";
+import { drawTests } from "./support/drawn-cases.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { PlatformProcess, startPlatform } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
+
+const test = drawTests({ what: "ways to back up", count: 2, max: 1 });
 
 const guide = join(import.meta.dirname, "../../docs/guides/backup-and-restore.md");
 const stepMs = 120_000;

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { TestContext } from "node:test";
-import { createPerson, createProject } from "#accounts/projects.ts";
-import { Secret } from "#lib/secret.ts";
+import { createProject } from "#accounts/projects.ts";
+import { makePerson } from "./support/person.ts";
 import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { signInOn } from "./support/page-stage.ts";
@@ -89,7 +89,7 @@ async function openFixture(t: TestContext): Promise<Fixture> {
       return Promise.resolve(baseUrl);
     },
   });
-  const id = await createPerson(api.db, { ...person, name: "Ada", password: new Secret(person.password) });
+  const id = await makePerson(api.db, { ...person, name: "Ada" });
   await createProject(api.db, { name: "Ada's", ownerId: id, by: testBy });
   const pagesUrl = `http://localhost:${bed.port}`;
   return { baseUrl, pagesUrl, api, asked, called, serve: (next) => (served = next) };

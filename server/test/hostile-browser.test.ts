@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cookieAttempts } from "./hostile-browser-cookies.ts";
 import { html, isLoaded, pagePath, setting, startHostileStage, tried, type Attempt } from "./hostile-browser-stage.ts";
+import { drawCases } from "./support/drawn-cases.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { helloPath } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
@@ -315,7 +316,10 @@ test(
     const stage = await startHostileStage(t);
     const attempts = { ...cookieAttempts, ...requests, ...windows, ...wholeSite };
     assert.ok(Object.keys(attempts).length >= 20);
-    for (const [name, attempt] of Object.entries(attempts)) {
+    const groups = [cookieAttempts, requests, windows, wholeSite];
+    const kindOf = ([name]: [string, unknown]): string =>
+      String(groups.findIndex((group) => Object.hasOwn(group, name)));
+    for (const [name, attempt] of drawCases(Object.entries(attempts), { what: "attempts", max: 9, kindOf })) {
       await t.test(name, async (part) => {
         await stage.begin();
         await attempt(stage, part);

@@ -12,6 +12,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
+import { drawCases } from "#test/support/drawn-cases.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { Pack, sizeBytes } from "#test/support/git-pack.ts";
 import { gitLine, startHostileHost, type HostileAnswers } from "#test/support/hostile-git-host.ts";
@@ -309,7 +310,13 @@ const attempts: readonly {
   },
 ];
 
-for (const { name, answers, limits, refusal } of attempts) {
+const drawn = drawCases(attempts, {
+  what: "hostile repositories",
+  max: 7,
+  kindOf: ({ limits }) => Object.keys(limits ?? {}).join(),
+});
+
+for (const { name, answers, limits, refusal } of drawn) {
   test(`refused in words: ${name}`, async (t) => {
     const outcome = await fetchFrom(t, answers(), limits);
     assert.match(outcome.refusal ?? "it was fetched", refusal);

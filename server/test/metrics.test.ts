@@ -9,7 +9,9 @@ import { emptyDatabase } from "./support/database.ts";
 import { openDatabaseGate } from "./support/database-gate.ts";
 import { deploy, serveExamples } from "./support/examples.ts";
 import { freePorts } from "./support/guide.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { startPlatform } from "./support/platform-process.ts";
+import { templateName } from "./support/test-server.ts";
 import { until } from "./support/until.ts";
 
 const projectDir = join(import.meta.dirname, "../..");
@@ -18,7 +20,8 @@ const token = "a-token-of-monitoring";
 async function openPlatform(t: TestContext, settings: Record<string, string>) {
   const [port = ""] = await freePorts(1);
   const address = `127.0.0.1:${port}`;
-  const platform = await startPlatform(t, { SLIPWAY_METRICS_ADDRESS: address, ...settings });
+  const start = settings["SLIPWAY_DATABASE_URL"] === undefined ? startPlatformOnTestServer : startPlatform;
+  const platform = await start(t, { SLIPWAY_METRICS_ADDRESS: address, ...settings });
   const scrape = (init?: RequestInit): Promise<Response> => fetch(`http://${address}/metrics`, init);
   return { platform, address, scrape };
 }
@@ -125,7 +128,7 @@ test("with a token only who shows it may read, and nothing but metrics is there"
 });
 
 test("while the database is away metrics say so, and what is read from it is absent", async (t) => {
-  const gate = await openDatabaseGate(t, await emptyDatabase(t));
+  const gate = await openDatabaseGate(t, await emptyDatabase(t, { template: templateName }));
   const { scrape } = await openPlatform(t, { SLIPWAY_DATABASE_URL: gate.url });
   const text = async (): Promise<string> => await (await scrape()).text();
   assert.match(await text(), /^slipway_ready 1$/m);

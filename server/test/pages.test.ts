@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { Secret } from "#lib/secret.ts";
+import { makePerson } from "./support/person.ts";
 import type { Page } from "./support/browser.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
@@ -17,7 +17,7 @@ type Person = { readonly id: string; readonly email: string; readonly projectId:
 
 async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
   const email = `${name.toLowerCase()}-${randomUUID().slice(0, 8)}@example.org`;
-  const id = await createPerson(api.db, { email, name, password: new Secret(password) });
+  const id = await makePerson(api.db, { email, name, password });
   return { id, email, projectId: await createProject(api.db, { name: `of ${name}`, ownerId: id, by: testBy }) };
 }
 

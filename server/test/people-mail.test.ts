@@ -7,10 +7,10 @@ import { Secret } from "#lib/secret.ts";
 import { Mailer } from "#people/mailer.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import "#test/support/leftovers.ts";
+import { makePerson } from "#test/support/person.ts";
 import { startMailReceiver } from "#test/support/mail-receiver.ts";
 import { startManagementApi } from "#test/support/management-api.ts";
 import { until } from "#test/support/until.ts";
-import { createPerson } from "#accounts/projects.ts";
 
 const secretText = "https://slipway.example.test/dashboard/reset-password/the-secret";
 
@@ -63,7 +63,7 @@ test("a mail server that is away is given up on when the platform stops", async 
 test("without mail, the operator's log says how to help whoever has forgotten their password, and the answer is the same", async (t) => {
   const { log, lines } = gatheredLog();
   const api = await startManagementApi(t, { people: { mailer: null, log, settings: plainSettings } });
-  await createPerson(api.db, { email: "ada@example.test", name: "Ada", password: new Secret("some password of hers") });
+  await makePerson(api.db, { email: "ada@example.test", name: "Ada" });
   const ask = (email: string): ReturnType<typeof api.call> =>
     api.call("POST", "/v2/auth/password/forgot", { token: null, body: { email } });
   const [known, unknown] = [await ask("ada@example.test"), await ask("nobody@example.test")];

@@ -15,6 +15,7 @@ import { emptyDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import type { Json } from "#test/support/management-api.ts";
 import { startPlatform, type PlatformProcess } from "#test/support/platform-process.ts";
+import { templateName } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
 
 async function post({ bootstrap }: PlatformProcess, path: string, body: Json): Promise<{ status: number; body: Json }> {
@@ -27,7 +28,7 @@ async function post({ bootstrap }: PlatformProcess, path: string, body: Json): P
 }
 
 test("the owner signs in; sessions are known to every platform, end on every one, and outlive a new secret key", async (t) => {
-  const url = await emptyDatabase(t);
+  const url = await emptyDatabase(t, { template: templateName });
   const [oldKey, newKey] = [randomBytes(32).toString("hex"), randomBytes(32).toString("hex")];
   const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url.reveal(), SLIPWAY_SECRET_KEY: oldKey });
   const { ownerEmail, ownerPassword, projectId, apiUrl } = platform.bootstrap;

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
-import { createPerson } from "#accounts/projects.ts";
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
 import "#test/support/leftovers.ts";
+import { makePerson } from "#test/support/person.ts";
 import { SmallBrowser, startOidcServer, type OidcAccount, type OidcServer } from "#test/support/oidc-server.ts";
 import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
@@ -103,8 +103,8 @@ test("a person who is known here signs in with the provider, and comes back to w
 
 test("an address that only looks like somebody's, or becomes theirs in small letters, lets nobody into their account", async (t) => {
   const fixture = await startGround(t);
-  const password = new Secret("correct horse battery");
-  const id = await createPerson(fixture.api.db, { email: "kim@example.test", name: "Kim", password });
+  const password = "correct horse battery";
+  const id = await makePerson(fixture.api.db, { email: "kim@example.test", name: "Kim", password });
   await fixture.api.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
   await invite(fixture, "ek@example.test");
   // The Kelvin sign, which becomes a k; a Cyrillic letter that looks like an i; letters of full width.
@@ -119,7 +119,7 @@ test("an address that only looks like somebody's, or becomes theirs in small let
     assert.equal(location, "/dashboard#sign-in-problem=address_not_proven");
     assert.equal(await tokenOf(fixture, browser), null);
   }
-  await fixture.signIn({ email: "KIM@example.test", password: password.reveal() });
+  await fixture.signIn({ email: "KIM@example.test", password });
 });
 
 test("an address that the provider has not proven lets nobody in: not into an account, not by an invitation", async (t) => {

@@ -3,7 +3,6 @@
 import { createHmac } from "node:crypto";
 import { request } from "node:http";
 import type { TestContext } from "node:test";
-import { createPerson } from "#accounts/projects.ts";
 import { Secret } from "#lib/secret.ts";
 import { Mailer } from "#people/mailer.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
@@ -11,6 +10,7 @@ import { plainSettings } from "#people/people-settings.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { makePerson } from "#test/support/person.ts";
 import { startMailReceiver, type MailReceiver } from "#test/support/mail-receiver.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
 
@@ -59,7 +59,7 @@ export async function startPeopleStage(
     await api.people.close();
     await mailer.close();
   });
-  const adaId = await createPerson(api.db, { email: adasEmail, name: "Ada", password: new Secret(adasPassword) });
+  const adaId = await makePerson(api.db, { email: adasEmail, name: "Ada", password: adasPassword });
   const secondProject = await api.addProject("second");
   for (const [project_id, role] of [[api.projectId, "admin"] as const, [secondProject, "member"] as const]) {
     await api.db.insertInto("members").values({ project_id, person_id: adaId, role }).execute();

@@ -6,14 +6,17 @@ import { randomBytes } from "node:crypto";
 import { copyFileSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import { Client } from "pg";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import { deploy } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { PlatformProcess, startPlatform } from "#test/support/platform-process.ts";
+import { templateName } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
+
+const test = drawTests({ what: "meetings of two platforms", count: 2, max: 1 });
 
 const app = `import os
 
@@ -29,7 +32,7 @@ async function resultOf(platform: PlatformProcess): Promise<unknown> {
 test("a second platform on a database is refused, takes over after a kill, and leaves the first one's replicas alone", async (t) => {
   const git = await startGitServer(t);
   await git.createRepo("acme", "pid", { "main.py": app });
-  const url = (await emptyDatabase(t)).reveal();
+  const url = (await emptyDatabase(t, { template: templateName })).reveal();
   const settings = {
     SLIPWAY_DATABASE_URL: url,
     SLIPWAY_SECRET_KEY: randomBytes(32).toString("hex"),
@@ -76,7 +79,7 @@ test("a second platform on a database is refused, takes over after a kill, and l
 });
 
 test("a platform whose database another one has taken says so and ends", async (t) => {
-  const url = (await emptyDatabase(t)).reveal();
+  const url = (await emptyDatabase(t, { template: templateName })).reveal();
   const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url, SLIPWAY_DATABASE_CONNECTIONS: "4" });
   const [taker, other] = [new Client({ connectionString: url }), new Client({ connectionString: url })];
   for (const client of [taker, other]) {

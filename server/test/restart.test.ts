@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { PlatformProcess, startPlatform } from "./support/platform-process.ts";
+import { PlatformProcess } from "./support/platform-process.ts";
 import { freePorts } from "./support/guide.ts";
 import { until } from "./support/until.ts";
 
@@ -21,10 +21,60 @@ def parent_start():
         return stat.read().rsplit(")", 1)[1].split()[19]
 `;
 
-test("a restart keeps replicas running, and a stop ends with code 0", async (t) => {
-  const git = await startGitServer(t);
-  await git.createRepo("acme", "pid", { "main.py": pidApp, "slipway.toml": '[cerebrium.deployment]\nname = "pid"\n' });
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+type Ground = {
+  readonly platform: PlatformProcess;
+  readonly git: Awaited<ReturnType<typeof startGitServer>>;
+  /** The platform's, which is known before its first start. */
+  readonly port: string;
+};
+
+async function firstStart({ platform, port }: Ground): Promise<void> {
+  const started = platform.restart();
+  const file = join(platform.dataDir, "bootstrap.json");
+  const isWell = (): Promise<boolean> =>
+    fetch(`http://127.0.0.1:${port}/healthz`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await until("it is well", isWell, { deadlineMs: 60_000 });
+  assert.ok(existsSync(file));
+  await started;
+}
+
+async function secondOnFolder({ platform }: Ground): Promise<void> {
+  const second = spawn(process.execPath, [join(import.meta.dirname, "../src/main.ts")], {
+    env: {
+      PATH: process.env["PATH"],
+      SLIPWAY_DATA_DIR: platform.dataDir,
+      SLIPWAY_PORT: "0",
+      SLIPWAY_DRIVER: "process",
+    },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let errors = "";
+  second.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
+  const code = await new Promise((resolve) => second.on("close", resolve));
+  assert.equal(code, 1);
+  assert.match(errors, new RegExp(`\\b${platform.pid()}\\b`));
+  assert.equal((await fetch(`${platform.bootstrap.baseUrl}/healthz`)).status, 200, "the first one still serves");
+}
+
+async function brokenApp({ platform, git }: Ground): Promise<void> {
+  await git.createRepo("acme", "broken", { "main.py": "import no_such_module_here\n\ndef run():\n    return 1\n" });
+  const app = await deploy(platform, { name: "broken", gitRepo: "acme/broken", pythonVersion: "3.11" });
+  assert.equal(app.status, "init_failure");
+  assert.match(app.log, /ModuleNotFoundError: No module named 'no_such_module_here'/);
+  assert.match(app.log, /File ".*main\.py", line 1/);
+  const answer = await platform.call("broken", "run");
+  assert.equal(answer.status, 503);
+  assert.match(((await answer.json()) as { message: string }).message, /build/);
+}
+
+async function restarts({ platform, git }: Ground): Promise<void> {
+  await git.createRepo("acme", "pid", {
+    "main.py": pidApp,
+    "slipway.toml": '[cerebrium.deployment]\nname = "pid"\n',
+  });
   const app = await deploy(platform, {
     name: "pid-app",
     gitRepo: "acme/pid",
@@ -43,48 +93,11 @@ test("a restart keeps replicas running, and a stop ends with code 0", async (t) 
   await platform.end("SIGKILL");
   await platform.restart();
   assert.equal(await startedAt(), first, "the replica of before the kill answers");
-});
+}
 
-test("the first start says that it is well only once bootstrap.json is there", async (t) => {
-  const [port = ""] = await freePorts(1);
-  const platform = new PlatformProcess(temporaryFolder(t, "first-start"), { SLIPWAY_PORT: port });
-  t.after(() => platform.remove());
-  const started = platform.restart();
-  const file = join(platform.dataDir, "bootstrap.json");
-  const isWell = (): Promise<boolean> =>
-    fetch(`http://127.0.0.1:${port}/healthz`).then(
-      ({ status }) => status === 200,
-      () => false,
-    );
-  await until("it is well", isWell, { deadlineMs: 60_000 });
-  assert.ok(existsSync(file));
-  await started;
-});
-
-test("a second platform on the same data folder is refused and names the first one's process", async (t) => {
-  const platform = await startPlatform(t);
-  const second = spawn(process.execPath, [join(import.meta.dirname, "../src/main.ts")], {
-    env: {
-      PATH: process.env["PATH"],
-      SLIPWAY_DATA_DIR: platform.dataDir,
-      SLIPWAY_PORT: "0",
-      SLIPWAY_DRIVER: "process",
-    },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  let errors = "";
-  second.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
-  const code = await new Promise((resolve) => second.on("close", resolve));
-  assert.equal(code, 1);
-  assert.match(errors, new RegExp(`\\b${platform.pid()}\\b`));
-  assert.equal((await fetch(`${platform.bootstrap.baseUrl}/healthz`)).status, 200, "the first one still serves");
-});
-
-test("a build that a kill cut off is taken up again and succeeds", async (t) => {
-  const git = await startGitServer(t);
+async function cutOffBuild({ platform, git }: Ground): Promise<void> {
   const toml = `[cerebrium.deployment]\nname = "slow"\npython_version = "3.11"\nshell_commands = ["sleep 3"]\n`;
   await git.createRepo("acme", "slow", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const { projectId } = platform.bootstrap;
   const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
     name: "slow",
@@ -99,19 +112,22 @@ test("a build that a kill cut off is taken up again and succeeds", async (t) => 
   await until("the build succeeds", async () => (await statusOf()) === "success", { deadlineMs: 90_000 });
   const answer = await platform.call("slow", "run");
   assert.equal(((await answer.json()) as { result: unknown }).result, 1);
-});
+}
 
-test("an app that cannot start ends its build with the app's own traceback", async (t) => {
+test("a platform on a data folder, from its first start on", async (t) => {
   const git = await startGitServer(t);
-  await git.createRepo("acme", "broken", { "main.py": "import no_such_module_here\n\ndef run():\n    return 1\n" });
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-  const app = await deploy(platform, { name: "broken", gitRepo: "acme/broken", pythonVersion: "3.11" });
-  assert.equal(app.status, "init_failure");
-  assert.match(app.log, /ModuleNotFoundError: No module named 'no_such_module_here'/);
-  assert.match(app.log, /File ".*main\.py", line 1/);
-  const answer = await platform.call("broken", "run");
-  assert.equal(answer.status, 503);
-  assert.match(((await answer.json()) as { message: string }).message, /build/);
+  const [port = ""] = await freePorts(1);
+  const settings = { SLIPWAY_PORT: port, SLIPWAY_GIT_URL: git.urlTemplate };
+  const platform = new PlatformProcess(temporaryFolder(t, "first-start"), settings);
+  t.after(() => platform.remove());
+  const ground = { platform, git, port };
+  await t.test("the first start says that it is well only once bootstrap.json is there", () => firstStart(ground));
+  await t.test("a second platform on the same data folder is refused and names the first one's process", () =>
+    secondOnFolder(ground),
+  );
+  await t.test("an app that cannot start ends its build with the app's own traceback", () => brokenApp(ground));
+  await t.test("a restart keeps replicas running, and a stop ends with code 0", () => restarts(ground));
+  await t.test("a build that a kill cut off is taken up again and succeeds", () => cutOffBuild(ground));
 });
 
 test("an unknown setting is refused with the nearest name", async () => {

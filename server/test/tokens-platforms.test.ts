@@ -16,6 +16,7 @@ import { emptyDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import type { Json } from "#test/support/management-api.ts";
 import { openManagement } from "#test/support/management-parts.ts";
+import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { startPlatform } from "#test/support/platform-process.ts";
 import { until } from "#test/support/until.ts";
 
@@ -140,7 +141,7 @@ test("what one platform ends the other refuses", async (t) => {
 });
 
 test("a platform that stops writes when tokens were used last; one with too many bad tokens answers 429 to calls of apps too", async (t) => {
-  const platform = await startPlatform(t, { SLIPWAY_FAILED_TOKENS_PER_MINUTE: "3" });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_FAILED_TOKENS_PER_MINUTE: "3" });
   const { projectId, serviceAccountToken: owner, inferenceToken: known } = platform.bootstrap;
   const path = `/v2/projects/${projectId}/service-accounts`;
   const made = await ask(platform.bootstrap, path, {

@@ -15,6 +15,7 @@ import { bordersOf, stretchOf } from "#billing/usage/stretches.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId, ReplicaId } from "#lib/ids.ts";
 import { readCurrency } from "#lib/money.ts";
+import { drawCases } from "./support/drawn-cases.ts";
 import { Seeded } from "./support/seeded.ts";
 import { assertReplicasExact, assertSums, type AttosOf } from "./usage-exact.ts";
 import { usageStage, type AppPlace, type UsageStage } from "./usage-stage.ts";
@@ -27,7 +28,8 @@ const prices: Prices = [
   builtInPrices[0],
   { ...builtInPrices[0], validFromMs: changeMs, core: 7_777n, protectedThousandths: 1_500n },
 ];
-const seeds = process.env["SLIPWAY_TEST_SEEDS"]?.split(",").map(Number) ?? [1, 2, 3, 4, 5, 6];
+const seeds =
+  process.env["SLIPWAY_TEST_SEEDS"]?.split(",").map(Number) ?? drawCases([1, 2, 3, 4, 5, 6], { what: "seeds", max: 2 });
 
 type Known = { readonly id: ReplicaId; readonly startMs: number; stopMs: number | null; seenMs: number };
 type World = {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import "#test/support/leftovers.ts";
+import { drawCases } from "#test/support/drawn-cases.ts";
 import { until } from "#test/support/until.ts";
 import {
   addAll,
@@ -45,7 +46,7 @@ async function timeDeliveries(
   return times;
 }
 
-const kinds = ["dead", "silent", "silent, with as many paths,"] as const;
+const kinds = drawCases(["dead", "silent", "silent, with as many paths,"], { what: "receivers", max: 1 });
 
 for (const kind of kinds) {
   test(`a receiver that is ${kind} with 10,000 deliveries waiting does not slow others`, async (t) => {

@@ -10,6 +10,7 @@ import type { DeliveryId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { endpointOf } from "#webhooks/endpoint.ts";
 import "#test/support/leftovers.ts";
+import { drawCases } from "#test/support/drawn-cases.ts";
 import { until } from "#test/support/until.ts";
 import type { ChildTask } from "./webhooks-child.ts";
 import {
@@ -65,30 +66,36 @@ const count = 40;
 /** Soon takes over what a platform that was killed held: as long a lease as the platform's that is killed. */
 const soon = { leaseMs: 1500 };
 
-for (const step of ["added", "claimed", "sent", "written"] as const) {
-  for (const successor of ["the same folder", "another platform"] as const) {
-    test(`a platform killed after "${step}" loses nothing: ${successor} goes on`, async (t) => {
-      const stage = await webhookStage(t);
-      const receiver = await startReceiver(t);
-      const { db, projectId } = stage;
-      const deliveries = Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`));
-      if (step === "claimed") {
-        // They wait in the database when the platform starts.
-        const earlier = await stage.open({ atOnce: 1 });
-        receiver.answer = answerWith(503);
-        await addAll(db, earlier, deliveries);
-        await earlier.stop();
-        await stage.makeDue();
-        receiver.answer = answerWith(200);
-      }
-      await crashAfter(t, stage, step, { projectId, ...(step === "claimed" ? {} : { add: deliveries }) });
-      const ids = await allIds(db);
-      assert.equal(ids.length, count, "what was committed is there");
-      assert.notEqual((await countStates(db))["delivered"], count, "the kill came in between");
-      await stage.open({ ...soon, ...(successor === "the same folder" ? { instanceId: "crashing" } : {}) });
-      await assertAllDelivered(db, receiver, ids);
-    });
-  }
+const kills = (["added", "claimed", "sent", "written"] as const).flatMap((step) =>
+  (["the same folder", "another platform"] as const).map((successor) => ({ step, successor })),
+);
+
+for (const { step, successor } of drawCases(kills, {
+  what: "kills behind a step",
+  max: 2,
+  kindOf: (kill) => kill.successor,
+})) {
+  test(`a platform killed after "${step}" loses nothing: ${successor} goes on`, async (t) => {
+    const stage = await webhookStage(t);
+    const receiver = await startReceiver(t);
+    const { db, projectId } = stage;
+    const deliveries = Array.from({ length: count }, () => stage.delivery(`${receiver.url}/hook`));
+    if (step === "claimed") {
+      // They wait in the database when the platform starts.
+      const earlier = await stage.open({ atOnce: 1 });
+      receiver.answer = answerWith(503);
+      await addAll(db, earlier, deliveries);
+      await earlier.stop();
+      await stage.makeDue();
+      receiver.answer = answerWith(200);
+    }
+    await crashAfter(t, stage, step, { projectId, ...(step === "claimed" ? {} : { add: deliveries }) });
+    const ids = await allIds(db);
+    assert.equal(ids.length, count, "what was committed is there");
+    assert.notEqual((await countStates(db))["delivered"], count, "the kill came in between");
+    await stage.open({ ...soon, ...(successor === "the same folder" ? { instanceId: "crashing" } : {}) });
+    await assertAllDelivered(db, receiver, ids);
+  });
 }
 
 test("a platform that is killed again and again in the midst of its work loses nothing and ends each delivery once", async (t) => {

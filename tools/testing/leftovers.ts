@@ -1,7 +1,7 @@
 // What a run of the tests must not leave behind: processes and temporary files. The run has a temporary folder of its own,
 // named in TMPDIR: what is in it at the end was left, and so was every process that mentions it.
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { removeFolder } from "@slipway/server/test/support/folder.ts";
@@ -12,6 +12,8 @@ export type LeftProcess = { readonly pid: number; readonly command: string };
 /** The temporary folder of one run. */
 export type RunFolder = {
   readonly path: string;
+  /** Makes a folder in it that is none of what tests leave. */
+  apart(name: string): string;
   /** Names of files and folders that are still in it. */
   filesLeft(): string[];
   /** Processes whose command line, environment or working folder names it; always empty where there is no /proc. */
@@ -25,9 +27,18 @@ export function makeRunFolder(): RunFolder {
   const tablesBefore = new Set(networkTables());
   // Programs that give up the rights of root must be able to pass through.
   chmodSync(path, 0o711);
+  const apart = new Set<string>();
   return {
     path,
-    filesLeft: () => readdirSync(path).sort(),
+    apart: (name) => {
+      apart.add(name);
+      mkdirSync(join(path, name));
+      return join(path, name);
+    },
+    filesLeft: () =>
+      readdirSync(path)
+        .filter((name) => !apart.has(name))
+        .sort(),
     processesLeft: () => processesNaming(path),
     remove: () => {
       removeFolder(path);

@@ -9,7 +9,7 @@ const script = "runtimes/python/tests/run.py";
 /** How they ended; `output` is all that they printed. */
 export type PythonOutcome = { readonly ok: boolean; readonly output: string };
 
-/** `isComplete`: under every Python that is found, instead of the oldest and the newest; then one must be found. */
+/** `isComplete`: under every Python that is found, instead of the oldest or the newest; then one must be found. */
 export async function runPythonTests(given: {
   readonly isComplete: boolean;
   readonly cwd: string;
@@ -18,7 +18,7 @@ export async function runPythonTests(given: {
   const { isComplete, cwd, signal } = given;
   // What tests of node are told is no setting of an app's.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")));
-  const parameters = [script, ...(isComplete ? [] : ["--ends"])];
+  const parameters = [script, ...(isComplete ? [] : ["--end"])];
   try {
     const child = spawn("python3", parameters, { cwd, signal, env, stdio: ["ignore", "pipe", "inherit"] });
     const [output, [status]] = await Promise.all([

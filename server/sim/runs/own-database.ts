@@ -1,6 +1,6 @@
 // A database server for seeds that are run by hand, with one database of the simulation.
 import { Secret } from "#lib/secret.ts";
-import { administer, databaseUrl, startTestServer, templateName } from "#test/support/test-server.ts";
+import { cloneDatabase, startTestServer, templateName } from "#test/support/test-server.ts";
 import { SimDatabase } from "./sim-database.ts";
 
 const name = "simulation";
@@ -9,8 +9,8 @@ const name = "simulation";
 export async function withSimDatabase(use: (database: SimDatabase) => Promise<void>): Promise<void> {
   const server = await startTestServer();
   try {
-    await administer(server.url, `create database ${name} template ${templateName}`);
-    const database = await SimDatabase.open(new Secret(databaseUrl(server.url, name)));
+    const url = await cloneDatabase(server.url, { name, template: templateName });
+    const database = await SimDatabase.open(new Secret(url));
     try {
       await use(database);
     } finally {

@@ -27,8 +27,12 @@ export function passwordGate(): Gate {
 /** `scrypt$N=…,r=…,p=…$<salt>$<hash>`, base64url. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
-  const hash = await derive(password, { salt, cost });
-  return `scrypt$N=${cost.N},r=${cost.r},p=${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
+  return format(salt, await derive(password, { salt, cost }));
+}
+
+/** The hash of no password, there without delay; to compare a password with it takes as long as with any other. */
+export function nobodysHash(): string {
+  return format(randomBytes(16), randomBytes(hashBytes));
 }
 
 /** True when the password made the hash. False for a hash of unknown form. */
@@ -41,6 +45,10 @@ export async function isPassword(password: string, hash: string): Promise<boolea
   });
   const wanted = Buffer.from(expected, "base64url");
   return wanted.length === found.length && timingSafeEqual(wanted, found);
+}
+
+function format(salt: Buffer, hash: Buffer): string {
+  return `scrypt$N=${cost.N},r=${cost.r},p=${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
 }
 
 function derive(password: string, how: { salt: Buffer; cost: Cost }): Promise<Buffer> {

@@ -1,7 +1,7 @@
 // Signing in with a password. Whether an address is known shows neither in the answer nor in how long it takes; tries are
 // limited by account and by where they come from, whatever the password.
 import type { By } from "#audit/actor.ts";
-import { hashPassword, isPassword } from "#accounts/passwords.ts";
+import { isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
@@ -20,14 +20,13 @@ export class SignIn {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
   readonly #challenges: Challenges;
-  /** Of a password that nobody has: compared with when there is none, which takes as long. */
-  readonly #nobodysHash: Promise<string>;
+  /** Compared with when there is none, which takes as long. */
+  readonly #nobodysHash = nobodysHash();
 
   constructor(parts: PeopleParts, given: { readonly sessions: Sessions; readonly challenges: Challenges }) {
     this.#parts = parts;
     this.#sessions = given.sessions;
     this.#challenges = given.challenges;
-    this.#nobodysHash = hashPassword("");
   }
 
   /** A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`. */
@@ -41,7 +40,7 @@ export class SignIn {
     const account = `${email.toLowerCase()} ${known ?? (person?.isKnownAddress === true ? address : "")}`;
     if (known === null) await counts.take(limits.signInAddress, addressKey(address));
     await counts.take(limits.signInAccount, account);
-    const hash = person?.passwordHash ?? (await this.#nobodysHash);
+    const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
     const isKnown = isRight && person !== undefined && person.passwordHash !== null;
     const done = isKnown ? await db.transaction().execute((tx) => this.#enter(tx, person, by)) : null;

@@ -4,15 +4,17 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
-import { Secret } from "#lib/secret.ts";
+import type { Secret } from "#lib/secret.ts";
 import { SigningKeys } from "#accounts/keys.ts";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import { issueToken, type IssuedToken, type TokenWish } from "#accounts/tokens.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "./database.ts";
+import { makePerson } from "./person.ts";
+import { templateSecretKey } from "./test-server.ts";
 
 /** Who acts in tests that do not care. */
 export const byPlatform: By = { actor: platformActor };
@@ -34,14 +36,12 @@ export async function testAccounts(
   t: TestContext,
   options: { clock?: Clock; knownMax?: number } = {},
 ): Promise<Accounts> {
-  const { db, url } = await testDatabase(t);
+  const { db, url } = await testDatabase(t, { hasKey: true });
   const clock = options.clock ?? systemClock;
-  const sealer = new Sealer(["11".repeat(32)]);
+  const sealer = new Sealer([templateSecretKey]);
   const keys = new SigningKeys({ sealer, clock });
   const { projectId, ownerId } = await db.transaction().execute(async (tx) => {
-    const person = { email: "owner@example.test", name: "Owner", password: new Secret("a test's password") };
-    const owner = await createPerson(tx, person);
-    await keys.rotate(tx, byPlatform);
+    const owner = await makePerson(tx, { email: "owner@example.test", name: "Owner" });
     return { ownerId: owner, projectId: await createProject(tx, { name: "test", ownerId: owner, by: byPlatform }) };
   });
   await keys.load(db);

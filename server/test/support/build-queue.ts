@@ -20,6 +20,7 @@ import { BuildLogs } from "#logs/build-log.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { Notifications } from "#store/notify.ts";
+import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
 
 export const processCapabilities: Capabilities = {
@@ -66,6 +67,7 @@ export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntr
 /** Starts a queue; `stop` ends it with all that belongs to it. */
 export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
   const { db, folder, clock = systemClock } = given;
+  givePip(join(folder, "builds"));
   const notifications = new Notifications({ url: given.url, log: silentLog });
   await notifications.start();
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });

@@ -9,7 +9,9 @@ import { openDatabase, type Db } from "#store/database.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 import {
   administer,
+  cloneDatabase,
   databaseUrl,
+  keyTemplateName,
   startTestServer,
   templateName,
   testDatabaseVariable,
@@ -21,9 +23,12 @@ export type TestDatabase = {
   readonly url: Secret;
 };
 
-/** A fresh database with the current schema and nothing in it; closed and dropped after the test. */
-export async function testDatabase(t: WithAfter): Promise<TestDatabase> {
-  const url = await emptyDatabase(t, { template: templateName });
+/**
+ * A fresh database with the current schema and nothing in it, or with a signing key (`hasKey`, see `keyTemplateName`); closed
+ * and dropped after the test.
+ */
+export async function testDatabase(t: WithAfter, options: { readonly hasKey?: boolean } = {}): Promise<TestDatabase> {
+  const url = await emptyDatabase(t, { template: options.hasKey === true ? keyTemplateName : templateName });
   const db = await openDatabase({ url, connections: 10, log: silentLog });
   cleanLast(t, () => db.destroy());
   return { db, url };
@@ -33,9 +38,9 @@ export async function testDatabase(t: WithAfter): Promise<TestDatabase> {
 export async function emptyDatabase(t: WithAfter, options: { template?: string } = {}): Promise<Secret> {
   const server = await serverUrl();
   const name = `test_${process.pid}_${randomBytes(6).toString("hex")}`;
-  await administer(server, `create database ${name} template ${options.template ?? "template1"}`);
+  const url = await cloneDatabase(server, { name, template: options.template ?? "template1" });
   cleanLast(t, () => administer(server, `drop database if exists ${name} with (force)`));
-  return new Secret(databaseUrl(server, name));
+  return new Secret(url);
 }
 
 let ownServer: Promise<TestServer> | undefined;

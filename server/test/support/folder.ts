@@ -2,6 +2,7 @@
 import { chmodSync, mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isAlive } from "./is-alive.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
 /** All folders made by this process start with this, which `leftovers.ts` looks for. */
@@ -14,9 +15,17 @@ export function temporaryFolder(t: WithAfter, purpose = "folder"): string {
   return folder;
 }
 
-/** A fresh folder that the caller removes with `removeFolder`. */
-export function makeFolder(purpose: string): string {
-  return mkdtempSync(join(realpathSync(tmpdir()), `${temporaryPrefix}${purpose}-`));
+/** A fresh folder that the caller removes with `removeFolder`; by default below the system's temporary one. */
+export function makeFolder(purpose: string, below = realpathSync(tmpdir())): string {
+  return mkdtempSync(join(below, `${temporaryPrefix}${purpose}-`));
+}
+
+/** Folders that `makeFolder` made there for processes that are gone. */
+export function foldersOfTheDead(below: string): string[] {
+  return readdirSync(below).flatMap((name) => {
+    const [, pid] = /^slipway-test-(\d+)-/.exec(name) ?? [];
+    return pid === undefined || isAlive(Number(pid)) ? [] : [join(below, name)];
+  });
 }
 
 const removal = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 } as const;

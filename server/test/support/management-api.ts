@@ -8,7 +8,7 @@ import type { TestContext } from "node:test";
 import type { Role } from "@slipway/contract/words.ts";
 import { type TokenKind } from "#accounts/caller.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
-import { createPerson, createProject } from "#accounts/projects.ts";
+import { createProject } from "#accounts/projects.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { TokenUses } from "#accounts/token-uses.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
@@ -17,7 +17,6 @@ import type { UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/actor.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
-import { Secret } from "#lib/secret.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
@@ -26,6 +25,7 @@ import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import "./checked-answers.ts";
 import { openManagement, type ManagementOptions } from "./management-parts.ts";
+import { makePerson } from "./person.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
 export type Json = any;
@@ -129,8 +129,7 @@ export async function startManagementApi(
     return token.reveal();
   };
   const addProject: ApiUnderTest["addProject"] = async (name) => {
-    const password = new Secret(randomUUID());
-    const ownerId = await createPerson(db, { email: `${randomUUID()}@example.org`, name: "Owner", password });
+    const ownerId = await makePerson(db, { email: `${randomUUID()}@example.org`, name: "Owner" });
     return await createProject(db, { name, ownerId, by: testBy });
   };
   const ownProject = await addProject("first");

@@ -1,5 +1,4 @@
 // Everything behind the management API, on a fresh database, but the work on builds: what `management-api.ts` serves.
-import { randomBytes } from "node:crypto";
 import type { TestContext } from "node:test";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -36,9 +35,9 @@ import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { WebhookUseCases } from "#webhooks/use-cases.ts";
 import { WebhookSecretUseCases } from "#webhooks/secret-use-cases.ts";
-import { byPlatform } from "./accounts.ts";
 import { cleanLast } from "./clean-last.ts";
 import { testDatabase, type TestDatabase } from "./database.ts";
+import { templateSecretKey } from "./test-server.ts";
 
 /** What may be different. */
 export type ManagementOptions = {
@@ -66,14 +65,13 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
 }
 
 async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {
-  const { db, url } = fixture === undefined ? await testDatabase(t) : await openOther(t, fixture.url);
-  const secretKey = fixture?.secretKey ?? randomBytes(32).toString("hex");
+  const { db, url } = fixture === undefined ? await testDatabase(t, { hasKey: true }) : await openOther(t, fixture.url);
+  const secretKey = fixture?.secretKey ?? templateSecretKey;
   const sealer = new Sealer([secretKey]);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const keys = new SigningKeys({ sealer, clock });
-  if (fixture === undefined) await keys.rotate(db, byPlatform);
   await keys.load(db);
   return { db, secretKey, sealer, notifications, keys, clock, log: silentLog };
 }

@@ -10,6 +10,7 @@ import { groupNames } from "#drivers/process/cgroup.ts";
 import { detectCgroups, releaseCgroups, removeLeftGroups } from "#drivers/process/cgroup-detect.ts";
 import type { Json } from "./management-api.ts";
 import "./checked-answers.ts";
+import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
 
 /** What the first start writes into `bootstrap.json`. */
@@ -46,6 +47,7 @@ export class PlatformProcess {
 
   constructor(dataDir: string, settings: Record<string, string>) {
     this.dataDir = dataDir;
+    givePip(join(dataDir, "builds"));
     this.#settings = settings;
   }
 

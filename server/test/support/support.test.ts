@@ -1,10 +1,12 @@
 // What the tests' own tools promise: the order of cleaning up, and what a wait that fails says.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { cleanLast } from "./clean-last.ts";
-import { temporaryFolder } from "./folder.ts";
+import { drawSome } from "./drawn-cases.ts";
+import { foldersOfTheDead, makeFolder, temporaryFolder } from "./folder.ts";
 import { until } from "./until.ts";
 
 test("what was asked for first is cleaned up last, after everything that the test closes itself", async (t) => {
@@ -45,4 +47,34 @@ test("a wait that fails names what it waited for and why it was not there yet", 
     assert.match(error.message, /the moon is blue/);
     return error.cause instanceof Error && error.cause.message === "it is white";
   });
+});
+
+test("a folder that a process has left is known by its name, and one whose process lives is not", (t) => {
+  const place = temporaryFolder(t);
+  const own = makeFolder("own", place);
+  const { pid } = spawnSync("true");
+  const left = join(place, `slipway-test-${pid}-database-x`);
+  mkdirSync(left);
+  mkdirSync(join(place, "of-another-program"));
+  assert.deepEqual(foldersOfTheDead(place), [left]);
+  assert.ok(existsSync(own));
+});
+
+test("a draw is the same for a seed, has each kind, keeps the order, and tries everything over many seeds", () => {
+  const all = Array.from({ length: 20 }, (_, index) => index);
+  const kindOf = (one: number): string => (one === 7 ? "rare" : "frequent");
+  const tried = new Set<number>();
+  for (let seed = 1; seed <= 200; seed++) {
+    const drawn = drawSome(all, { seed, max: 3, kindOf });
+    assert.deepEqual(drawSome(all, { seed, max: 3, kindOf }), drawn);
+    assert.equal(drawn.length, 3);
+    assert.ok(drawn.includes(7));
+    assert.deepEqual(
+      drawn.toSorted((one, other) => one - other),
+      drawn,
+    );
+    for (const one of drawn) tried.add(one);
+  }
+  assert.equal(tried.size, all.length);
+  assert.equal(drawSome(all, { seed: 1, max: 2, kindOf: String }).length, 20, "each is of its own kind");
 });

@@ -1,12 +1,19 @@
-// The database server of a test run: an embedded one with a migrated template database that tests clone.
+// The database server of a test run: an embedded one with migrated template databases that tests clone.
+import { statfsSync } from "node:fs";
+import { freemem } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
+import { SigningKeys } from "#accounts/keys.ts";
+import { platformActor } from "#audit/actor.ts";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
+import { openDatabase } from "#store/database.ts";
 import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
-import { makeFolder, removeFolder } from "./folder.ts";
+import { foldersOfTheDead, makeFolder, removeFolder } from "./folder.ts";
 
 /** The variable by which the runner tells test files where the server is. */
 export const testDatabaseVariable = "SLIPWAY_TEST_DATABASE";
@@ -14,16 +21,22 @@ export const testDatabaseVariable = "SLIPWAY_TEST_DATABASE";
 /** The database that `testDatabase` clones. */
 export const templateName = "template_slipway";
 
+/** The same with a signing key in it, which takes long to make; sealed with `templateSecretKey`. */
+export const keyTemplateName = "template_slipway_key";
+
+/** What a platform on a clone of `keyTemplateName` seals with. */
+export const templateSecretKey = "11".repeat(32);
+
 export type TestServer = {
   /** Of the server's template database; value for SLIPWAY_TEST_DATABASE. */
   readonly url: string;
   stop(): Promise<void>;
 };
 
-/** Starts an embedded server with a migrated template database in a temporary folder. `stop` removes everything. */
+/** Starts an embedded server with migrated template databases in a temporary folder. `stop` removes everything. */
 export async function startTestServer(): Promise<TestServer> {
-  const folder = makeFolder("database");
-  const lock = lockFolder(join(folder, "slipway.lock"));
+  const folder = makeFolder("database", memoryFolder());
+  const lock = lockFolder(join(folder, lockName));
   const server = await startEmbedded({
     folder: join(folder, "postgres"),
     lock,
@@ -34,6 +47,7 @@ export async function startTestServer(): Promise<TestServer> {
   const url = databaseUrl(server.url.reveal(), templateName);
   await administer(server.url.reveal(), `create database ${templateName}`);
   await migrate({ url: new Secret(url), log: silentLog });
+  await addKey(await cloneDatabase(server.url.reveal(), { name: keyTemplateName, template: templateName }));
   return {
     url,
     async stop() {
@@ -42,6 +56,51 @@ export async function startTestServer(): Promise<TestServer> {
       removeFolder(folder);
     },
   };
+}
+
+const lockName = "slipway.lock";
+const sharedMemory = "/dev/shm";
+/** What the server needs is a few hundred megabytes; the machine's memory is for others, too. */
+const memoryBytesMin = 4e9;
+
+/** Where files are kept in memory, if there is much of it: a database is a thousand files, and each test makes and removes one. */
+function memoryFolder(): string | undefined {
+  try {
+    // A run that was killed leaves its folder, which would take memory until the machine is started anew.
+    for (const folder of foldersOfTheDead(sharedMemory)) removeUnlocked(folder);
+    const { bavail, bsize } = statfsSync(sharedMemory);
+    return Math.min(bavail * bsize, freemem()) >= memoryBytesMin ? sharedMemory : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Leaves a folder alone that somebody works in after all: process ids of containers are not known here. */
+function removeUnlocked(folder: string): void {
+  try {
+    lockFolder(join(folder, lockName)).release();
+  } catch {
+    return;
+  }
+  removeFolder(folder);
+}
+
+async function addKey(url: string): Promise<void> {
+  const db = await openDatabase({ url: new Secret(url), connections: 1, log: silentLog });
+  try {
+    const keys = new SigningKeys({ sealer: new Sealer([templateSecretKey]), clock: systemClock });
+    await keys.rotate(db, { actor: platformActor });
+  } finally {
+    await db.destroy();
+  }
+}
+
+/** Makes a database on the server of the URL; returns its URL. */
+export async function cloneDatabase(url: string, given: { name: string; template: string }): Promise<string> {
+  const { name, template } = given;
+  // Page by page through the write-ahead log, as is usual, takes twice as long, and again at the first connections.
+  await administer(url, `create database ${name} template ${template} strategy file_copy`);
+  return databaseUrl(url, name);
 }
 
 /** The URL of another database on the same server. */

@@ -1,0 +1,75 @@
+// The short form of tests with many cases: by default each run draws some of them by a seed, so that over many runs all are
+// tried; SLIPWAY_TEST_COMPLETE=1 takes all. What is left out is said, with what repeats the draw.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { unseenSeed } from "./drawn-seed.ts";
+import { Seeded } from "./seeded.ts";
+
+/** Everything is to be tried, however long it takes. Faults in full take longer still. */
+const isComplete = process.env["SLIPWAY_TEST_COMPLETE"] === "1" || process.env["SLIPWAY_TEST_FAULTS"] === "full";
+
+/** What the cases of this file are drawn by. */
+const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
+
+/**
+ * `most` of all cases, in their order, or all in the complete form. `what` they are is for the line that says so. Of each kind
+ * there is at least one, even when that makes more than `most`.
+ */
+export function drawCases<T>(
+  all: readonly T[],
+  given: { readonly what: string; readonly max: number; readonly kindOf?: (one: T) => string },
+): readonly T[] {
+  const { what, max, kindOf = () => "" } = given;
+  if (isComplete || max >= all.length) return all;
+  const drawn = drawSome(all, { seed, max, kindOf });
+  say(`${drawn.length} of ${all.length} ${what}`);
+  return drawn;
+}
+
+/**
+ * `test` of node, for a file of which a short run takes `most` of its `count` tests, drawn. The file fails when it calls the
+ * result another number of times.
+ */
+export function drawTests(given: { readonly what: string; readonly count: number; readonly max: number }): typeof test {
+  const { what, count, max } = given;
+  const taken = new Set(drawCases([...Array(count).keys()], { what, max }));
+  let calls = 0;
+  after(() => assert.equal(calls, count, `there are ${calls} ${what}: say so to drawTests`));
+  const drawn = (...parameters: Parameters<typeof test>): Promise<void> => {
+    return taken.has(calls++) ? test(...parameters) : Promise.resolve();
+  };
+  return Object.assign(drawn, test);
+}
+
+/** How many things happen: `complete` of them in the complete form, else `short`. */
+export function countOf(given: { readonly what: string; readonly complete: number; readonly short: number }): number {
+  const { what, complete, short } = given;
+  if (isComplete) return complete;
+  say(`${short} of ${complete} ${what}`);
+  return short;
+}
+
+/** As `drawCases` of a known seed. */
+export function drawSome<T>(
+  all: readonly T[],
+  given: { readonly seed: number; readonly max: number; readonly kindOf: (one: T) => string },
+): readonly T[] {
+  const seeded = new Seeded(given.seed);
+  const shuffled = all
+    .map((_, index) => ({ index, place: seeded.next() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ index }) => index);
+  const kinds = all.map((one) => given.kindOf(one));
+  const first = shuffled.filter(
+    (index, place) => shuffled.findIndex((other) => kinds[other] === kinds[index]) === place,
+  );
+  const rest = shuffled.filter((index) => !first.includes(index));
+  const taken = new Set([...first, ...rest].slice(0, Math.max(given.max, first.length)));
+  return all.filter((_, index) => taken.has(index));
+}
+
+function say(what: string): void {
+  process.stdout.write(
+    `ℹ short form: ${what}; all with SLIPWAY_TEST_COMPLETE=1, the same with SLIPWAY_TEST_SEED=${seed}\n`,
+  );
+}
