@@ -97,7 +97,7 @@ describe("what is refused", () => {
     const of = (host: string) => ({ SLIPWAY_PUBLIC_URL, SLIPWAY_APP_PAGES_HOST: host });
     assert.equal(readConfig(of("Apps.S.example")).appPagesHost, "apps.s.example");
     for (const host of ["S.example", "apps.example:80", "https://apps.example", "-"]) {
-      assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a name of the host/);
+      assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a host name/);
     }
   });
   test("a host that is no name or address is refused", () => {

@@ -182,7 +182,7 @@ describe("a create request is refused", () => {
     assert.deepEqual(statuses.toSorted(), [201, 409, 409, 409, 409, 409, 409, 409]);
     assert.equal((await api.db.selectFrom("builds").selectAll().execute()).length, 1);
     const again = await create(api, body);
-    assert.match(again.body.message, /^name is "my-app", but the project has an app of that name already/);
+    assert.match(again.body.message, /^name is "my-app", but the project already has an app with that name/);
     const other = await api.addProject("second");
     const token = await api.issue({ kind: "service_account", projectId: other });
     const elsewhere = await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token });

@@ -118,7 +118,7 @@ test("a build that was begun three times by platforms that were killed is given 
   }
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   const { row } = await buildInState(db, buildId, ["build_failure"]);
-  assert.match(row.reason ?? "", /^The platform was stopped 3 times while it worked on this build/);
+  assert.match(row.reason ?? "", /^The platform was stopped 3 times during this build/);
   await until("what they left is gone", async () => {
     const names = [...(await readdir(join(folder, "sources"))), ...(await readdir(join(folder, "builds")))];
     return !names.includes(buildId);

@@ -215,7 +215,10 @@ test("a project that has filled the disk may not start until there is room; othe
     assert.match(error.message, /\/persistent-storage has grown by .*: delete files there/);
     return true;
   });
-  assert.match(stage.disk.buildRefusal() ?? "", /nearly full .* nothing is built until its operator has made room/);
+  assert.match(
+    stage.disk.buildRefusal() ?? "",
+    /nearly full .* nothing is built until its operator has freed up space/,
+  );
   await until("the room that was kept is given back", () => stage.reserve.heldBytes() === 0);
   const beside = await start(stage, neighbour, other);
   await stage.sink.line(beside.replicaId, "well");
@@ -246,7 +249,7 @@ test(
     });
     assert.match(
       stage.disk.storeRefusal() ?? "",
-      /nearly full .* nothing new is stored until its operator has made room/,
+      /nearly full .* nothing new is stored until its operator has freed up space/,
     );
     await assert.rejects(start(stage, neighbour, other), StartRefused);
     assert.equal(existsSync(join(stage.dataDir, "disk.reserve")), false);
@@ -263,7 +266,7 @@ test("a replica that writes more than it may is ended, whatever room there is", 
   const stage = await open(t, { replicaBytes: 50_000_000 });
   const spec = await start(stage, `open("/tmp/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`);
   const { reason } = await stage.sink.told("exited", spec.replicaId);
-  assert.match(reason, /has written \d+ MB to the disk .* more than the 50 MB .*SLIPWAY_REPLICA_DISK_GB/);
+  assert.match(reason, /has written \d+ MB to the disk .* more than its limit of 50 MB .*SLIPWAY_REPLICA_DISK_GB/);
 });
 
 test("a project over its limit may run to delete files, but its storage may not grow", { skip }, async (t) => {

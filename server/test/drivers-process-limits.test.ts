@@ -78,7 +78,7 @@ test(
     const spec = await start(stage, hog, { memoryGb: 0.2 });
     const { reason, signal } = await stage.sink.told("exited", spec.replicaId);
     assert.equal(signal, "SIGKILL");
-    assert.match(reason, /used up its memory of 0\.2 GB; set memory higher/);
+    assert.match(reason, /used up its memory of 0\.2 GB; raise memory/);
     const before = stage.sink.texts(beside.replicaId).length;
     await until("the neighbour goes on", () => stage.sink.texts(beside.replicaId).length > before + 3);
     assert.equal(stage.driver.capabilities.memoryLimit, true);

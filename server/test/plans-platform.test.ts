@@ -57,7 +57,7 @@ test("plans are kept, and a file that does not fit keeps the platform from start
   await platform.end("SIGTERM");
 
   await writeFile(file, plans.replace("[plans.paid]\nreplicas = 10\n", ""));
-  const lacking = /1 project has the plan "paid", which SLIPWAY_PLANS_FILE does not hold\. Put it back/;
+  const lacking = /1 project has the plan "paid", which SLIPWAY_PLANS_FILE does not contain\. Put it back/;
   await assert.rejects(platform.restart(), lacking);
   await writeFile(file, plans.replace("replicas = 10", "replicas = true"));
   const wrong =

@@ -305,7 +305,7 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
   }
   const failed = await deliveryOnce(webhooks, place, ({ state }) => state === "failed");
   assert.equal(failed.attempts, 3);
-  assert.match(failed.reason ?? "", /404.*attempt 3 and the last/);
+  assert.match(failed.reason ?? "", /404.*attempt 3, the last one/);
   assert.ok(failed.isReplayable);
 
   const replayed = await webhooks.useCases.replay(projectId, added.id, byPlatform);
