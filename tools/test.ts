@@ -54,6 +54,8 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     print(`✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`);
     return false;
   }
+  // Who names files wants all of them, unless a draw is to be repeated.
+  if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined) process.env["SLIPWAY_TEST_CASES"] = "all";
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
   // Each test file and each platform is a process of its own: to compile the same code again takes more than half of a start.

@@ -6,7 +6,6 @@ import { test } from "node:test";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { Selectable } from "kysely";
 import type { AuditLogTable } from "#store/tables.ts";
-import { drawCases } from "./support/drawn-cases.ts";
 import {
   callerOf,
   partsOf,
@@ -28,11 +27,9 @@ const walked = routeIds.filter((id) => routes[id].method !== "GET" || routes[id]
 
 test("every route that changes something leaves one entry of who did what, and one of who was refused", async (t) => {
   const walk = await startWalk(t);
-  for (const id of walked)
-    assert.ok(walkRows[id], `${id} has no row in audit-walk-rows.ts; its opening comment says how`);
-  for (const id of drawCases(walked, { what: "routes", max: 30 })) {
+  for (const id of walked) {
     await t.test(id, async () => {
-      const row = walkRows[id] ?? assert.fail();
+      const row = walkRows[id] ?? assert.fail(`${id} has no row in audit-walk-rows.ts; its opening comment says how`);
       assert.ok(routes[id].audit !== null || row.unrecorded, `${id} changes something and names no action of the log`);
       const call = await row.succeed(walk);
       const answer = await walk.call(id, call);

@@ -1,19 +1,23 @@
 // The short form of tests with many cases: by default each run draws some of them by a seed, so that over many runs all are
-// tried; SLIPWAY_TEST_COMPLETE=1 takes all. What is left out is said, with what repeats the draw.
+// tried; SLIPWAY_TEST_COMPLETE=1 takes all, and so does a run of single files (SLIPWAY_TEST_CASES=all, which the runner sets).
+// What is left out is said, with what repeats the draw.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { unseenSeed } from "./drawn-seed.ts";
 import { Seeded } from "./seeded.ts";
 
 /** Everything is to be tried, however long it takes. Faults in full take longer still. */
-const isComplete = process.env["SLIPWAY_TEST_COMPLETE"] === "1" || process.env["SLIPWAY_TEST_FAULTS"] === "full";
+const isComplete =
+  process.env["SLIPWAY_TEST_COMPLETE"] === "1" ||
+  process.env["SLIPWAY_TEST_CASES"] === "all" ||
+  process.env["SLIPWAY_TEST_FAULTS"] === "full";
 
 /** What the cases of this file are drawn by. */
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 /**
- * `most` of all cases, in their order, or all in the complete form. `what` they are is for the line that says so. Of each kind
- * there is at least one, even when that makes more than `most`.
+ * `max` of all cases, in their order, or all in the complete form. `what` they are is for the line that says so. Of each kind
+ * there is at least one, even when that makes more than `max`.
  */
 export function drawCases<T>(
   all: readonly T[],
@@ -27,7 +31,7 @@ export function drawCases<T>(
 }
 
 /**
- * `test` of node, for a file of which a short run takes `most` of its `count` tests, drawn. The file fails when it calls the
+ * `test` of node, for a file of which a short run takes `max` of its `count` tests, drawn. The file fails when it calls the
  * result another number of times.
  */
 export function drawTests(given: { readonly what: string; readonly count: number; readonly max: number }): typeof test {
