@@ -24,6 +24,8 @@ export const limits = {
   signUpAddress: { kind: "sign-up address", most: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes that are asked for again by people who are signed in, by person. */
   confirm: { kind: "confirm", most: 10, windowMs: 15 * minuteMs },
+  /** Codes for one second step of a sign-in, which does not last longer. */
+  challenge: { kind: "challenge", most: 5, windowMs: 10 * minuteMs },
   /** Links and visits to a provider, by device or address. */
   secretAddress: { kind: "secret address", most: 300, windowMs: 15 * minuteMs },
 } as const satisfies Record<string, Limit>;
@@ -47,9 +49,9 @@ export class AttemptLimits {
   }
 
   /** As `take`, for those who must not be told: the seconds until there is room again, or null when there is. */
-  async isTaken({ kind, most, windowMs }: Limit, who: string): Promise<number | null> {
+  async isTaken({ kind, most, windowMs }: Limit, who: string, db: Db = this.#db): Promise<number | null> {
     const now = this.#clock.now();
-    const { used, endsAt } = await takeAttempt(this.#db, {
+    const { used, endsAt } = await takeAttempt(db, {
       key: keyOf(kind, who),
       at: new Date(now),
       endsAt: new Date(now + windowMs),
