@@ -62,7 +62,12 @@ export class PasswordUseCases {
     }
     const hash = await hashes.run(() => hashPassword(given.next.reveal()));
     await db.transaction().execute(async (tx) => {
-      const person = await this.#set(tx, { personId: caller.personId, hash, except: caller.sessionId });
+      await lockPerson(tx, caller.personId);
+      // Whoever has changed the password since it was compared has ended this session.
+      const { person } = await this.#sessions.required(tx, caller);
+      await updatePassword(tx, person.id, hash);
+      await deleteVerificationsOf(tx, person.id);
+      await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
     });
     await counts.giveBack(limits.confirm, caller.personId);
@@ -162,16 +167,6 @@ export class PasswordUseCases {
   async #personOf(secret: string): Promise<string | undefined> {
     const { db, clock } = this.#parts;
     return secretForm.test(secret) ? verificationOf(db, linkPurpose + secret, new Date(clock.now())) : undefined;
-  }
-
-  async #set(tx: Tx, given: { personId: string; hash: string; except: string }): Promise<PersonRow> {
-    await lockPerson(tx, given.personId);
-    await updatePassword(tx, given.personId, given.hash);
-    await deleteVerificationsOf(tx, given.personId);
-    await this.#sessions.endOthers(tx, { personId: given.personId, except: given.except });
-    const person = await personById(tx, given.personId);
-    if (person === undefined) throw new Fault("unauthorized", "The session has ended; sign in again.");
-    return person;
   }
 
   /** Whoever did not do it learns that somebody did. */
