@@ -48,7 +48,10 @@ export class AttemptLimits {
     throw new Fault("rate_limited", text, { retryAfterSeconds });
   }
 
-  /** As `take`, for those who must not be told: the seconds until there is room again, or null when there is. */
+  /**
+   * As `take`, for those who must not be told: the seconds until there is room again, or null when there is. `db`: a
+   * transaction that the count is part of.
+   */
   async isTaken({ kind, most, windowMs }: Limit, who: string, db: Db = this.#db): Promise<number | null> {
     const now = this.#clock.now();
     const { used, endsAt } = await takeAttempt(db, {

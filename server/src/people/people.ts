@@ -1,5 +1,4 @@
-// People and how they sign in: the one door of this area to what it shares. Ways of signing in are fields of it; each is
-// a file of its own.
+// People and how they sign in: what this area offers to others. Ways of signing in are fields of it; each is a file of its own.
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
