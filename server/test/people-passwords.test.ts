@@ -35,6 +35,24 @@ test("changing the password ends the other sessions, and the old password is goo
   assert.match((await mail.next(adasEmail)).text, /password for Slipway at \S+ was changed/);
 });
 
+test("of two sessions that change the password at the same moment, one does, and the other is ended", async (t) => {
+  const { api, post, signIn } = await startPeopleStage(t);
+  const sessions = [await signIn(), await signIn()];
+  const passwords = ["the password of one", "the password of another"];
+  const changes = sessions.map(({ accessToken: token }, index) => {
+    const body = { currentPassword: adasPassword, newPassword: passwords[index] };
+    return api.call("POST", "/v2/auth/password", { token, body });
+  });
+  const statuses = (await Promise.all(changes)).map(({ status }) => status);
+  assert.equal(statuses.filter((status) => status === 200).length, 1, String(statuses));
+  const signIns = passwords.map((password) => post("/v2/auth/sign-in", { email: adasEmail, password }));
+  const taken = (await Promise.all(signIns)).map(({ status }) => status);
+  assert.deepEqual(
+    taken.map((status) => status === 200),
+    statuses.map((status) => status === 200),
+  );
+});
+
 test("a forgotten password is set anew by a mailed link, which works once and ends all sessions", async (t) => {
   const stage = await startPeopleStage(t);
   const { api, post, signIn, mail, entries, isTaken } = stage;

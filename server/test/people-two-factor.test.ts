@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ApiAnswer, Json } from "#test/support/management-api.ts";
 import "#test/support/leftovers.ts";
+import { movableClock } from "#test/support/movable-clock.ts";
 import { until } from "#test/support/until.ts";
 import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
@@ -34,8 +35,8 @@ function secondStep({ post }: PeopleStage, challenge: string, code: string): Pro
   return post("/v2/auth/sign-in/two-factor", { challenge, code });
 }
 
-function wrongCode(uri: string): string {
-  const near = new Set([-2, -1, 0, 1, 2].map((steps) => appCode(uri, steps)));
+function wrongCode(uri: string, later = 0): string {
+  const near = new Set([-2, -1, 0, 1, 2].map((steps) => appCode(uri, steps + later)));
   return ["111111", "222222", "333333", "444444", "555555", "666666"].find((code) => !near.has(code)) ?? "";
 }
 
@@ -119,6 +120,28 @@ test("wrong codes over many sign-ins lock the second step for a while, the right
   const { status, headers, body } = await secondStep(stage, last, appCode(uri));
   assert.deepEqual([status, headers.get("retry-after")], [429, "900"], JSON.stringify(body));
   assert.match(body.message, /too many wrong codes/);
+});
+
+test("the lock ends after a quarter of an hour with a new count, and a challenge after ten minutes", async (t) => {
+  const clock = movableClock();
+  const stage = await startPeopleStage(t, { clock });
+  const { uri } = await enrolled(stage);
+  for (let round = 0; round < 2; round++) {
+    const challenge = await challengeOf(stage);
+    for (let code = 0; code < 5; code++) {
+      assert.equal((await secondStep(stage, challenge, wrongCode(uri))).status, 401);
+    }
+  }
+  const locked = await challengeOf(stage);
+  assert.equal((await secondStep(stage, locked, appCode(uri))).status, 429);
+  clock.moveMs = 601_000;
+  assert.equal((await secondStep(stage, locked, appCode(uri, 20))).status, 401, "the challenge has ended");
+  const early = await challengeOf(stage);
+  assert.equal((await secondStep(stage, early, appCode(uri, 20))).status, 429, "the lock has not");
+  // Thirty steps of the app's codes, and two seconds, which those of the steps beside them leave room for.
+  clock.moveMs = 902_000;
+  assert.equal((await secondStep(stage, early, wrongCode(uri, 30))).status, 401);
+  assert.equal((await secondStep(stage, early, appCode(uri, 30))).status, 200, "one more wrong code locks nothing");
 });
 
 test("backup codes are good once each, and new ones replace them", async (t) => {

@@ -7,7 +7,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
 import { giveBackAttempt, takeAttempt } from "./attempt-store.ts";
 
-/** One thing that is counted: at most `most` within `windowMs` from the first. */
+/** One thing that is counted: at most `max` within `windowMs` from the first. */
 export type Limit = { readonly kind: string; readonly max: number; readonly windowMs: number };
 
 const minuteMs = 60_000;
@@ -24,6 +24,8 @@ export const limits = {
   signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes that are asked for again by people who are signed in, by person. */
   confirm: { kind: "confirm", max: 10, windowMs: 15 * minuteMs },
+  /** Codes for one second step of a sign-in, which does not last longer. */
+  challenge: { kind: "challenge", max: 5, windowMs: 10 * minuteMs },
   /** Links and visits to a provider, by device or address. */
   secretAddress: { kind: "secret address", max: 300, windowMs: 15 * minuteMs },
 } as const satisfies Record<string, Limit>;
@@ -46,10 +48,13 @@ export class AttemptLimits {
     throw new Fault("rate_limited", text, { retryAfterSeconds });
   }
 
-  /** As `take`, for those who must not be told: the seconds until there is room again, or null when there is. */
-  async isTaken({ kind, max, windowMs }: Limit, who: string): Promise<number | null> {
+  /**
+   * As `take`, but returns the seconds until the next attempt is allowed, or null when one is allowed now. `db`: a
+   * transaction that the count is part of.
+   */
+  async isTaken({ kind, max, windowMs }: Limit, who: string, db: Db = this.#db): Promise<number | null> {
     const now = this.#clock.now();
-    const { used, endsAt } = await takeAttempt(this.#db, {
+    const { used, endsAt } = await takeAttempt(db, {
       key: keyOf(kind, who),
       at: new Date(now),
       endsAt: new Date(now + windowMs),

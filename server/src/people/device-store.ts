@@ -15,7 +15,7 @@ export async function insertDeviceLogin(db: Db, row: Insertable<DeviceLoginsTabl
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
-/** How many logins have not ended, counted up to `most`. */
+/** How many logins have not ended, counted up to `max`. */
 export async function countOpenLogins(db: Db, { nowAt, max }: { nowAt: Date; max: number }): Promise<number> {
   const some = db.selectFrom("device_logins").select("id").where("expires_at", ">", nowAt).limit(max).as("some");
   const { count } = await db
@@ -25,7 +25,7 @@ export async function countOpenLogins(db: Db, { nowAt, max }: { nowAt: Date; max
   return Number(count);
 }
 
-/** Removes up to `most` logins that ended before this instant; rows that others remove just now are left to them. */
+/** Removes up to `max` logins that ended before this instant; rows that others remove just now are left to them. */
 export async function removeEndedLogins(db: Db, { before, max }: { before: Date; max: number }): Promise<void> {
   const ended = db
     .selectFrom("device_logins")

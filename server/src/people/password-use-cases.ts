@@ -1,7 +1,7 @@
 // Passwords of people who have one: changing it, and setting it anew by a link that was mailed or handed over by the
 // operator. Whether an address is known is told to nobody who asks for a link.
 import { randomBytes } from "node:crypto";
-import type { PersonRow } from "#accounts/account-store.ts";
+import { insertPassword, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
 import type { By } from "#audit/actor.ts";
@@ -9,20 +9,20 @@ import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
-import { faultOfAuth } from "./auth-failure.ts";
 import { checkNewPassword } from "./password-rules.ts";
 import {
   confirmAddress,
   credentialOf,
-  deleteVerificationsOf,
   lockPerson,
   passwordHashOf,
   personById,
+  updatePassword,
 } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { Sessions } from "./sessions.ts";
+import { deleteVerificationsOf, insertVerification, takeVerification, verificationOf } from "./verification-store.ts";
 
 /** A link that sets a password. */
 export type ResetLink = { readonly url: Secret; readonly expiresAt: Date };
@@ -32,6 +32,8 @@ const makingMax = 200;
 /** What a link's secret begins with, so that only mail proves the address: whoever made the other knows it, too. */
 const mailed = "m";
 const handedOver = "h";
+/** So that no other secret is good for a link. */
+const linkPurpose = "reset-password:";
 const secretForm = /^[mh][A-Za-z0-9_-]{43}$/;
 
 /** Changes and resets passwords. */
@@ -60,7 +62,12 @@ export class PasswordUseCases {
     }
     const hash = await hashes.run(() => hashPassword(given.next.reveal()));
     await db.transaction().execute(async (tx) => {
-      const person = await this.#set(tx, { personId: caller.personId, hash, except: caller.sessionId });
+      await lockPerson(tx, caller.personId);
+      // Whoever has changed the password since it was compared has ended this session.
+      const { person } = await this.#sessions.required(tx, caller);
+      await updatePassword(tx, person.id, hash);
+      await deleteVerificationsOf(tx, person.id);
+      await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
     });
     await counts.giveBack(limits.confirm, caller.personId);
@@ -96,12 +103,11 @@ export class PasswordUseCases {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     await counts.take(limits.secretAddress, deviceCookies.keyOf(given));
     const personId = await this.#personOf(given.secret);
-    const person = personId === null ? undefined : await personById(db, personId);
-    if (person === undefined) {
-      throw new Fault("not_usable", "The link has expired or was already used; request a new one.");
-    }
+    const person = personId === undefined ? undefined : await personById(db, personId);
+    if (person === undefined) throw linkEnded();
     checkNewPassword("password", given.next, person.email);
-    await hashes.run(() => db.transaction().execute((tx) => this.#reset(tx, { ...given, person })));
+    const hash = await hashes.run(() => hashPassword(given.next.reveal()));
+    await db.transaction().execute((tx) => this.#reset(tx, { ...given, hash, person }));
     this.#tell(person.email, "set anew");
   }
 
@@ -110,19 +116,16 @@ export class PasswordUseCases {
     await Promise.all(this.#making);
   }
 
-  async #reset(tx: Tx, given: { secret: string; next: Secret; by: By; person: PersonRow }): Promise<void> {
-    const { auth, scoped } = this.#parts;
-    const { person, secret } = given;
-    const body = { newPassword: given.next.reveal(), token: secret };
+  async #reset(tx: Tx, given: { secret: string; hash: string; by: By; person: PersonRow }): Promise<void> {
+    const { person, secret, hash: passwordHash } = given;
     await lockPerson(tx, person.id);
-    try {
-      await scoped.within(tx, () => auth().api.resetPassword({ body }));
-    } catch (error) {
-      throw faultOfAuth(error);
+    if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
+    if (!(await updatePassword(tx, person.id, passwordHash))) {
+      await insertPassword(tx, { personId: person.id, passwordHash });
     }
     if (secret.startsWith(mailed)) await confirmAddress(tx, person.id);
     await deleteVerificationsOf(tx, person.id);
-    await this.#sessions.tellEnded(tx, person.id);
+    await this.#sessions.endOthers(tx, { personId: person.id, except: null });
     const changes = { password: { new: "set by a link" } };
     await recordOfPerson(tx, {
       action: "person.password_reset",
@@ -150,37 +153,20 @@ export class PasswordUseCases {
   }
 
   async #link(person: PersonRow, given: { by: By; mark: string }): Promise<ResetLink> {
-    const { db, auth, scoped, clock, baseUrl } = this.#parts;
-    const { internalAdapter } = await auth().$context;
+    const { db, clock, baseUrl } = this.#parts;
     const secret = given.mark + randomBytes(32).toString("base64url");
     const expiresAt = new Date(clock.now() + linkMs);
     await db.transaction().execute(async (tx) => {
-      const row = { identifier: `reset-password:${secret}`, value: person.id, expiresAt };
-      await scoped.within(tx, () => internalAdapter.createVerificationValue(row));
+      await insertVerification(tx, { secret: linkPurpose + secret, value: person.id, expiresAt });
       const changes = { link: { new: given.mark === mailed ? "mailed" : "made by the operator" } };
       await recordOfPerson(tx, { action: "person.password_reset", about: person, by: given.by, changes });
     });
     return { url: new Secret(`${baseUrl()}/dashboard/reset-password/${secret}`), expiresAt };
   }
 
-  async #personOf(secret: string): Promise<string | null> {
-    const { auth, clock } = this.#parts;
-    if (!secretForm.test(secret)) return null;
-    const { internalAdapter } = await auth().$context;
-    const found = await internalAdapter.findVerificationValue(`reset-password:${secret}`);
-    return found === null || found.expiresAt.getTime() <= clock.now() ? null : found.value;
-  }
-
-  async #set(tx: Tx, given: { personId: string; hash: string; except: string }): Promise<PersonRow> {
-    const { auth, scoped } = this.#parts;
-    const { internalAdapter } = await auth().$context;
-    await lockPerson(tx, given.personId);
-    await scoped.within(tx, () => internalAdapter.updatePassword(given.personId, given.hash));
-    await deleteVerificationsOf(tx, given.personId);
-    await this.#sessions.endOthers(tx, { personId: given.personId, except: given.except });
-    const person = await personById(tx, given.personId);
-    if (person === undefined) throw new Fault("unauthorized", "The session has ended; sign in again.");
-    return person;
+  async #personOf(secret: string): Promise<string | undefined> {
+    const { db, clock } = this.#parts;
+    return secretForm.test(secret) ? verificationOf(db, linkPurpose + secret, new Date(clock.now())) : undefined;
   }
 
   /** Whoever did not do it learns that somebody did. */
@@ -188,6 +174,10 @@ export class PasswordUseCases {
     const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${what}, and your other sessions were ended.\n\nIf this was not you, set a new one now, and tell the owners of your projects.\n`;
     this.#parts.mailer?.post({ to: email, subject: `Your password for Slipway was ${what}`, text });
   }
+}
+
+function linkEnded(): Fault {
+  return new Fault("not_usable", "The link has expired or was used already; ask for a new one.");
 }
 
 function resetText(person: PersonRow, url: Secret): string {

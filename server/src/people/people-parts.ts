@@ -6,10 +6,8 @@ import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
-import type { Auth } from "./auth.ts";
 import type { DeviceCookies } from "./device-cookies.ts";
 import type { Mailer } from "./mailer.ts";
-import type { ScopedDatabase } from "./scoped-database.ts";
 import type { SessionTokens } from "./session-tokens.ts";
 
 export type PeopleParts = {
@@ -17,9 +15,6 @@ export type PeopleParts = {
   readonly keys: Pick<SigningKeys, "current">;
   readonly clock: Clock;
   readonly log: Log;
-  readonly scoped: ScopedDatabase;
-  /** Made when it is first needed: where the platform is reached is not known before. */
-  readonly auth: () => Auth;
   readonly tokens: SessionTokens;
   readonly limits: AttemptLimits;
   readonly deviceCookies: DeviceCookies;

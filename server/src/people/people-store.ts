@@ -1,5 +1,5 @@
-// Rows of people and of how they sign in, as far as better-auth does not read and write them itself.
-import { sql, type Selectable } from "kysely";
+// Rows of people, of their sessions, and of what they sign in with.
+import { sql, type Insertable, type Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import { must } from "#lib/assert.ts";
@@ -81,6 +81,17 @@ export async function passwordHashOf(db: Db, personId: string): Promise<string |
   return row?.password_hash ?? null;
 }
 
+/** Gives the person another password; false when they have none. */
+export async function updatePassword(tx: Tx, personId: string, hash: string): Promise<boolean> {
+  const result = await tx
+    .updateTable("person_accounts")
+    .set({ password_hash: hash })
+    .where("person_id", "=", personId)
+    .where("provider_id", "=", "credential")
+    .executeTakeFirst();
+  return result.numUpdatedRows > 0n;
+}
+
 /** What the person is a member of: projects that are there, oldest membership first. */
 export async function membershipsOf(db: Db, personId: string): Promise<{ projectId: ProjectId; role: Role }[]> {
   const rows = await db
@@ -120,51 +131,9 @@ export function listSessions(
     .execute();
 }
 
-/** Says of a session where it was opened, and with what. */
-export async function nameSession(
-  tx: Db,
-  given: {
-    readonly token: string;
-    readonly address: string;
-    readonly userAgent: string;
-    readonly at: Date;
-    readonly until: Date;
-  },
-): Promise<void> {
-  const times = { created_at: given.at, updated_at: given.at, expires_at: given.until };
-  await tx
-    .updateTable("person_sessions")
-    .set({ address: given.address, user_agent: given.userAgent, ...times })
-    .where("token", "=", given.token)
-    .execute();
-}
-
-/** The hash of the code that a person used last, and when; undefined without a second factor. Locks the row. */
-export function lastCodeOf(
-  tx: Db,
-  personId: string,
-): Promise<{ last_code_hash: string | null; last_code_at: Date | null } | undefined> {
-  return tx
-    .selectFrom("person_two_factors")
-    .select(["last_code_hash", "last_code_at"])
-    .where("person_id", "=", personId)
-    .forUpdate()
-    .executeTakeFirst();
-}
-
-/** Takes a person's second factor away, with its backup codes. */
-export async function removeTwoFactor(tx: Db, personId: string): Promise<void> {
-  await tx.deleteFrom("person_two_factors").where("person_id", "=", personId).execute();
-  await tx.updateTable("people").set({ two_factor_enabled: false }).where("id", "=", personId).execute();
-}
-
-/** Notes the code that a person has used. */
-export async function noteCode(tx: Db, given: { personId: string; hash: string; at: Date }): Promise<void> {
-  await tx
-    .updateTable("person_two_factors")
-    .set({ last_code_hash: given.hash, last_code_at: given.at })
-    .where("person_id", "=", given.personId)
-    .execute();
+/** Adds a session, and returns it. */
+export function insertSession(tx: Tx, row: Insertable<PersonSessionsTable>): Promise<SessionRow> {
+  return tx.insertInto("person_sessions").values(row).returningAll().executeTakeFirstOrThrow();
 }
 
 /** Lets a session go on until then. */
@@ -239,9 +208,4 @@ export async function isInvited(db: Db, given: { readonly email: string; readonl
 /** Notes that mail to the address of a person reaches them. */
 export async function confirmAddress(tx: Db, personId: string): Promise<void> {
   await tx.updateTable("people").set({ email_verified: true }).where("id", "=", personId).execute();
-}
-
-/** Removes what was asked for in the name of a person and not done yet: reset links, second steps. */
-export async function deleteVerificationsOf(tx: Db, personId: string): Promise<void> {
-  await tx.deleteFrom("person_verifications").where("value", "=", personId).execute();
 }

@@ -1,8 +1,5 @@
-// People and how they sign in: the one door of this area to what it shares. Ways of signing in are fields of it; each is
-// a file of its own.
-import { personByEmail } from "#accounts/account-store.ts";
+// People and how they sign in: what this area offers to others. Ways of signing in are fields of it; each is a file of its own.
 import type { PersonRow } from "#accounts/account-store.ts";
-import { createPerson } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
@@ -16,8 +13,6 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
 import { loadAuthSecret } from "./auth-secret.ts";
-import { openAuth, type Auth } from "./auth.ts";
-import { checkNewPassword } from "./password-rules.ts";
 import { Challenges } from "./challenges.ts";
 import { DeviceCookies } from "./device-cookies.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
@@ -28,7 +23,6 @@ import type { PeopleSettings } from "./people-settings.ts";
 import { personById } from "./people-store.ts";
 import { personLookup } from "./person-lookup.ts";
 import { ProviderSignIn } from "./provider-sign-in.ts";
-import { ScopedDatabase } from "./scoped-database.ts";
 import { SessionTokens } from "./session-tokens.ts";
 import { Sessions, type PersonSession, type SignedIn, type Way } from "./sessions.ts";
 import { SignIn } from "./sign-in.ts";
@@ -83,26 +77,12 @@ export class People {
     this.passwords = new PasswordUseCases(parts, this.sessions);
     this.providers = new ProviderSignIn(parts, { settings, sessions: this.sessions, challenges });
     this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
-    this.twoFactor = new TwoFactor(parts, this.sessions);
-  }
-
-  /** The person with the address of mail (any case), or undefined. */
-  personByEmail(email: string, db: Db = this.#parts.db): Promise<PersonRow | undefined> {
-    return personByEmail(db, email);
+    this.twoFactor = new TwoFactor(parts, { sessions: this.sessions, challenges });
   }
 
   /** The person, or undefined. */
-  personById(id: string, db: Db = this.#parts.db): Promise<PersonRow | undefined> {
-    return personById(db, id);
-  }
-
-  /** Makes a person of somebody who was invited; returns the id. Throws `Fault("conflict")` when the address is taken, `Fault("invalid")` for a bad password. */
-  createFromInvitation(
-    tx: Tx,
-    person: { readonly email: string; readonly name: string; readonly password: Secret },
-  ): Promise<string> {
-    checkNewPassword("password", person.password, person.email);
-    return createPerson(tx, person);
+  personById(id: string): Promise<PersonRow | undefined> {
+    return personById(this.#parts.db, id);
   }
 
   /** A new session of the person, recorded as a sign-in, with its tokens; for those who showed otherwise who they are. */
@@ -133,15 +113,9 @@ export class People {
 export async function openPeopleArea(options: PeopleOptions): Promise<People> {
   const { db, sealer, keys, clock, log, mailer, baseUrl, settings } = options;
   const secret = await loadAuthSecret(db, sealer);
-  const scoped = new ScopedDatabase(db);
-  let made: Auth | undefined;
-  const auth = (): Auth => {
-    made ??= openAuth({ database: scoped.view, secret, baseUrl: baseUrl() });
-    return made;
-  };
   const tokens = new SessionTokens(secret);
   const limits = new AttemptLimits({ db, clock });
   const deviceCookies = new DeviceCookies(secret);
   const shared = { db, keys, clock, log, mailer, baseUrl, secret };
-  return new People({ ...shared, scoped, auth, tokens, limits, deviceCookies, hashes: passwordGate() }, settings);
+  return new People({ ...shared, tokens, limits, deviceCookies, hashes: passwordGate() }, settings);
 }

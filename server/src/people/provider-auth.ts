@@ -1,11 +1,12 @@
 // better-auth as the client of the providers that the operator has set up: OpenID Connect and GitHub. It makes the visit
 // to the provider (state, PKCE, nonce), takes the code back and checks the ID token; who is let in is for provider-gate.ts.
 // All addresses that it calls are the operator's setting, or what the provider there says of itself.
+import { randomUUID } from "node:crypto";
 import { betterAuth } from "better-auth";
 import { genericOAuth, type GenericOAuthConfig } from "better-auth/plugins/generic-oauth";
 import { oneLine } from "#lib/one-line.ts";
 import { Secret } from "#lib/secret.ts";
-import { authSettings, type AuthOptions } from "./auth.ts";
+import type { Db } from "#store/database.ts";
 import { githubProfile } from "./github-profile.ts";
 import type { ProviderSettings } from "./people-settings.ts";
 import type { ProviderGate } from "./provider-gate.ts";
@@ -13,27 +14,46 @@ import type { ProviderGate } from "./provider-gate.ts";
 /** Who vouches for people. */
 export type ProviderId = "oidc" | "github";
 
-export type ProviderAuthOptions = AuthOptions & {
+export type ProviderAuthOptions = {
+  readonly database: Db;
+  readonly secret: Secret;
+  /** Where the platform is reached. */
+  readonly baseUrl: string;
   readonly oidc: ProviderSettings | null;
   readonly github: ProviderSettings | null;
   readonly gate: ProviderGate;
 };
 
-/** The instance that signs in with providers. Apart from the other, since it looks the provider up when it is opened. */
+/** Below it are the addresses that providers send browsers back to. */
+const basePath = "/v2/auth";
+const times = { createdAt: "created_at", updatedAt: "updated_at" };
+
+/** Signs in with providers. Looks the one of OpenID Connect up when it is opened. */
 export function openProviderAuth(options: ProviderAuthOptions) {
-  const { oidc, github, gate } = options;
-  const settings = authSettings(options);
-  const { cookiePrefix, database, ipAddress } = settings.advanced;
+  const { database, secret, baseUrl, oidc, github, gate } = options;
   return betterAuth({
-    ...settings,
-    user: { ...settings.user, validateUserInfo: ({ user, source }) => gate.check(user, source) },
-    // An account here is linked to one there of the same proven address; the gate sees to what was not proven here.
-    account: { ...settings.account, accountLinking: { enabled: true, requireLocalEmailVerified: false } },
+    appName: "Slipway",
+    // Whole: to an address with a path it would add none.
+    baseURL: baseUrl + basePath,
+    basePath,
+    // As a list, since it would otherwise look for one in the environment.
+    secrets: [{ version: 1, value: secret.reveal() }],
+    database: { db: database, type: "postgres" },
+    telemetry: { enabled: false },
+    rateLimit: { enabled: false },
+    // Its messages name addresses of people; what matters of them is in our audit log.
+    logger: { disabled: true },
     advanced: {
-      ...{ cookiePrefix, database, ipAddress },
+      cookiePrefix: "slipway",
+      // A test compares the tables with what it expects.
+      database: { generateId: () => randomUUID(), validateSchema: false },
+      // The address of a request comes from our listener, not from fields that anybody may send.
+      ipAddress: { disableIpTracking: true },
       // The provider sends the browser back from another site: a strict cookie would stay behind.
-      cookies: { state: { attributes: { path: settings.basePath, sameSite: "lax", httpOnly: true } } },
+      cookies: { state: { attributes: { path: basePath, sameSite: "lax", httpOnly: true } } },
     },
+    ...providerTables,
+    user: { ...providerTables.user, validateUserInfo: ({ user, source }) => gate.check(user, source) },
     databaseHooks: {
       account: { create: { before: async (account) => ({ data: { ...account, ...noTokens } }) } },
     },
@@ -44,6 +64,40 @@ export function openProviderAuth(options: ProviderAuthOptions) {
     ],
   });
 }
+
+/** Under which names our tables have what it reads and writes. */
+export const providerTables = {
+  user: { modelName: "people", fields: { emailVerified: "email_verified", ...times } },
+  account: {
+    modelName: "person_accounts",
+    updateAccountOnSignIn: false,
+    // An account here is linked to one there of the same proven address; the gate sees to what was not proven here.
+    accountLinking: { enabled: true, requireLocalEmailVerified: false },
+    fields: {
+      userId: "person_id",
+      providerId: "provider_id",
+      accountId: "account_id",
+      password: "password_hash",
+      accessToken: "access_token",
+      refreshToken: "refresh_token",
+      idToken: "id_token",
+      accessTokenExpiresAt: "access_token_expires_at",
+      refreshTokenExpiresAt: "refresh_token_expires_at",
+      ...times,
+    },
+  },
+  session: {
+    modelName: "person_sessions",
+    fields: { userId: "person_id", ipAddress: "address", userAgent: "user_agent", expiresAt: "expires_at", ...times },
+  },
+  verification: {
+    modelName: "person_verifications",
+    storeIdentifier: "hashed",
+    // cleanup.ts does it.
+    disableCleanup: true,
+    fields: { expiresAt: "expires_at", ...times },
+  },
+} as const;
 
 export type ProviderAuth = ReturnType<typeof openProviderAuth>;
 

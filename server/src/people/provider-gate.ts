@@ -9,15 +9,9 @@ import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
-import {
-  confirmAddress,
-  deleteAccounts,
-  deleteSessions,
-  deleteVerificationsOf,
-  isInvited,
-  lockPerson,
-} from "./people-store.ts";
+import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
+import { deleteVerificationsOf } from "./verification-store.ts";
 
 /** Why somebody is not let in; shown by the sign-in page. */
 export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_first";

@@ -4,7 +4,7 @@ import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { limits } from "./attempt-limits.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
-import { deleteSessions, lockPerson } from "./people-store.ts";
+import { deleteSessions, lockPerson, sessionByToken } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
@@ -118,19 +118,19 @@ export class ProviderSignIn {
     };
   }
 
-  /** The session that better-auth has made, which nobody has seen yet, becomes a sign-in or makes way for a challenge. */
+  /** The session that better-auth has made, which nobody has seen yet, makes way for one of ours or for a challenge. */
   async #enter(id: ProviderId, token: string, by: By): Promise<SignedIn | Challenge> {
     const { db } = this.#parts;
     const done = await db.transaction().execute(async (tx) => {
-      const found = await this.#sessions.byToken(tx, token);
-      // Sessions of the person may have been ended a moment ago, and a second factor turned on: this one is looked at again.
-      await lockPerson(tx, found.person.id);
-      const { person, session } = await this.#sessions.byToken(tx, token);
-      if (!person.two_factor_enabled) {
-        return { person, session: await this.#sessions.welcome(tx, person, { token, way: id, by }) };
+      const made = await sessionByToken(tx, token);
+      const person = made === undefined ? undefined : await lockPerson(tx, made.person_id);
+      // Sessions of the person may have been ended a moment ago, this one among them.
+      const ended = made === undefined ? [] : await deleteSessions(tx, { personId: made.person_id, only: made.id });
+      if (person === undefined || ended.length === 0) {
+        throw new Fault("unauthorized", "The session has ended; sign in again.");
       }
-      await deleteSessions(tx, { personId: person.id, only: session.id });
-      return this.#challenges.make(tx, person.id);
+      if (person.two_factor_enabled) return this.#challenges.make(tx, person.id);
+      return { person, session: await this.#sessions.open(tx, person, { way: id, by }) };
     });
     return "kind" in done ? done : this.#sessions.tokensOf(done);
   }
@@ -157,9 +157,9 @@ export class ProviderSignIn {
 
   /** The instance; a provider that could not be looked up is looked up again by the next visit. */
   async #open(id: ProviderId): Promise<ProviderAuth> {
-    const { scoped, baseUrl, db, clock, log, mailer, secret } = this.#parts;
+    const { baseUrl, db, clock, log, mailer, secret } = this.#parts;
     this.#auth ??= openProviderAuth({
-      ...{ database: scoped.view, secret, baseUrl: baseUrl() },
+      ...{ database: db, secret, baseUrl: baseUrl() },
       ...{ oidc: this.#settings.oidc, github: this.#settings.github },
       gate: new ProviderGate({ db, clock, log, mailer, settings: this.#settings }),
     });

@@ -27,12 +27,6 @@ export class SessionTokens {
     return timingSafeEqual(Buffer.from(signature), Buffer.from(this.#signature(token))) ? token : null;
   }
 
-  /** The header Cookie that better-auth takes a value from. */
-  cookieFor(name: string, value: string): Headers {
-    const signature = createHmac("sha256", this.#secret.reveal()).update(value).digest("base64");
-    return new Headers({ cookie: `${name}=${encodeURIComponent(`${value}.${signature}`)}` });
-  }
-
   /** What better-auth sets as the session's cookie in its answer: the session's token, or null. */
   setBy(headers: Headers): string | null {
     for (const line of headers.getSetCookie()) {

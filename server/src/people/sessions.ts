@@ -1,19 +1,20 @@
 // Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and ended. Every platform
 // refuses access tokens of an ended session within a second of the commit.
+import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
+import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { personTokenSeconds, signPersonToken } from "#accounts/person-token.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { sessionSeconds } from "./auth.ts";
 import {
   deleteSessions,
   extendSession,
+  insertSession,
   listSessions,
   lockPerson,
-  nameSession,
   noteAddress,
   personById,
   sessionById,
@@ -39,6 +40,9 @@ export type SignedIn = PersonSession & {
 /** How somebody signed in. */
 export type Way = "password" | "two_factor" | "oidc" | "github" | "device" | "invitation";
 
+const lifeMs = 30 * 24 * 3_600_000;
+/** As text they have 32 letters; see session-tokens.ts. */
+const tokenBytes = 24;
 /** A session that is used goes on; not every use is written. */
 const extendAfterMs = 3_600_000;
 /** The most sessions of a person; a further one ends the one that was used the longest time ago. */
@@ -57,25 +61,10 @@ export class Sessions {
 
   /** A new session, recorded as a sign-in, whatever sessions the caller had before. The person is locked: see `lockPerson`. */
   async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<SessionRow> {
-    const { scoped, auth } = this.#parts;
-    const { internalAdapter } = await auth().$context;
-    const { token } = await scoped.within(tx, () => internalAdapter.createSession(person.id, false));
-    return this.welcome(tx, person, { ...given, token });
-  }
-
-  /** As `open`, for a session that better-auth has just made. */
-  async welcome(
-    tx: Tx,
-    person: PersonRow,
-    given: { readonly token: string; readonly way: Way; readonly by: By },
-  ): Promise<SessionRow> {
-    const { clock } = this.#parts;
     const address = given.by.request?.address ?? "";
-    const userAgent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
-    // better-auth reads the machine's clock, which may have stepped.
-    const at = new Date(clock.now());
-    const until = new Date(clock.now() + sessionSeconds * 1000);
-    await nameSession(tx, { token: given.token, address, userAgent, at, until });
+    const user_agent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
+    const session = await this.#insert(tx, { person_id: person.id, address, user_agent });
+    const at = session.created_at;
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
     if (address !== "") {
@@ -84,7 +73,23 @@ export class Sessions {
     }
     const changes = { way: { new: given.way } };
     await recordOfPerson(tx, { action: "person.sign_in", about: person, by, changes });
-    return required(await sessionByToken(tx, given.token));
+    return session;
+  }
+
+  /** A new session in place of the caller's, opened where that one was. Throws `Fault("unauthorized")` when it has ended. */
+  async replace(tx: Tx, caller: PersonCaller): Promise<SessionRow> {
+    const { session } = await this.required(tx, caller);
+    await this.#end(tx, { personId: caller.personId, only: session.id });
+    return this.#insert(tx, session);
+  }
+
+  /** The caller's session, with whose it is. Throws `Fault("unauthorized")` when it has ended. */
+  async required(db: Db, { sessionId }: Pick<PersonCaller, "sessionId">): Promise<PersonSession> {
+    const session = await sessionById(db, sessionId);
+    const person = session === undefined ? undefined : await personById(db, session.person_id);
+    const isOver = session === undefined || session.expires_at.getTime() <= this.#parts.clock.now();
+    if (isOver || person === undefined) throw new Fault("unauthorized", "The session has ended; sign in again.");
+    return { person, session };
   }
 
   /** The tokens of a session. */
@@ -103,26 +108,14 @@ export class Sessions {
     const person = await personById(db, session.person_id);
     if (person === undefined) return null;
     if (clock.now() - session.updated_at.getTime() > extendAfterMs) {
-      const times = { at: new Date(clock.now()), until: new Date(clock.now() + sessionSeconds * 1000) };
-      await extendSession(db, session.id, times);
+      await extendSession(db, session.id, { at: new Date(clock.now()), until: new Date(clock.now() + lifeMs) });
     }
-    return { person, session };
-  }
-
-  /** The session of this token, which must be there. */
-  async byToken(tx: Db, token: string): Promise<PersonSession> {
-    const session = required(await sessionByToken(tx, token));
-    const person = await personById(tx, session.person_id);
-    if (person === undefined) throw ended();
     return { person, session };
   }
 
   /** An access token of a session. Throws `Fault("unauthorized")` when it has ended. */
   async issueAccess(sessionId: string): Promise<{ accessToken: Secret; expiresIn: number }> {
-    const { db, clock } = this.#parts;
-    const session = await sessionById(db, sessionId);
-    const person = session === undefined ? undefined : await personById(db, session.person_id);
-    if (session === undefined || person === undefined || session.expires_at.getTime() <= clock.now()) throw ended();
+    const { person, session } = await this.required(this.#parts.db, { sessionId });
     return this.#sign(person, session);
   }
 
@@ -155,17 +148,22 @@ export class Sessions {
     return this.#end(tx, given);
   }
 
-  /** Tells all platforms that sessions of the person were ended by other means. */
-  async tellEnded(tx: Tx, personId: string): Promise<void> {
-    await notify(tx, "people", personId);
-  }
-
   /** As `endOthers`, recorded by itself. */
   async endAllOthers(personId: string, except: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockPerson(tx, personId);
       if (await this.#end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
     });
+  }
+
+  #insert(
+    tx: Tx,
+    { person_id, address, user_agent }: Pick<SessionRow, "person_id" | "address" | "user_agent">,
+  ): Promise<SessionRow> {
+    const at = new Date(this.#parts.clock.now());
+    const times = { created_at: at, updated_at: at, expires_at: new Date(at.getTime() + lifeMs) };
+    const token = randomBytes(tokenBytes).toString("base64url");
+    return insertSession(tx, { id: randomUUID(), person_id, token, address, user_agent, ...times });
   }
 
   async #end(tx: Tx, which: Parameters<typeof deleteSessions>[1]): Promise<boolean> {
@@ -194,13 +192,4 @@ export class Sessions {
     const accessToken = await signPersonToken({ ...named, key: keys.current(), nowMs: clock.now() });
     return { accessToken, expiresIn: personTokenSeconds };
   }
-}
-
-function required(session: SessionRow | undefined): SessionRow {
-  if (session === undefined) throw ended();
-  return session;
-}
-
-function ended(): Fault {
-  return new Fault("unauthorized", "The session has ended; sign in again.");
 }

@@ -1,31 +1,31 @@
-// Two-factor sign-in with codes of an authenticator app (TOTP, RFC 6238) and backup codes. better-auth keeps the secrets,
-// checks codes and counts wrong ones; here is who may ask for what, and what the audit log says of it.
+// Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what, which codes are taken, and
+// what the audit log says of it. A code is good once; wrong ones in a row lock the second step for a while.
 import { createHash } from "node:crypto";
 import { personByEmail } from "#accounts/account-store.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
+import { isPassword } from "#accounts/passwords.ts";
 import type { By } from "#audit/actor.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Tx } from "#store/database.ts";
-import { notify } from "#store/notify.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { appUri, isAppCode, isSameText, newAppSecret, newBackupCodes } from "./app-codes.ts";
 import { limits } from "./attempt-limits.ts";
-import { lockSeconds } from "./auth.ts";
-import { faultOfAuth } from "./auth-failure.ts";
-import {
-  deleteVerificationsOf,
-  lastCodeOf,
-  lockPerson,
-  noteCode,
-  personById,
-  removeTwoFactor,
-  sessionById,
-} from "./people-store.ts";
+import type { Challenges } from "./challenges.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
+import { lockPerson, passwordHashOf } from "./people-store.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
+import { openFactor, sealFactor } from "./sealed-factors.ts";
 import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
+import {
+  lockTwoFactor,
+  putTwoFactor,
+  switchTwoFactor,
+  updateTwoFactor,
+  type TwoFactorRow,
+} from "./two-factor-store.ts";
+import { deleteVerificationsOf, takeVerification } from "./verification-store.ts";
 
 /** What a person needs to set up their authenticator app, shown once. */
 export type Enrolment = { readonly uri: string; readonly backupCodes: readonly string[] };
@@ -33,19 +33,28 @@ export type Enrolment = { readonly uri: string; readonly backupCodes: readonly s
 /** A challenge and a code for it. */
 export type CodeSignIn = Trier & { readonly challenge: string; readonly code: string };
 
-const challengeForm = /^2fa-[A-Za-z0-9_-]{32}$/;
+/** What a person shows again to change their second factor; the password, if they have one. */
+type Confirmation = { readonly code: string; readonly password: Secret | null };
+
 const appCodeForm = /^\d{6}$/;
 /** The app's codes are taken for one step of 30 seconds before and after their own. */
 const codeReuseMs = 120_000;
+/** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
+const wrongCodesMax = 10;
+const lockSeconds = 900;
+const wrongCode = "The code is wrong, or was used already.";
+const notOn = "Two-factor sign-in is not on.";
 
 /** Turns it on and off, and takes codes. */
 export class TwoFactor {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
+  readonly #challenges: Challenges;
 
-  constructor(parts: PeopleParts, sessions: Sessions) {
+  constructor(parts: PeopleParts, given: { readonly sessions: Sessions; readonly challenges: Challenges }) {
     this.#parts = parts;
-    this.#sessions = sessions;
+    this.#sessions = given.sessions;
+    this.#challenges = given.challenges;
   }
 
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
@@ -62,63 +71,47 @@ export class TwoFactor {
 
   /** Begins to turn it on: it is on once a code of the app was confirmed. The password, if there is one, is asked for. */
   async begin(caller: PersonCaller, password: Secret | null): Promise<Enrolment> {
-    const { auth, hashes } = this.#parts;
-    await this.#countTry(caller);
-    const headers = await this.#headersOf(caller);
-    const body = { ...passwordOf(password), method: "totp" as const };
-    const made = await hashes.run(() => refused(auth().api.enableTwoFactor({ body, headers })));
-    if (made.method !== "totp") throw new Error("better-auth made another second factor than was asked for");
-    await this.#giveBackTry(caller);
-    return { uri: made.totpURI, backupCodes: made.backupCodes };
+    const { db, secret: key, hashes } = this.#parts;
+    return this.#counted(caller, async () => {
+      await this.#sessions.required(db, caller);
+      await hashes.run(() => requirePassword(db, caller, password));
+      const secret = newAppSecret();
+      const backupCodes = newBackupCodes();
+      const sealed = { secret: await sealFactor(key, secret), backup_codes: await this.#sealCodes(backupCodes) };
+      if (!(await putTwoFactor(db, { person_id: caller.personId, ...sealed }))) {
+        throw new Fault("conflict", "Two-factor sign-in is on already; turn it off first.");
+      }
+      return { uri: appUri(secret, caller.email), backupCodes };
+    });
   }
 
   /** Turns it on, with a code of the app. The session is replaced by a new one. */
-  async confirm(caller: PersonCaller, code: string, by: By): Promise<SignedIn> {
-    const { auth, tokens } = this.#parts;
-    await this.#countTry(caller);
-    const headers = await this.#headersOf(caller);
-    return this.#replaceSession(caller, by, "person.two_factor_enable", async () => {
-      const found = await personById(this.#parts.db, caller.personId);
-      if (found?.two_factor_enabled === true) throw new Fault("conflict", "Two-factor sign-in is already on.");
-      const answer = await refused(auth().api.verifyTOTP({ body: { code }, headers, returnHeaders: true }));
-      return tokens.setBy(answer.headers);
+  confirm(caller: PersonCaller, code: string, by: By): Promise<SignedIn> {
+    return this.#switch(caller, { by, isOn: true }, async (tx, person) => {
+      if (person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in is already on.");
+      const factor = await lockTwoFactor(tx, person.id);
+      if (factor === undefined) throw new Fault("conflict", notOn);
+      const { secret, clock } = this.#parts;
+      if (!isAppCode(await openFactor(secret, factor.secret), code, clock.now()))
+        throw new Fault("not_usable", wrongCode);
     });
   }
 
   /** Turns it off, with a code and, if there is one, the password. The session is replaced by a new one. */
-  async disable(caller: PersonCaller, given: { code: string; password: Secret | null; by: By }): Promise<SignedIn> {
-    const { auth, tokens } = this.#parts;
-    await this.#countTry(caller);
-    const headers = await this.#headersOf(caller);
-    return this.#replaceSession(caller, given.by, "person.two_factor_disable", async (tx) => {
-      await this.#requireCode(tx, caller, { code: given.code, headers });
-      const body = passwordOf(given.password);
-      const answer = await refused(auth().api.disableTwoFactor({ body, headers, returnHeaders: true }));
-      return tokens.setBy(answer.headers);
-    });
+  disable(caller: PersonCaller, given: Confirmation & { readonly by: By }): Promise<SignedIn> {
+    return this.#switch(caller, { by: given.by, isOn: false }, (tx) => this.#require(tx, caller, given));
   }
 
   /** New backup codes instead of all before, with a code and, if there is one, the password. */
-  async renewBackupCodes(
-    caller: PersonCaller,
-    given: { code: string; password: Secret | null; by: By },
-  ): Promise<readonly string[]> {
-    const { db, auth, scoped, hashes } = this.#parts;
-    await this.#countTry(caller);
-    const headers = await this.#headersOf(caller);
-    const { backupCodes } = await hashes.run(() =>
-      db.transaction().execute((tx) =>
-        scoped.within(tx, async () => {
-          await this.#requireCode(tx, caller, { code: given.code, headers });
-          const made = await refused(auth().api.generateBackupCodes({ body: passwordOf(given.password), headers }));
-          const changes = { backupCodes: { new: "made anew" } };
-          const by = byPerson(aboutOf(caller), given.by);
-          await recordOfPerson(tx, { action: "person.two_factor_enable", about: aboutOf(caller), by, changes });
-          return made;
-        }),
-      ),
-    );
-    await this.#giveBackTry(caller);
+  async renewBackupCodes(caller: PersonCaller, given: Confirmation & { readonly by: By }): Promise<readonly string[]> {
+    const backupCodes = newBackupCodes();
+    await this.#change(caller, async (tx) => {
+      await this.#require(tx, caller, given);
+      await updateTwoFactor(tx, caller.personId, { backup_codes: await this.#sealCodes(backupCodes) });
+      const changes = { backupCodes: { new: "made anew" } };
+      const about = aboutOf(caller);
+      await recordOfPerson(tx, { action: "person.two_factor_enable", about, by: byPerson(about, given.by), changes });
+    });
     return backupCodes;
   }
 
@@ -130,7 +123,7 @@ export class TwoFactor {
       if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
       if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
       await lockPerson(tx, person.id);
-      await removeTwoFactor(tx, person.id);
+      await switchTwoFactor(tx, person.id, false);
       await deleteVerificationsOf(tx, person.id);
       await this.#sessions.endOthers(tx, { personId: person.id, except: null });
       await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
@@ -139,129 +132,116 @@ export class TwoFactor {
     mailer?.post({ to: email, subject: "Two-factor sign-in was turned off", text });
   }
 
-  async #signIn(tx: Tx, { challenge, code: given, by }: CodeSignIn): Promise<PersonSession | Fault> {
-    const { auth, scoped, tokens } = this.#parts;
-    const context = await auth().$context;
-    const person = await this.#challenged(tx, challenge);
+  async #signIn(tx: Tx, given: CodeSignIn): Promise<PersonSession | Fault> {
+    const { challenge, by } = given;
+    const person = await this.#challenges.personOf(tx, challenge);
     if (person === null) {
       return new Fault("unauthorized", "The sign-in has expired, or had too many wrong codes; start it again.");
     }
-    const headers = tokens.cookieFor(context.createAuthCookie("two_factor").name, challenge);
-    try {
-      const answer = await scoped.within(tx, () => this.#verify(tx, { person, code: given, headers }));
-      const session = await this.#sessions.welcome(tx, person, { token: answer.token, way: "two_factor", by });
-      return { person, session };
-    } catch (error) {
-      const { code, message: reason } = error instanceof Fault ? error : faultOfAuth(error);
-      const fault = code === "rate_limited" ? lockedFault(reason) : new Fault("unauthorized", reason);
-      const event = { action: "person.sign_in", outcome: "failure", about: person, by: byAnybody(by), reason } as const;
-      await recordOfPerson(tx, event);
-      return fault;
+    const refusal = await this.#refusal(tx, person, given);
+    if (refusal !== null) {
+      const event = { action: "person.sign_in", outcome: "failure", about: person, by: byAnybody(by) } as const;
+      await recordOfPerson(tx, { ...event, reason: refusal.message });
+      return refusal;
     }
+    await takeVerification(tx, challenge);
+    return { person, session: await this.#sessions.open(tx, person, { way: "two_factor", by }) };
   }
 
-  /** Who the challenge is for, locked; null: it is good no more. A changed password takes back those from before. */
-  async #challenged(tx: Tx, challenge: string): Promise<PersonRow | null> {
-    const { auth, scoped, clock } = this.#parts;
-    if (!challengeForm.test(challenge)) return null;
-    const { internalAdapter } = await auth().$context;
-    const find = () => scoped.within(tx, () => internalAdapter.findVerificationValue(challenge));
-    const asked = await find();
-    if (asked === null || asked.expiresAt.getTime() <= clock.now()) return null;
-    const person = await lockPerson(tx, asked.value);
-    return person === undefined || (await find()) === null ? null : person;
-  }
-
-  /** Takes a code of the app, once, or a backup code. */
-  async #verify(tx: Tx, given: { person: PersonRow; code: string; headers: Headers }): Promise<{ token: string }> {
-    const { auth, clock } = this.#parts;
-    const { person, headers } = given;
+  /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
+  async #refusal(tx: Tx, person: PersonRow, given: CodeSignIn): Promise<Fault | null> {
+    const now = this.#parts.clock.now();
+    const factor = await lockTwoFactor(tx, person.id);
+    if (factor?.verified !== true) return new Fault("unauthorized", notOn);
+    if ((factor.locked_until?.getTime() ?? 0) > now) {
+      const text = "There were too many wrong codes; try again in 15 minutes.";
+      return new Fault("rate_limited", text, { retryAfterSeconds: lockSeconds });
+    }
+    if ((await this.#parts.limits.isTaken(limits.challenge, given.challenge, tx)) !== null) {
+      await takeVerification(tx, given.challenge);
+      return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
+    }
     const code = given.code.replaceAll(" ", "");
-    // Locks the row: codes of one person are taken one after the other, so that none is tried past the count of wrong ones.
-    const last = await lastCodeOf(tx, person.id);
-    if (!appCodeForm.test(code)) {
-      const answer = await refused(auth().api.verifyBackupCode({ body: { code }, headers }));
-      return { token: must(answer.token, "a backup code gives a session") };
-    }
     const hash = createHash("sha256").update(`${person.id} ${code}`).digest("base64url");
-    const isUsed = last?.last_code_hash === hash && clock.now() - (last.last_code_at?.getTime() ?? 0) < codeReuseMs;
-    // A code that was used counts as a wrong one; so it is sent on as one that is wrong for sure.
-    const answer = await refused(auth().api.verifyTOTP({ body: { code: isUsed ? "used" : code }, headers }));
-    await noteCode(tx, { personId: person.id, hash, at: new Date(clock.now()) });
-    return { token: answer.token };
+    const isUsed = factor.last_code_hash === hash && now - (factor.last_code_at?.getTime() ?? 0) < codeReuseMs;
+    if (!isUsed && (await this.#takeCode(tx, factor, code))) {
+      const last = appCodeForm.test(code) ? { last_code_hash: hash, last_code_at: new Date(now) } : {};
+      await updateTwoFactor(tx, person.id, { ...last, failed_verification_count: 0, locked_until: null });
+      return null;
+    }
+    const wrong = (factor.locked_until === null ? factor.failed_verification_count : 0) + 1;
+    const locked_until = wrong < wrongCodesMax ? null : new Date(now + lockSeconds * 1000);
+    await updateTwoFactor(tx, person.id, { failed_verification_count: wrong, locked_until });
+    return new Fault("unauthorized", wrongCode);
   }
 
-  /** Throws `Fault` unless the code is one that a sign-in would take. */
-  async #requireCode(
-    tx: Tx,
-    caller: PersonCaller,
-    { code, headers }: { code: string; headers: Headers },
-  ): Promise<void> {
-    const { auth } = this.#parts;
-    const person = await personById(tx, caller.personId);
-    if (person?.two_factor_enabled !== true) throw new Fault("conflict", "Two-factor sign-in is not on.");
-    const trimmed = code.replaceAll(" ", "");
-    if (appCodeForm.test(trimmed)) await refused(auth().api.verifyTOTP({ body: { code: trimmed }, headers }));
-    else await refused(auth().api.verifyBackupCode({ body: { code: trimmed, disableSession: true }, headers }));
+  /** Whether it is a code of the app now, or a backup code, which it takes away. */
+  async #takeCode(tx: Tx, factor: TwoFactorRow, code: string): Promise<boolean> {
+    const { secret, clock } = this.#parts;
+    if (appCodeForm.test(code)) return isAppCode(await openFactor(secret, factor.secret), code, clock.now());
+    const codes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
+    const others = codes.filter((one) => !isSameText(one, code));
+    if (others.length === codes.length) return false;
+    await updateTwoFactor(tx, factor.person_id, { backup_codes: await this.#sealCodes(others) });
+    return true;
   }
 
-  async #replaceSession(
+  /** Throws `Fault` unless it is on, the code is one that a sign-in would take, and the password is right. */
+  async #require(tx: Tx, caller: PersonCaller, { code, password }: Confirmation): Promise<void> {
+    const factor = await lockTwoFactor(tx, caller.personId);
+    if (factor?.verified !== true) throw new Fault("conflict", notOn);
+    if (!(await this.#takeCode(tx, factor, code.replaceAll(" ", "")))) throw new Fault("not_usable", wrongCode);
+    await requirePassword(tx, caller, password);
+  }
+
+  async #switch(
     caller: PersonCaller,
-    by: By,
-    action: "person.two_factor_enable" | "person.two_factor_disable",
-    change: (tx: Tx) => Promise<string | null>,
+    { by, isOn }: { readonly by: By; readonly isOn: boolean },
+    require: (tx: Tx, person: PersonRow) => Promise<void>,
   ): Promise<SignedIn> {
-    const { db, scoped, hashes } = this.#parts;
-    const done = await hashes.run(() =>
-      db.transaction().execute((tx) =>
-        scoped.within(tx, async () => {
-          await lockPerson(tx, caller.personId);
-          const token = must(await change(tx), "better-auth replaces the session");
-          const about = aboutOf(caller);
-          await recordOfPerson(tx, { action, about, by: byPerson(about, by) });
-          await notify(tx, "people", caller.personId);
-          return this.#sessions.byToken(tx, token);
-        }),
-      ),
-    );
-    await this.#giveBackTry(caller);
+    const done = await this.#change(caller, async (tx, person) => {
+      await require(tx, person);
+      await switchTwoFactor(tx, person.id, isOn);
+      const action = isOn ? "person.two_factor_enable" : "person.two_factor_disable";
+      await recordOfPerson(tx, { action, about: person, by: byPerson(person, by) });
+      return { person: { ...person, two_factor_enabled: isOn }, session: await this.#sessions.replace(tx, caller) };
+    });
     return this.#sessions.tokensOf(done);
   }
 
-  /** The cookie of the caller's session, as better-auth wants it. */
-  async #headersOf(caller: PersonCaller): Promise<Headers> {
-    const { db, auth, tokens } = this.#parts;
-    const session = await sessionById(db, caller.sessionId);
-    if (session === undefined) throw new Fault("unauthorized", "The session has ended; sign in again.");
-    const context = await auth().$context;
-    return tokens.cookieFor(context.authCookies.sessionToken.name, session.token);
+  /** In one transaction, with the person locked, when it is the turn of who hashes passwords. */
+  #change<T>(caller: PersonCaller, change: (tx: Tx, person: PersonRow) => Promise<T>): Promise<T> {
+    const { db, hashes } = this.#parts;
+    return this.#counted(caller, () =>
+      hashes.run(() =>
+        db.transaction().execute(async (tx) => {
+          await lockPerson(tx, caller.personId);
+          const { person } = await this.#sessions.required(tx, caller);
+          return change(tx, person);
+        }),
+      ),
+    );
   }
 
-  /** Passwords and codes of somebody whose access token was stolen are guessed here. */
-  async #countTry(caller: PersonCaller): Promise<void> {
-    await this.#parts.limits.take(limits.confirm, caller.personId);
+  /** Counts a try, unless it succeeds: passwords and codes of somebody whose access token was stolen are guessed here. */
+  async #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
+    const { limits: counts } = this.#parts;
+    await counts.take(limits.confirm, personId);
+    const done = await work();
+    await counts.giveBack(limits.confirm, personId);
+    return done;
   }
 
-  async #giveBackTry(caller: PersonCaller): Promise<void> {
-    await this.#parts.limits.giveBack(limits.confirm, caller.personId);
-  }
-}
-
-function lockedFault(message: string): Fault {
-  return new Fault("rate_limited", message, { retryAfterSeconds: lockSeconds });
-}
-
-/** The refusals of better-auth as faults. */
-async function refused<T>(answer: Promise<T>): Promise<T> {
-  try {
-    return await answer;
-  } catch (error) {
-    throw faultOfAuth(error);
+  #sealCodes(codes: readonly string[]): Promise<string> {
+    return sealFactor(this.#parts.secret, JSON.stringify(codes));
   }
 }
 
-function passwordOf(password: Secret | null): { password?: string } {
-  return password === null ? {} : { password: password.reveal() };
+/** Throws `Fault("not_usable")` unless it is the person's, or they have none. */
+async function requirePassword(db: Db, { personId }: PersonCaller, password: Secret | null): Promise<void> {
+  const hash = await passwordHashOf(db, personId);
+  if (hash === null || (password !== null && (await isPassword(password.reveal(), hash)))) return;
+  throw new Fault("not_usable", "The password is wrong.");
 }
 
 function aboutOf({ personId, email, name }: PersonCaller): { id: string; email: string; name: string } {

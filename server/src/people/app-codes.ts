@@ -1,0 +1,56 @@
+// Codes of an authenticator app (TOTP, RFC 6238) and backup codes: making them, and telling whether one is right. Pure but
+// for chance; who may try how often is for two-factor.ts.
+import { createHash, createHmac, randomBytes, randomInt, timingSafeEqual } from "node:crypto";
+
+const stepMs = 30_000;
+/** Codes of one step before and after are taken: clocks differ, and people type slowly. */
+const steps = [-1, 0, 1];
+const digits = 6;
+const secretBytes = 24;
+const backupCodes = 10;
+const backupCodeLetters = 10;
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+const base32Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/** A new secret of an app, as text: its bytes in UTF-8 are the key. */
+export function newAppSecret(): string {
+  return randomBytes(secretBytes).toString("base64url");
+}
+
+/** What an app reads to show codes for the secret. */
+export function appUri(secret: string, email: string): string {
+  const query = new URLSearchParams({ secret: base32(secret), issuer: "Slipway", digits: `${digits}`, period: "30" });
+  return `otpauth://totp/Slipway:${encodeURIComponent(email)}?${query.toString()}`;
+}
+
+/** Whether an app with the secret shows the code at the time, or the step before or after it. */
+export function isAppCode(secret: string, code: string, atMs: number): boolean {
+  return steps.map((step) => isSameText(code, appCode(secret, Math.floor(atMs / stepMs) + step))).includes(true);
+}
+
+/** Ten codes such as `aB3dE-fG5hJ`, of 59 bits each. */
+export function newBackupCodes(): string[] {
+  return Array.from({ length: backupCodes }, () => {
+    const code = Array.from({ length: backupCodeLetters }, () => letters[randomInt(letters.length)]).join("");
+    return `${code.slice(0, backupCodeLetters / 2)}-${code.slice(backupCodeLetters / 2)}`;
+  });
+}
+
+/** Whether the texts are the same, in a time that says nothing about where they differ. */
+export function isSameText(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((text) => createHash("sha256").update(text).digest());
+  return first !== undefined && second !== undefined && timingSafeEqual(first, second);
+}
+
+function appCode(secret: string, step: number): string {
+  const counter = Buffer.alloc(8);
+  counter.writeBigInt64BE(BigInt(step));
+  const hash = createHmac("sha1", secret).update(counter).digest();
+  const number = hash.readUInt32BE((hash.at(-1) ?? 0) & 0x0f) & 0x7fff_ffff;
+  return String(number % 10 ** digits).padStart(digits, "0");
+}
+
+function base32(text: string): string {
+  const bits = [...Buffer.from(text)].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => base32Letters[Number.parseInt(five.padEnd(5, "0"), 2)]).join("");
+}

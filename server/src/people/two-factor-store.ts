@@ -1,0 +1,49 @@
+// Rows of second factors. A person has one at most.
+import { randomUUID } from "node:crypto";
+import type { Selectable, Updateable } from "kysely";
+import type { Db, Tx } from "#store/database.ts";
+import type { PersonTwoFactorsTable } from "#store/tables.ts";
+
+export type TwoFactorRow = Selectable<PersonTwoFactorsTable>;
+
+/** A person's second factor, or undefined. Locks the row: codes of one person are taken one after the other. */
+export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | undefined> {
+  const rows = tx.selectFrom("person_two_factors").selectAll().where("person_id", "=", personId);
+  return rows.forUpdate().executeTakeFirst();
+}
+
+/** Puts one that is not confirmed in place of another such; false when the person has a confirmed one. */
+export async function putTwoFactor(
+  db: Db,
+  row: Pick<TwoFactorRow, "person_id" | "secret" | "backup_codes">,
+): Promise<boolean> {
+  const { secret, backup_codes } = row;
+  const put = await db
+    .insertInto("person_two_factors")
+    .values({ ...row, id: randomUUID() })
+    .onConflict((conflict) =>
+      conflict
+        .column("person_id")
+        .doUpdateSet({ secret, backup_codes })
+        .where("person_two_factors.verified", "=", false),
+    )
+    .returning("id")
+    .executeTakeFirst();
+  return put !== undefined;
+}
+
+/** Changes what is kept of it. */
+export async function updateTwoFactor(
+  tx: Tx,
+  personId: string,
+  changes: Updateable<PersonTwoFactorsTable>,
+): Promise<void> {
+  await tx.updateTable("person_two_factors").set(changes).where("person_id", "=", personId).execute();
+}
+
+/** Confirms a person's second factor, or takes it away with its backup codes. */
+export async function switchTwoFactor(tx: Tx, personId: string, isOn: boolean): Promise<void> {
+  if (isOn) await updateTwoFactor(tx, personId, { verified: true });
+  else await tx.deleteFrom("person_two_factors").where("person_id", "=", personId).execute();
+  await tx.updateTable("people").set({ two_factor_enabled: isOn }).where("id", "=", personId).execute();
+}
