@@ -177,7 +177,7 @@ export class PasswordUseCases {
 }
 
 function linkEnded(): Fault {
-  return new Fault("not_usable", "The link has expired or was used already; ask for a new one.");
+  return new Fault("not_usable", "The link has expired or was already used; request a new one.");
 }
 
 function resetText(person: PersonRow, url: Secret): string {

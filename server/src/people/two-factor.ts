@@ -42,7 +42,7 @@ const codeReuseMs = 120_000;
 /** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
 const wrongCodesMax = 10;
 const lockSeconds = 900;
-const wrongCode = "The code is wrong, or was used already.";
+const wrongCode = "The code is wrong or was already used.";
 const notOn = "Two-factor sign-in is not on.";
 
 /** Turns it on and off, and takes codes. */
@@ -79,7 +79,7 @@ export class TwoFactor {
       const backupCodes = newBackupCodes();
       const sealed = { secret: await sealFactor(key, secret), backup_codes: await this.#sealCodes(backupCodes) };
       if (!(await putTwoFactor(db, { person_id: caller.personId, ...sealed }))) {
-        throw new Fault("conflict", "Two-factor sign-in is on already; turn it off first.");
+        throw new Fault("conflict", "Two-factor sign-in is already on; turn it off first.");
       }
       return { uri: appUri(secret, caller.email), backupCodes };
     });
