@@ -55,7 +55,7 @@ test("a second platform is refused with the first one's host, process and data f
 test("on a database without tables the lock is taken before any is made", async (t) => {
   const url = await emptyDatabase(t);
   await lockOf(t, url, "one").start();
-  await assert.rejects(lockOf(t, url, "two").start(), /\(one that is just starting\) works on this database/);
+  await assert.rejects(lockOf(t, url, "two").start(), /\(one that is just starting\) is using this database/);
 });
 
 test("platforms on two databases of one server do not get in each other's way", async (t) => {

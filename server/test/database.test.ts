@@ -84,7 +84,7 @@ test("values come back as their kind: times as Date, counts as numbers, numeric 
   const { db } = await testDatabase(t);
   const { rows } = await sql`
     select timestamptz '2026-02-03 04:05:06.789Z' as at, count(*) as count, 1.10::numeric as price, '{"a":[1]}'::jsonb as json,
-           9007199254740991 as most`.execute(db);
+           9007199254740991 as max`.execute(db);
   assert.deepEqual(rows[0], {
     at: new Date("2026-02-03T04:05:06.789Z"),
     count: 1,

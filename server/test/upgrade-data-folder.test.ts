@@ -106,7 +106,7 @@ async function goesOnFrom(platform: PlatformProcess, { path, token, next }: Page
   const { status, body } = await platform.api("GET", `${path}&nextToken=${token}`);
   if (/\/webhook-(deliveries|endpoints)\?/.test(path)) {
     assert.equal(status, 400, path);
-    assert.match(String(body.message), /^nextToken is not of this query/);
+    assert.match(String(body.message), /^nextToken does not belong to this query/);
   } else {
     assert.equal(status, 200, path);
     const found = (body.items ?? body.logs).map((one: Json) => one.id ?? one.logId);
@@ -344,11 +344,11 @@ test("the audit log is one chain across the upgrade, and its export of before is
   assert.equal(old.code, 0, old.out);
   assert.match(
     old.out,
-    /^Intact: \d+ entries .*\nNumbers 1 to \d+\.\nThe signatures of the header and \d+ checkpoints? fit\.\n$/,
+    /^Intact: \d+ entries .*\nNumbers 1 to \d+\.\nThe signatures of the header and \d+ checkpoints? are valid\.\n$/,
   );
   const verified = await slipway(t, ["audit", "verify", later, ...keys, "--earlier", earlier]);
   assert.equal(verified.code, 0, verified.out);
-  assert.match(verified.out, /It goes on from the earlier export/);
+  assert.match(verified.out, /It continues the earlier export/);
   const entries = (text: string): string[] => text.split("\n").filter((line) => line.includes('"action":'));
   const [before, now] = [entries(earlierExport), entries(exported)];
   assert.ok(before.length > 20 && now.length > before.length);

@@ -74,7 +74,7 @@ test("packages come from the table, else the named file, else requirements.txt",
   assert.deepEqual(planned({ files, toml: path }).plan.requirements, ["named"]);
   const usual = planned({ files });
   assert.deepEqual(usual.plan.requirements, ["usual"]);
-  assert.match(usual.notes.join(), /those of requirements\.txt are installed/);
+  assert.match(usual.notes.join(), /those in requirements\.txt are installed/);
   assert.deepEqual(planned({}).plan.requirements, []);
   assert.match(refusal({ toml: path }), /deps\.txt.* is not in the app's folder/);
 });
@@ -113,7 +113,7 @@ test("what the driver cannot do is said with what to do instead; a Dockerfile en
     /nvidia\/cuda.*no driver that uses images.*installed on the machine/,
     /ffmpeg.*no driver that does.*install them there/,
     /cuda==12.*no driver that does.*dependencies\.pip/,
-    /cpu and memory here: leave room for them/,
+    /does not enforce cpu and memory of replicas here/,
     /HOPPER_H100, but this machine has CPU/,
   ]) {
     assert.ok(
