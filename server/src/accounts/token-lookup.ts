@@ -1,5 +1,5 @@
 // Looks up whether the subject of a signed token exists and is valid now, by kind of claims. This file has the lookup for
-// tokens with a row; the one for people is passed to TokenCheck by the owner of their sessions.
+// tokens with a row; TokenCheck gets the one for people as an option.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { Caller, TokenCaller } from "./caller.ts";

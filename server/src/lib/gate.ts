@@ -1,4 +1,4 @@
-// Bounded concurrency, in total and per key (a project, a receiver). Other work waits in a bounded queue: in order within a
+// Bounded concurrency, in total and per key (a project, a receiver). Further work waits in a bounded queue: in order within a
 // key, round-robin between keys, so that a slow key delays only itself.
 import type { Clock } from "./clock.ts";
 

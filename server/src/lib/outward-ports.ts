@@ -1,4 +1,4 @@
-// Decides which ports may be called: all but those of other protocols that lines of text could make act (mail, chat, printers,
+// Decides which ports may be called: all except those of other protocols that lines of text could drive (mail, chat, printers,
 // file servers). The list is that of the Fetch standard, which browsers also use. A list of a few good ports would be stricter,
 // but receivers legitimately use 3000, 8080 or 8443.
 

@@ -1,4 +1,4 @@
-// Counts waits for database connections, failures and connections, for metrics.
+// Counts database connections, waits for them and failed statements, for metrics.
 import type { LogEvent, PostgresPool } from "kysely";
 import { DatabaseError, type Pool } from "pg";
 import { Histogram } from "#lib/histogram.ts";

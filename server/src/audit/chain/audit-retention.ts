@@ -1,5 +1,5 @@
-// Removes audit log entries past their retention and leaves a signed stub in each chain that it cuts. Readers do not see these
-// entries even before their removal.
+// Removes audit log entries past their retention and leaves a signed stub in each chain that it cuts. Readers no longer see
+// such entries, even before their removal.
 import { signedText, stubLine, type ChainPosition } from "#audit/export/export-format.ts";
 import { projectOfChain, type Chain } from "#audit/export/export-store.ts";
 import type { Clock } from "#lib/clock.ts";
