@@ -1,4 +1,4 @@
-// Rows of people, and of the passwords that they sign in with. Called by whoever makes a person.
+// Rows of people and of their passwords. Called by code that creates a person.
 import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
@@ -13,7 +13,7 @@ export function personByEmail(db: Db, email: string): Promise<PersonRow | undefi
   return db.selectFrom("people").selectAll().where("email", "=", email.toLowerCase()).executeTakeFirst();
 }
 
-/** The role that a person has in the project, as long as their session lasts; undefined: none. No locks. */
+/** The person's role in the project while their session lasts; undefined: none. No locks. */
 export async function roleIn(
   db: Db,
   given: { readonly personId: string; readonly sessionId: string; readonly projectId: ProjectId },
@@ -34,7 +34,7 @@ export async function insertPerson(tx: Db, row: Insertable<PeopleTable>): Promis
   await tx.insertInto("people").values(row).execute();
 }
 
-/** Lets a person sign in with a password; fails when they can already. */
+/** Lets a person sign in with a password; fails when they already have one. */
 export async function insertPassword(tx: Db, row: { personId: string; passwordHash: string }): Promise<void> {
   const { personId, passwordHash } = row;
   const account = { id: randomUUID(), person_id: personId, provider_id: "credential", account_id: personId };

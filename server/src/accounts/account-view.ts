@@ -1,10 +1,10 @@
-// An account of tokens as people see it: its name and rights, whether it can be used, and its latest tokens. Pure.
+// A token account as shown to people: its name and rights, whether it can be used, and its latest tokens. Pure.
 import { must } from "#lib/assert.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { rightsOf, type Rights } from "./rights.ts";
 import type { AccountRows, TokenRow } from "./token-store.ts";
 
-/** active: valid now; expired: its time is over; revoked: it was ended. Of an account: the best of its tokens'. */
+/** active: valid now; expired: past its end; revoked: ended early. An account has the best state of its tokens. */
 export type TokenState = "active" | "expired" | "revoked";
 
 export type LastUse = { readonly at: Date; readonly address: string | null };
@@ -37,7 +37,7 @@ export function isActive(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs
   return stateOf(row, nowMs) === "active";
 }
 
-/** Of rows with at least one token. */
+/** For rows with at least one token. */
 export function accountView({ accountId, createdAt, tokens }: AccountRows, nowMs: number): AccountView {
   const newest = must(tokens[0], "an account has a token");
   const views = tokens.map((row) => tokenView(row, nowMs));

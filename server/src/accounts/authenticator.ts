@@ -1,5 +1,5 @@
-// Where tokens of requests come in, at the API and the proxy: who they belong to, how often bad ones may be tried, and when
-// and from where good ones were used. A token that is known to be valid goes on whatever its address has done.
+// Authenticates requests at the API and the proxy: finds a token's owner, limits failed tries, and notes when and from where
+// valid tokens were used. A token known to be valid keeps working even if its address has sent many bad ones.
 import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import type { Fault } from "#lib/fault.ts";
@@ -8,13 +8,13 @@ import type { Caller } from "./caller.ts";
 import type { TokenCheck } from "./token-check.ts";
 import type { TokenUses } from "./token-uses.ts";
 
-/** What the door asks of `TokenCheck`. */
+/** What the authenticator needs of `TokenCheck`. */
 type Check = Pick<TokenCheck, "cached" | "check" | "wasValid" | "endedId">;
 
-/** Null: the token is not valid. A fault: too many bad ones were sent. */
+/** Null: the token is not valid. A fault: too many invalid tokens were sent. */
 export type Authentication = Caller | Fault | null;
 
-/** One for the platform. */
+/** One per platform. */
 export class Authenticator {
   readonly #check: Check;
   readonly #uses: Pick<TokenUses, "note">;
@@ -23,7 +23,7 @@ export class Authenticator {
   constructor(parts: {
     readonly check: Check;
     readonly uses: Pick<TokenUses, "note">;
-    /** Failed tries of one address, or with one token that has ended, within a minute. */
+    /** Failed tries per minute from one address, or with one ended token. */
     readonly failedPerMinute: number;
     readonly clock: Clock;
   }) {
@@ -32,7 +32,7 @@ export class Authenticator {
     this.#failed = new RateLimit({ max: parts.failedPerMinute, clock: parts.clock, text: tooManyBad });
   }
 
-  /** At once; undefined when only `check` can tell. Touches no database. */
+  /** Answers at once; undefined when only `check` can tell. Touches no database. */
   cached(token: string, address: string): Authentication | undefined {
     const caller = this.#check.cached(token);
     if (caller === null) return this.#refuse(token, address);
@@ -53,7 +53,7 @@ export class Authenticator {
     return caller;
   }
 
-  /** A token that was ours is counted by itself: others at its address, behind one gateway, must not suffer for it. */
+  /** An ended token of ours is counted by its own id, so that other clients behind the same gateway are not affected. */
   #refuse(token: string, address: string): Fault | null {
     const key = this.#check.endedId(token) ?? networkOf(address);
     const refusal = this.#failed.refusal(key);

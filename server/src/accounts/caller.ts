@@ -1,21 +1,21 @@
-// Who is calling, as a checked token says it.
+// The caller of a request, as a verified token names it.
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Actor } from "#audit/actor.ts";
 
-/** Kinds of tokens that have a row in `tokens`. */
+/** Kinds of tokens with a row in `tokens`. */
 export type TokenKind = "service_account" | "inference" | "operator";
 
-/** A caller with a valid token of a project, or the operator's, who belongs to none. */
+/** A caller with a valid token of a project, or of the operator, who belongs to no project. */
 export type TokenCaller = {
   readonly kind: TokenKind;
   readonly tokenId: TokenId;
-  /** The same for all tokens that follow each other by rotation: the id of the first. */
+  /** The same for all tokens of a rotation: the id of the first. */
   readonly accountId: TokenId;
   readonly projectId: ProjectId | null;
-  /** Only service accounts have one, unless their permissions were chosen one by one. */
+  /** Only for service accounts, and only if their permissions were not chosen individually. */
   readonly role: Role | null;
-  /** Chosen for a service account, instead of a role. */
+  /** Chosen individually for a service account, instead of a role. */
   readonly permissions: ReadonlySet<Permission> | null;
   readonly name: string;
 };
@@ -27,13 +27,13 @@ export type PersonCaller = {
   readonly sessionId: string;
   readonly email: string;
   readonly name: string;
-  /** What they are a member of. */
+  /** The projects that they are a member of. */
   readonly roles: ReadonlyMap<ProjectId, Role>;
-  /** None: a person belongs to any number of projects. */
+  /** Always null: a person belongs to any number of projects. */
   readonly projectId: null;
 };
 
-/** Whoever has a valid token. */
+/** Anyone with a valid token. */
 export type Caller = TokenCaller | PersonCaller;
 
 /** The caller as the audit log names it. */

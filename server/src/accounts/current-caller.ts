@@ -1,5 +1,5 @@
-// A caller as they are now: rights are remembered for up to a second after they were changed, and a request takes its time.
-// Whoever gives rights to others looks again within the transaction that gives them.
+// Reads a caller's present rights: cached rights may be up to a second old, and a request takes time. Code that grants rights
+// reads the caller again within its transaction.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -7,7 +7,7 @@ import { roleIn } from "./account-store.ts";
 import type { Caller } from "./caller.ts";
 import { tokenById } from "./token-store.ts";
 
-/** The caller with the rights in the project that they have now: none when their session, membership or token has ended. No locks. */
+/** The caller with their present rights in the project: none when their session, membership or token has ended. No locks. */
 export async function currentCaller(db: Db, caller: Caller, projectId: ProjectId | null): Promise<Caller> {
   if (caller.kind === "person") {
     const role = projectId === null ? undefined : await roleIn(db, { ...caller, projectId });

@@ -5,7 +5,7 @@ import type { SigningKeysTable } from "#store/tables.ts";
 
 export type SigningKeyRow = Selectable<SigningKeysTable>;
 
-/** A key, and how many valid tokens with a row it signed. */
+/** A key, and the number of valid tokens with a row that it signed. */
 export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & { readonly validTokens: number };
 
 /** All signing keys that were not withdrawn, newest first. */
@@ -19,7 +19,7 @@ export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
     .execute();
 }
 
-/** What is kept of keys that were withdrawn: their public halves, sealed. */
+/** The sealed public halves of withdrawn keys. */
 export async function listWithdrawnKeys(db: Db): Promise<{ id: string; sealed: string }[]> {
   const rows = await db
     .selectFrom("signing_keys")
@@ -29,7 +29,7 @@ export async function listWithdrawnKeys(db: Db): Promise<{ id: string; sealed: s
   return rows.flatMap(({ id, sealed }) => (sealed === null ? [] : [{ id, sealed }]));
 }
 
-/** All signing keys, withdrawn ones too, newest first. */
+/** All signing keys, including withdrawn ones, newest first. */
 export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
   const { rows } = await sql<CountedKey>`
     select key.id, key.created_at, key.retired_at, key.withdrawn_at,
@@ -47,7 +47,7 @@ export async function insertSigningKey(tx: Db, row: Insertable<SigningKeysTable>
   await tx.insertInto("signing_keys").values(row).execute();
 }
 
-/** Retires every key but one; returns the ids of those that were not retired yet. */
+/** Retires every key but one; returns the ids of the newly retired. */
 export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<string[]> {
   const rows = await tx
     .updateTable("signing_keys")
@@ -60,8 +60,8 @@ export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<
 }
 
 /**
- * Marks a retired key withdrawn, empties its private half and keeps the public one, sealed; false when there is no such key
- * that could be.
+ * Marks a retired key withdrawn, erases its private half and keeps the public one, sealed; false when no key can be withdrawn
+ * under this id.
  */
 export async function markWithdrawn(
   tx: Db,
@@ -82,7 +82,7 @@ export async function resealSigningKey(tx: Db, key: { id: string; sealed: string
   await tx.updateTable("signing_keys").set({ private_key_sealed: key.sealed }).where("id", "=", key.id).execute();
 }
 
-/** Replaces what is kept of a key that was withdrawn. */
+/** Replaces the sealed public half of a withdrawn key. */
 export async function resealWithdrawnKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
   await tx.updateTable("signing_keys").set({ withdrawn_public_sealed: key.sealed }).where("id", "=", key.id).execute();
 }

@@ -1,6 +1,6 @@
-// The keys that sign tokens: RSA pairs whose private half is sealed in the database. One signs; older ones, retired,
-// still verify what they signed. The public halves are published as a JWKS; they are made from what is sealed, so that
-// whoever can write to the database only cannot put in one of their own.
+// The keys that sign tokens: RSA pairs whose private half is sealed in the database. One key signs; retired keys still verify.
+// The JWKS of public keys is derived from the sealed halves, so that write access to the database alone is not enough to plant
+// a key.
 import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import type { JSONWebKeySet, JWK } from "jose";
@@ -23,7 +23,7 @@ import {
   type SigningKeyRow,
 } from "./key-store.ts";
 
-/** The only signature algorithm there is; a token that names another is not valid. */
+/** The only signature algorithm; a token that names another is not valid. */
 export const signatureAlgorithm = "RS256";
 
 const modulusBits = 2048;
@@ -32,17 +32,17 @@ const generatePair = promisify(generateKeyPair);
 /** A key that signs. */
 export type SigningKey = { readonly id: string; readonly privateKey: KeyObject };
 
-/** The keys of the database, held in memory. `load()` before use and after each change. */
+/** The keys of the database, cached in memory. Call `load()` before use and after each change. */
 export class SigningKeys {
   readonly #sealer: Sealer;
   readonly #clock: Clock;
   #current: SigningKey | undefined;
   #rows = new Map<string, SigningKeyRow>();
-  /** Loads may overlap; what an earlier one read must not replace what a later one did. */
+  /** Loads may overlap; the result of an older load must not replace that of a newer one. */
   #loadsBegun = 0;
   #loadInUse = 0;
   #public = new Map<string, { key: KeyObject; jwk: JWK }>();
-  /** Of those that were withdrawn: what proves that a signature was once ours. */
+  /** Public halves of withdrawn keys: they prove that a signature was once ours. */
   #withdrawn = new Map<string, KeyObject>();
 
   constructor(options: { sealer: Sealer; clock: Clock }) {
@@ -50,7 +50,9 @@ export class SigningKeys {
     this.#clock = options.clock;
   }
 
-  /** Reads all keys; private halves that an older secret key sealed are sealed anew. Throws `CannotStart` when they cannot be opened. */
+  /**
+   * Reads all keys and reseals private halves that an older secret key sealed. Throws `CannotStart` when they cannot be opened.
+   */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
     const [rows, withdrawn] = [await listSigningKeys(db), await listWithdrawnKeys(db)];
@@ -73,29 +75,29 @@ export class SigningKeys {
     }
   }
 
-  /** The key that signs now. */
+  /** The key that signs new tokens. */
   current(): SigningKey {
     return must(this.#current, "there is a signing key");
   }
 
-  /** The key of this id, also when it is retired, to sign again what it has signed; undefined when it is gone. */
+  /** The key with this id, even if retired, to repeat its signatures; undefined when it is gone. */
   signer(keyId: string): SigningKey | undefined {
     if (keyId === this.#current?.id) return this.#current;
     const row = this.#rows.get(keyId);
     return row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
   }
 
-  /** The public key that verifies what the key with this id signed, or undefined. */
+  /** The public key that verifies signatures of the key with this id, or undefined. */
   verifier(keyId: string): KeyObject | undefined {
     return this.#public.get(keyId)?.key;
   }
 
-  /** The public half of a key that was withdrawn, or undefined: what it signed is not valid any more, but was ours. */
+  /** The public half of a withdrawn key, or undefined: its signatures are no longer valid, but were ours. */
   withdrawn(keyId: string): KeyObject | undefined {
     return this.#withdrawn.get(keyId);
   }
 
-  /** What is kept of a key that is withdrawn: its public half, sealed; null when there is no such key. */
+  /** What remains of a key after its withdrawal: its public half, sealed; null when there is no such key. */
   sealedForWithdrawal(keyId: string): string | null {
     const key = this.verifier(keyId);
     if (key === undefined) return null;
@@ -103,12 +105,12 @@ export class SigningKeys {
     return this.#sealer.seal(text, withdrawnContextOf(keyId));
   }
 
-  /** All public keys, retired ones included; without those that were withdrawn. */
+  /** All public keys, including retired but not withdrawn ones. */
   jwks(): JSONWebKeySet {
     return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
   }
 
-  /** Makes a new key that signs from now on and retires the others, which go on verifying. Call `load` after the commit. */
+  /** Creates a new key that signs from now on, and retires the others, which still verify. Call `load` after the commit. */
   async rotate(tx: Db, by: By): Promise<SigningKey> {
     const id = randomBytes(8).toString("hex");
     const { privateKey, publicKey } = await generatePair("rsa", { modulusLength: modulusBits });

@@ -1,4 +1,4 @@
-// Opens what tokens are signed with and checked by.
+// Opens the signing keys and the token check.
 import type { Foundation } from "#store/foundation.ts";
 import { Authenticator } from "./authenticator.ts";
 import { SigningKeys } from "./keys.ts";
@@ -7,12 +7,12 @@ import { TokenCheck, type TokenCheckOptions } from "./token-check.ts";
 import { TokenUseCases } from "./token-use-cases.ts";
 import { TokenUses } from "./token-uses.ts";
 
-/** The check of tokens, which the API and the proxy share, and what the API does with tokens and keys. */
+/** The token check shared by the API and the proxy, and the API's use cases for tokens and keys. */
 export type OpenedTokens = {
   readonly tokens: Authenticator;
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
-  /** To be called with people whose projects have changed. */
+  /** Call it for people whose projects have changed. */
   readonly personChanged: (personId: string) => void;
 };
 
@@ -23,7 +23,7 @@ export async function openSigningKeys({ db, sealer, clock }: Foundation): Promis
   return keys;
 }
 
-/** Opens the check; `people` looks up the sessions of people. */
+/** Opens the token check; `people` looks up the sessions of people. */
 export function openTokens(
   settings: { readonly failedTokensPerMinute: number },
   parts: Foundation & { readonly keys: SigningKeys; readonly people: NonNullable<TokenCheckOptions["people"]> },

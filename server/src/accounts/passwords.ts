@@ -1,23 +1,23 @@
-// Passwords of people: kept as scrypt hashes that name their parameters, so that these can be raised later.
+// Passwords of people: stored as scrypt hashes that include their parameters, so that these can be raised later.
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
 
-/** 32 MB and some 60 ms per try: the least that OWASP's password storage sheet recommends for p = 3. */
+/** 32 MB and some 60 ms per try: the minimum in OWASP's password storage sheet for p = 3. */
 const cost: Cost = { N: 2 ** 15, r: 8, p: 3 };
 const hashBytes = 32;
 const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
-/** No hash of ours needs more; a row with larger parameters was not written by us. */
+/** No hash of ours needs more; a row with larger parameters is not ours. */
 const memoryBytesMax = 256 * 1024 * 1024;
 const passwordLengthMax = 1_000;
-/** Of the four threads that Node has for such work; files and names are read by the others. */
+/** Of Node's four threads for such work; the others read files and look up names. */
 const hashesMax = 2;
-/** So many take some seconds; more would be given up on by those who wait. */
+/** This many take some seconds; in a longer queue, callers would give up. */
 const waitingMax = 60;
 
-/** Few are hashed at a time, so that whoever sends very many takes neither memory nor processors from everybody else. */
+/** Limits concurrent hashing, so that a client with very many tries cannot exhaust memory and processors. */
 export function passwordGate(): Gate {
   const text = "Too many people are signing in at the moment; try again in a few seconds.";
   const refusal = (): Fault => new Fault("unavailable", text, { retryAfterSeconds: 3 });
@@ -30,12 +30,12 @@ export async function hashPassword(password: string): Promise<string> {
   return format(salt, await derive(password, { salt, cost }));
 }
 
-/** The hash of no password, there without delay; to compare a password with it takes as long as with any other. */
+/** A hash that matches no password, available at once; comparing with it takes as long as with any other. */
 export function nobodysHash(): string {
   return format(randomBytes(16), randomBytes(hashBytes));
 }
 
-/** True when the password made the hash. False for a hash of unknown form. */
+/** True when the hash was made from this password. False for a hash of unknown form. */
 export async function isPassword(password: string, hash: string): Promise<boolean> {
   const [, N, r, p, salt, expected] = form.exec(hash) ?? [];
   if (!salt || !expected || password.length > passwordLengthMax) return false;

@@ -1,4 +1,4 @@
-// Who may do what: roles and kinds of token → permissions. Pure; routes name the permission they need.
+// Maps roles and kinds of tokens to permissions. Pure; routes name the permission they need.
 import type { Permission, Role } from "@slipway/contract/words.ts";
 
 const member: readonly Permission[] = [
@@ -32,7 +32,7 @@ const admin: readonly Permission[] = [
   "billing.read",
 ];
 
-/** The audit log is the owner's alone. */
+/** Only the owner may read the audit log. */
 const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
   owner: new Set<Permission>([...admin, "projects.delete", "audit_log.read", "audit_log.forward", "billing.write"]),
   admin: new Set(admin),
@@ -47,12 +47,12 @@ export function roleAllows(role: Role, permission: Permission): boolean {
   return rolePermissions[role].has(permission);
 }
 
-/** All that a role gives. */
+/** All permissions of a role. */
 export function permissionsOf(role: Role): ReadonlySet<Permission> {
   return rolePermissions[role];
 }
 
-/** What of a caller decides; see caller.ts. */
+/** The parts of a caller that decide; see caller.ts. */
 type Bearer =
   | { readonly kind: "operator" }
   | { readonly kind: "inference"; readonly projectId: string | null }
@@ -74,12 +74,14 @@ export function allows(caller: Bearer, permission: Permission, projectId: string
   return role !== undefined && role !== null && roleAllows(role, permission);
 }
 
-/** True when the caller may do in the project all that the role allows: nobody gives or takes a right that they do not have. */
+/**
+ * True when the caller may do everything in the project that the role allows: nobody grants or removes a right that they lack.
+ */
 export function mayGive(caller: Bearer, role: Role, projectId: string): boolean {
   return [...rolePermissions[role]].every((permission) => allows(caller, permission, projectId));
 }
 
-/** True when the project is the token's, or one that the person is a member of; operators belong to none. */
+/** True when the token belongs to the project, or the person is a member of it; operators belong to none. */
 export function belongsTo(caller: Bearer, projectId: string): boolean {
   if (caller.kind === "operator") return false;
   return caller.kind === "person" ? caller.roles.has(projectId) : caller.projectId === projectId;

@@ -1,13 +1,13 @@
-// Access tokens of people: short-lived JWTs, signed like all others, that name a person and one of their sessions. What
-// they may do is looked up, so that it ends with the session.
+// Access tokens of people: short-lived JWTs, signed like all others, that name a person and one of their sessions. Their rights
+// are looked up, so that they end with the session.
 import { SignJWT } from "jose";
 import { Secret } from "#lib/secret.ts";
 import { signatureAlgorithm, type SigningKey } from "./keys.ts";
 
-/** How long one is valid, in seconds; sessions go on, and give new ones. */
+/** Lifetime in seconds; the session continues and issues new ones. */
 export const personTokenSeconds = 4 * 3600;
 
-/** Signs one. It is valid only while the session is. */
+/** Signs an access token. It is only valid while the session is. */
 export async function signPersonToken(wanted: {
   readonly key: SigningKey;
   readonly personId: string;

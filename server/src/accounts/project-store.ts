@@ -1,4 +1,5 @@
-// Rows of projects and what ends with them. A deleted project's row stays, and of those who read only `isProject` sees it.
+// Rows of projects and of everything that ends with them. A deleted project's row stays; of the reading functions, only
+// `isProject` sees it.
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
@@ -23,7 +24,7 @@ export function projectRows(db: Db, limit: number): Promise<ProjectRow[]> {
   return rows.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
-/** Those of these projects that are there, oldest first. */
+/** The existing ones of these projects, oldest first. */
 export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<ProjectRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
   const rows = db.selectFrom("projects").selectAll().where("deleted_at", "is", null).where("id", "in", ids);
@@ -31,21 +32,21 @@ export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<Projec
 }
 
 /**
- * The project, or undefined: it is deleted, or never was. Locks its row until the transaction ends, so that what belongs to
- * the project changes one at a time. Whoever locks it and other rows locks it first.
+ * The project, or undefined if it is deleted or never existed. Locks its row until the transaction ends, which serializes
+ * changes to the project's parts. Lock it before any other row.
  */
 export function tryLockProject(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
   return liveProject(tx, id).forNoKeyUpdate().executeTakeFirst();
 }
 
-/** The same, but throws `Fault("no_such_project")`. */
+/** Like `tryLockProject`, but throws `Fault("no_such_project")`. */
 export async function lockProject(tx: Tx, id: ProjectId): Promise<ProjectRow> {
   return await liveProject(tx, id)
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow(() => noSuchProject());
 }
 
-/** The same, and nothing that names the project is added meanwhile. */
+/** Like `lockProject`; in addition, no row that refers to the project can be added meanwhile. */
 export async function lockProjectWhole(tx: Tx, id: ProjectId): Promise<ProjectRow> {
   return await liveProject(tx, id)
     .forUpdate()
@@ -57,17 +58,17 @@ export async function insertProject(tx: Db, row: Insertable<ProjectsTable>): Pro
   await tx.insertInto("projects").values(row).execute();
 }
 
-/** Makes a person a member; fails when they are one. */
+/** Makes a person a member; fails when they already are. */
 export async function insertMember(tx: Db, row: Insertable<MembersTable>): Promise<void> {
   await tx.insertInto("members").values(row).execute();
 }
 
-/** Gives the project, whose row is locked, another name. */
+/** Renames the project, whose row must be locked. */
 export async function setProjectName(tx: Tx, id: ProjectId, name: string): Promise<void> {
   await tx.updateTable("projects").set({ name }).where("id", "=", id).execute();
 }
 
-/** Marks the project, whose row is locked, as deleted. */
+/** Marks the project, whose row must be locked, as deleted. */
 export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void> {
   await tx
     .updateTable("projects")
@@ -77,7 +78,7 @@ export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void
     .execute();
 }
 
-/** The name of one of the project's apps; undefined: it has none. */
+/** The name of one of the project's apps; undefined: there is none. */
 export async function anyApp(tx: Tx, id: ProjectId): Promise<string | undefined> {
   const apps = tx.selectFrom("apps").select("name").where("project_id", "=", id).orderBy("name").limit(1);
   return (await apps.executeTakeFirst())?.name;
@@ -90,7 +91,7 @@ export async function countOwned(tx: Db, personId: string): Promise<number> {
   return Number(count);
 }
 
-/** Ends all memberships of the project; returns whose they were. */
+/** Ends all memberships of the project; returns the ids of their people. */
 export async function removeMembers(tx: Tx, id: ProjectId): Promise<string[]> {
   const rows = await tx.deleteFrom("members").where("project_id", "=", id).returning("person_id").execute();
   return rows.map((row) => row.person_id);
@@ -101,13 +102,13 @@ export async function removeInvitations(tx: Tx, id: ProjectId): Promise<void> {
   await tx.deleteFrom("invitations").where("project_id", "=", id).execute();
 }
 
-/** Revokes all tokens of the project; returns those that were not revoked before. */
+/** Revokes all tokens of the project; returns those that were not yet revoked. */
 export async function revokeProjectTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
   const rows = tx.updateTable("tokens").set({ revoked_at: at }).where("project_id", "=", id);
   return (await rows.where("revoked_at", "is", null).returning("id").execute()).map((row) => row.id);
 }
 
-/** Erases what only the project's apps could have used and nobody may read any more. */
+/** Erases secrets that only the project's apps could use and nobody may read any more. */
 export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
   for (const table of ["secrets", "git_credentials", "webhook_secrets"] as const) {
     await sql`delete from ${sql.table(table)} where project_id = ${id}`.execute(tx);

@@ -1,4 +1,4 @@
-// Projects from their making to their end, and the people who own them.
+// Creates, renames and deletes projects, and creates the people who own them.
 import { randomUUID } from "node:crypto";
 import { newProjectId, type ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
@@ -27,7 +27,7 @@ import {
 } from "./project-store.ts";
 import { checkedName } from "./tokens.ts";
 
-/** Of one person; more is a program that runs wild. */
+/** Per person; a program that creates more is out of control. */
 const ownedMax = 1_000;
 
 /** The project, or null. */
@@ -35,7 +35,7 @@ export async function findProject(db: Db, id: ProjectId): Promise<ProjectRow | n
   return (await projectById(db, id)) ?? null;
 }
 
-/** Makes a project. Its owner must be known; null: it has no members yet. Throws `Fault` for a name that is empty or too long. */
+/** Creates a project. Its owner must exist; null: no members yet. Throws `Fault` for an empty or too long name. */
 export async function createProject(
   tx: Db,
   wanted: { name: string; ownerId: string | null; by: By },
@@ -56,7 +56,7 @@ export async function createProject(
   return id;
 }
 
-/** Gives a project another name. Throws `Fault` when it is not there, or for a name that is empty or too long. */
+/** Renames a project. Throws `Fault` when it does not exist, or for an empty or too long name. */
 export async function renameProject(
   tx: Tx,
   wanted: { id: ProjectId; name: string; by: By },
@@ -73,8 +73,8 @@ export async function renameProject(
 }
 
 /**
- * Ends a project without apps, and with it its members, invitations, tokens and secrets, everywhere within a second of the
- * commit. What was recorded of it is kept. Throws `Fault` when it is not there or has apps.
+ * Deletes a project without apps, and with it its members, invitations, tokens and secrets, everywhere within a second of the
+ * commit. Its records are kept. Throws `Fault` when it does not exist or has apps.
  */
 export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
   const { id, by } = wanted;
@@ -98,7 +98,7 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
   await notify(tx, "webhook_secrets", id);
 }
 
-/** Makes a person; returns the id. Throws `Fault` when the address is taken. */
+/** Creates a person; returns the id. Throws `Fault` when the address is taken. */
 export async function createPerson(tx: Db, person: { email: string; name: string; password: Secret }): Promise<string> {
   const email = person.email.toLowerCase();
   if ((await personByEmail(tx, email)) !== undefined) throw new Fault("conflict", `email ${email} is taken.`);

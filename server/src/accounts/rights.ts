@@ -1,20 +1,20 @@
-// What a service account may do: a role, or permissions that were chosen one by one. And who may give it that: nobody
-// gives more than they have. Pure.
+// The rights of a service account: a role, or individually chosen permissions; and the rule that nobody grants more than they
+// have. Pure.
 import { choosablePermissions, type Permission, type Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Caller } from "./caller.ts";
 import { allows, permissionsOf } from "./permissions.ts";
 
-/** Exactly one of the two is there. */
+/** Exactly one of the two is set. */
 export type Rights =
   | { readonly role: Role; readonly permissions: null }
   | { readonly role: null; readonly permissions: readonly Permission[] };
 
-/** What a token for calling apps may do. */
+/** The rights of a token for calling apps. */
 export const callingRights: Rights = { role: null, permissions: ["apps.call"] };
 
-/** The rights as a row says them. */
+/** The rights stored in a row. */
 export function rightsOf(row: { readonly role: Role | null; readonly permissions: readonly string[] | null }): Rights {
   if (row.role !== null) return { role: row.role, permissions: null };
   return {
@@ -23,7 +23,7 @@ export function rightsOf(row: { readonly role: Role | null; readonly permissions
   };
 }
 
-/** Throws `Fault("forbidden")`, naming what is missing, unless the caller may do all of it in the project. */
+/** Throws `Fault("forbidden")`, naming the missing rights, unless the caller has all of them in the project. */
 export function requireRights(caller: Caller, rights: Rights, projectId: ProjectId): void {
   const wanted = rights.role === null ? rights.permissions : [...permissionsOf(rights.role)];
   const missing = wanted.filter((permission) => !allows(caller, permission, projectId));

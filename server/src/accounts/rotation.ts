@@ -1,5 +1,5 @@
-// What becomes of an account's tokens when another one is issued: pure. At most two are valid at any time, so that nobody
-// forgets which of many is in use where.
+// Decides what happens to an account's tokens when another one is issued: pure. At most two are valid at a time, so that nobody
+// loses track of which one is in use where.
 import { Fault } from "#lib/fault.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { isActive } from "./account-view.ts";
@@ -8,16 +8,16 @@ import type { TokenRow } from "./token-store.ts";
 type Token = Pick<TokenRow, "id" | "created_at" | "expires_at" | "revoked_at">;
 
 export type RotationPlan = {
-  /** Of the new token; null: never. */
+  /** For the new token; null: never. */
   readonly expiresAt: Date | null;
   readonly overlapEndsAtMs: number;
-  /** End now. */
+  /** These end now. */
   readonly revoked: readonly TokenId[];
-  /** End with the overlap, unless they do before. */
+  /** These end with the overlap, unless they end earlier. */
   readonly shortened: readonly TokenId[];
 };
 
-/** `tokens` are those that were not revoked. `wantedEnd` null: never; undefined: as long from now as the newest was to be valid. */
+/** `tokens`: those not revoked. `wantedEnd` null: never; undefined: the newest token's lifetime, starting now. */
 export function planRotation(given: {
   readonly tokens: readonly Token[];
   readonly newest: Token;

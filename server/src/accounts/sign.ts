@@ -1,8 +1,8 @@
-// Signing of claims by the platform's keys. The same claims, key and order give the same bytes: RS256 has no randomness.
+// Signs claims with the platform's keys. The same claims, key and order give the same bytes: RS256 has no randomness.
 import { SignJWT, type JWTPayload } from "jose";
 import { signatureAlgorithm, type SigningKey } from "./keys.ts";
 
-/** A JWT in its compact form, of exactly these claims: `iat` and `exp` are the caller's to give. */
+/** A compact JWT of exactly these claims: the caller provides `iat` and `exp`. */
 export function signClaims(claims: JWTPayload, key: SigningKey): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: signatureAlgorithm, typ: "JWT", kid: key.id })

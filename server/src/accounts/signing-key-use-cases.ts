@@ -1,5 +1,5 @@
-// What operators do with the keys that sign tokens: see them, have a new one sign, withdraw one that was stolen or is not
-// needed any more. A change and its audit row are one transaction; every platform follows within a second of the commit.
+// Operators list the keys that sign tokens, switch to a new one, and withdraw one that was stolen or is no longer needed. A
+// change and its audit row are one transaction; every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { By } from "#audit/actor.ts";
@@ -9,7 +9,7 @@ import { notify } from "#store/notify.ts";
 import { countedKeys, markWithdrawn, type CountedKey } from "./key-store.ts";
 import type { SigningKeys } from "./keys.ts";
 
-/** The use cases. */
+/** Use cases for signing keys. */
 export class SigningKeyUseCases {
   readonly #db: Db;
   readonly #keys: SigningKeys;
@@ -21,12 +21,12 @@ export class SigningKeyUseCases {
     this.#clock = parts.clock;
   }
 
-  /** Newest first, withdrawn ones too. */
+  /** Newest first, including withdrawn ones. */
   list(): Promise<CountedKey[]> {
     return countedKeys(this.#db, new Date(this.#clock.now()));
   }
 
-  /** Has a new key sign from now on; what the others signed stays valid. */
+  /** Creates a new key that signs from now on; tokens of the other keys stay valid. */
   async rotate(by: By): Promise<CountedKey> {
     const { id } = await this.#db.transaction().execute((tx) => this.#keys.rotate(tx, by));
     await this.#keys.load(this.#db);
@@ -34,8 +34,8 @@ export class SigningKeyUseCases {
   }
 
   /**
-   * Ends a retired key and what it signed. Throws `Fault("conflict")` for the one that signs and, unless forced, while valid
-   * tokens with a row are signed by it; access tokens of people have none, and last some hours.
+   * Ends a retired key and its signatures. Throws `Fault("conflict")` for the current key and, unless forced, while the key has
+   * valid tokens with a row; access tokens of people have no row, and last some hours.
    */
   async withdraw(id: string, isForced: boolean, by: By): Promise<CountedKey> {
     const key = await this.#one(id);

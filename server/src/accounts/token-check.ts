@@ -1,5 +1,5 @@
-// Who a token belongs to. A token that was seen before is answered from memory, at once; a new one is verified and
-// looked up. Revocations come by notification, so that what is in memory is never out of date for long.
+// Finds the owner of a token. A known token is answered from memory, at once; a new one is verified and looked up.
+// Notifications announce revocations, so that the cache is never stale for long.
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
@@ -15,38 +15,38 @@ export type TokenCheckOptions = {
   readonly keys: SigningKeys;
   readonly notifications: Pick<Notifications, "listen">;
   readonly clock: Clock;
-  /** Looks up sessions of people; without it their tokens are not valid. */
+  /** Looks up sessions of people; without it, their tokens are not valid. */
   readonly people?: Lookup<PersonClaims>;
-  /** The most valid tokens to remember. */
+  /** The size of the cache of valid tokens. */
   readonly knownMax?: number;
 };
 
 type Refused = { readonly untilMs: number; readonly endedId: string | null };
 
-/** Our own are about 700 characters; anything much longer is not one. */
+/** Our own are about 700 characters; a much longer token is not ours. */
 const tokenLengthMax = 4_096;
 const knownMax = 10_000;
-/** A client that repeats a bad token is answered from memory for this long; bad tokens are cheap to make, so few are kept. */
+/** How long a repeated bad token is refused from memory; bad tokens are cheap to make, so few are kept. */
 const refusedMs = 5_000;
 const refusedMax = 1_000;
-/** A token that was valid is looked at for so long, and again after this when the database does not answer. */
+/** The timeout of the lookup for a recently valid token, and the pause before the next one if the database does not answer. */
 const keepAfterMs = 2_000;
 const lookAgainMs = 5_000;
 /** Ids of signing keys have no dashes. */
 const tokenIdForm = /^[0-9a-f]{8}-/;
 
-/** Checks tokens. Make one per platform; `close()` ends its listening. */
+/** Checks tokens. Create one per platform; `close()` ends its listening. */
 export class TokenCheck {
   readonly #clock: Clock;
   readonly #claims: SignedClaims;
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
-  /** Tokens that were valid when they were looked at last, also when that must be done again; null: they have changed since. */
+  /** Tokens that were valid at their last lookup, even if another is due; null: they have changed since. */
   readonly #seen: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMax);
   readonly #running = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
-  /** Grows with each change of tokens and people, so that an answer that was on its way then is not remembered. */
+  /** Incremented with each change of tokens and people, so that a lookup that was under way is not cached. */
   #changes = 0;
 
   constructor(options: TokenCheckOptions) {
@@ -77,17 +77,17 @@ export class TokenCheck {
     return undefined;
   }
 
-  /** True for a token that was valid when it was looked at last. */
+  /** True for a token that was valid at its last lookup. */
   wasValid(token: string): boolean {
     return this.#seen.get(token) !== undefined;
   }
 
-  /** Of a token that was just refused: the id in it when it is signed by us, but was revoked or has expired; else null. */
+  /** For a token that was just refused: its id if we signed it and it was revoked or has expired; otherwise null. */
   endedId(token: string): string | null {
     return this.#refused.get(token)?.endedId ?? null;
   }
 
-  /** The caller, or null when the token is not one of ours, was altered, expired or revoked. Rejects when the database does not answer. */
+  /** The caller, or null when the token is foreign, altered, expired or revoked. Rejects when the database does not answer. */
   check(token: string): Promise<Caller | null> {
     const found = this.cached(token);
     if (found !== undefined) return Promise.resolve(found);
@@ -99,7 +99,7 @@ export class TokenCheck {
     return checking;
   }
 
-  /** Forgets what is remembered of a person now, not only when the notification comes: they may ask again at once. */
+  /** Clears the person's cache entries now, before the notification arrives: they may call again at once. */
   personChanged(personId: string): void {
     this.#forget(isPerson, personId, { hasChanged: true });
   }
@@ -109,7 +109,7 @@ export class TokenCheck {
     for (const end of this.#endListening) end();
   }
 
-  /** What was valid, and has not changed as far as anybody knows, goes on while the database does not answer. */
+  /** A token that was valid and has no known change stays valid while the database does not answer. */
   async #checkOrKeep(token: string): Promise<Caller | null> {
     const seen = this.#seen.get(token) ?? null;
     if (seen === null) return await this.#check(token);
@@ -129,7 +129,7 @@ export class TokenCheck {
       const changes = this.#changes;
       const claims = await this.#claims.read(token);
       const found = claims === null ? null : await this.#find(claims);
-      // Somebody revoked a token meanwhile, maybe this one.
+      // A token was revoked meanwhile, maybe this one.
       if (changes !== this.#changes) continue;
       if (found === null) return this.#refuse(token, claims === null ? null : claimedId(claims));
       this.#known.set(token, found);
@@ -151,7 +151,7 @@ export class TokenCheck {
     return null;
   }
 
-  /** A token, or a signing key, which other tokens may be signed by. */
+  /** A token has changed, or a signing key, which may have signed other tokens. */
   #tokensChanged(id: string | null): void {
     if (id !== null && tokenIdForm.test(id)) {
       return this.#forget((caller) => !isPerson(caller), id, { hasChanged: true });
@@ -160,7 +160,7 @@ export class TokenCheck {
     this.#forget(() => true, null, { hasChanged: id !== null });
   }
 
-  /** Id null: any of that sort. Without `hasChanged` they only may have, and nobody knows of it. */
+  /** Id null: all callers of that sort. Without `hasChanged` a change is only possible, not known. */
   #forget(isOfSort: (caller: Caller) => boolean, id: string | null, { hasChanged }: { hasChanged: boolean }): void {
     this.#changes += 1;
     this.#refused.clear();

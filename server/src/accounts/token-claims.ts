@@ -1,5 +1,5 @@
-// What a signed token says: the verification of its form, algorithm, key and signature. Whether what it names is still
-// there and still valid is looked up elsewhere, by kind: see token-lookup.ts.
+// Verifies a token's form, algorithm, key and signature, and returns its claims. Whether the named object still exists and is
+// valid is looked up elsewhere, by kind: see token-lookup.ts.
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader } from "jose";
 import type { Clock } from "#lib/clock.ts";
@@ -7,7 +7,7 @@ import { uuidForm, type TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
-/** Of a token that has a row in `tokens`. `expiresAtMs` is infinite when it names no end. */
+/** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite when it names no end. */
 export type TokenClaims = {
   readonly kind: "token";
   readonly tokenId: TokenId;
@@ -15,7 +15,7 @@ export type TokenClaims = {
   readonly expiresAtMs: number;
 };
 
-/** Of an access token of a person, which belongs to a session. */
+/** Claims of a person's access token, which belongs to a session. */
 export type PersonClaims = {
   readonly kind: "person";
   readonly personId: string;
@@ -25,14 +25,14 @@ export type PersonClaims = {
 
 export type Claims = TokenClaims | PersonClaims;
 
-/** A token may be signed by a key that another platform has just made; looking for it must not become a way to load the database. */
+/** Another platform may have just created the signing key; looking for it must not become a way to overload the database. */
 const keyLookMs = 1_000;
 
 /** Verifies tokens against the platform's signing keys. */
 export class SignedClaims {
   readonly #options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock };
   #lastKeyLookMs = Number.NEGATIVE_INFINITY;
-  /** How often keys have changed, or may have; and how many of these changes are loaded. */
+  /** Counts known or possible key changes, and how many of them are loaded. */
   #keyChanges = 0;
   #keyChangesLoaded = 0;
 
@@ -40,14 +40,14 @@ export class SignedClaims {
     this.#options = options;
   }
 
-  /** Keys have changed, or may have: they are loaded at once, and nothing is verified before they are. */
+  /** Call it on a known or possible key change: loads the keys at once, and nothing is verified before that. */
   keysChanged(): void {
     this.#keyChanges += 1;
-    // Whoever verifies next tries again, and is told when the database does not answer.
+    // The next verification retries the load, and reports a database that does not answer.
     this.#load().catch(() => undefined);
   }
 
-  /** The signed claims; null when the form, the algorithm, the key or the signature is wrong. Whether they have expired is not looked at. */
+  /** The signed claims; null when the form, the algorithm, the key or the signature is wrong. Does not check expiry. */
   async read(token: string): Promise<Claims | null> {
     if (this.#keyChangesLoaded < this.#keyChanges) await this.#load();
     const keyId = keyIdOf(token);
@@ -57,7 +57,7 @@ export class SignedClaims {
       const { payload } = await compactVerify(token, key, { algorithms: [signatureAlgorithm] });
       return claimsOf(JSON.parse(new TextDecoder().decode(payload)));
     } catch {
-      // Not signed by this key, or not JSON: whoever made it, it is not valid.
+      // Not signed by this key, or not JSON: invalid either way.
       return null;
     }
   }

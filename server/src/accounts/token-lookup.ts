@@ -1,18 +1,18 @@
-// Whether what a signed token names is there and valid now: a lookup for each kind of claims. This file has the one for
-// tokens with a row of their own; the one for people is handed to TokenCheck by whoever knows their sessions.
+// Looks up whether the subject of a signed token exists and is valid now, by kind of claims. This file has the lookup for
+// tokens with a row; TokenCheck gets the one for people as an option.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { Caller, TokenCaller } from "./caller.ts";
 import type { TokenClaims } from "./token-claims.ts";
 import { tokenById, type TokenRow } from "./token-store.ts";
 
-/** A caller, and until when at most. */
+/** A caller, and the latest time until which it is valid. */
 export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
 
 /** Null: not (or no longer) valid, whatever the signature says. `expiresAtMs` is no later than that of the claims. */
 export type Lookup<C> = (claims: C) => Promise<Found | null>;
 
-/** Looks at the token's row. */
+/** Looks up the token's row. */
 export function tokenLookup(db: Db): Lookup<TokenClaims> {
   return async (claims) => {
     const row = await tokenById(db, claims.tokenId);
@@ -29,7 +29,7 @@ function callerOf(row: TokenRow): TokenCaller {
     accountId: row.account_id,
     projectId: row.project_id,
     role: row.role,
-    // Written by us; a name that a later version knows gives nothing here.
+    // We wrote them; a name from a later version grants nothing here.
     permissions: row.permissions === null ? null : new Set(row.permissions as Permission[]),
     name: row.name,
   };

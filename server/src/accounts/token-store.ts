@@ -1,4 +1,4 @@
-// Rows of tokens. Those that follow each other by rotation share an account, whose id is that of the first of them.
+// Rows of tokens. The tokens of a rotation share an account, whose id is that of the first token.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -7,17 +7,17 @@ import type { TokenKind } from "./caller.ts";
 
 export type TokenRow = Selectable<TokensTable>;
 
-/** Whose tokens: of a project, or the operators' (null), and of which kind. */
+/** The owner of tokens, a project or the operators (null), and their kind. */
 export type TokenOwner = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
 
-/** An account's tokens, newest first, only the latest few. */
+/** An account's latest few tokens, newest first. */
 export type AccountRows = {
   readonly accountId: TokenId;
   readonly createdAt: Date;
   readonly tokens: readonly TokenRow[];
 };
 
-/** How many tokens of an account are shown: two at most are valid, the others tell of the last rotations. */
+/** How many tokens of an account are shown: at most two are valid, the others document the last rotations. */
 const tokensShown = 5;
 
 /** The token's row, revoked or not, or undefined. */
@@ -30,7 +30,7 @@ export async function insertToken(tx: Db, row: Insertable<TokensTable>): Promise
   await tx.insertInto("tokens").values(row).execute();
 }
 
-/** Accounts of a place, at most `limit`: those with a valid token first, then newest first. */
+/** Accounts of an owner, at most `limit`: those with a valid token first, then newest first. */
 export async function listAccounts(
   db: Db,
   query: TokenOwner & { readonly accountId?: TokenId; readonly limit: number; readonly now: Date },
@@ -59,7 +59,7 @@ export async function listAccounts(
   return [...accounts.values()];
 }
 
-/** How many accounts of a place have a valid token, `except` one. */
+/** How many accounts of an owner have a valid token, not counting `except`. */
 export async function countActiveAccounts(
   db: Db,
   query: TokenOwner & { readonly now: Date; readonly except?: TokenId },
@@ -78,8 +78,8 @@ export async function countActiveAccounts(
 }
 
 /**
- * All tokens of an account of the place, newest first; empty when there is no such account. The row of the first one is
- * locked before the others are read, so that of two changes of an account the later sees what the earlier did.
+ * All tokens of an account of the owner, newest first; empty when there is no such account. The row of the first one is locked
+ * before the others are read, so that a concurrent second change sees the first one.
  */
 export async function lockTokenAccount(
   tx: Db,
@@ -105,12 +105,12 @@ export async function lockTokenAccount(
     .execute();
 }
 
-/** Changes of the tokens of one kind take turns within their transactions; needed where what is counted must stay true. */
+/** Serializes changes of tokens of one kind until the transaction ends; needed where a count must stay true. */
 export async function lockKind(tx: Db, kind: TokenKind): Promise<void> {
   await sql`select pg_advisory_xact_lock(7070003, hashtext(${kind}))`.execute(tx);
 }
 
-/** Gives all tokens of an account another name or other rights. */
+/** Sets the name and rights of all tokens of an account. */
 export async function updateAccount(
   tx: Db,
   accountId: TokenId,
@@ -119,7 +119,7 @@ export async function updateAccount(
   await tx.updateTable("tokens").set(columns).where("account_id", "=", accountId).execute();
 }
 
-/** Lets tokens end at a time, unless they end before. */
+/** Makes tokens end at the given time, unless they end earlier. */
 export async function shortenTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<void> {
   if (ids.length === 0) return;
   await tx
@@ -129,7 +129,7 @@ export async function shortenTokens(tx: Db, ids: readonly TokenId[], at: Date): 
     .execute();
 }
 
-/** Marks those of the tokens revoked that are not yet. */
+/** Revokes those of the tokens that are not revoked yet. */
 export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<void> {
   if (ids.length === 0) return;
   await tx
@@ -140,7 +140,7 @@ export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): P
     .execute();
 }
 
-/** Of the project, or of none. Not `is not distinct from`, which uses no index: there may be very many tokens of others. */
+/** Matches the project, or no project. Not `is not distinct from`, which uses no index: there may be very many other tokens. */
 function ofProject(projectId: ProjectId | null): RawBuilder<boolean> {
   return projectId === null ? sql<boolean>`project_id is null` : sql<boolean>`project_id = ${projectId}`;
 }

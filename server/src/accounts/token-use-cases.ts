@@ -1,5 +1,5 @@
-// What is done with tokens by people and programs: accounts are listed, made, changed, rotated and revoked. Called by the
-// API; a change and its audit row are one transaction, and every platform knows of it within a second of the commit.
+// Lists, creates, changes, rotates and revokes token accounts. Called by the API; a change and its audit row are one
+// transaction, and every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
@@ -28,25 +28,25 @@ import {
   type TokenRow,
 } from "./token-store.ts";
 
-/** Who asks: their rights bound what they can give. */
+/** The requester: their rights limit what they can grant. */
 export type Asking = { readonly caller: Caller; readonly by: By };
 
-/** An account of a place. */
+/** An account of an owner. */
 export type TokenAccountRef = TokenOwner & { readonly accountId: TokenId };
 
 /** `token` is shown once. */
 export type IssuedAccount = { readonly account: AccountView; readonly token: Secret };
 
-/** What of an account is to be another; absent: as it is. */
+/** The changed fields of an account; absent: unchanged. */
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
-/** `expiresAt` null: never; undefined: as long from now as the token before was to be valid. */
+/** `expiresAt` null: never; undefined: the previous token's lifetime, starting now. */
 export type Rotation = { readonly expiresAt: Date | null | undefined; readonly overlapSeconds: number };
 
-/** A project with more has something else in mind than service accounts. */
+/** A project with more is not using service accounts as intended. */
 const accountsMax = 1_000;
 
-/** The use cases. They throw `Fault("invalid" | "forbidden" | "not_found" | "conflict")`. */
+/** Use cases for tokens. They throw `Fault("invalid" | "forbidden" | "not_found" | "conflict")`. */
 export class TokenUseCases {
   readonly #db: Db;
   readonly #keys: Pick<SigningKeys, "current" | "signer">;
@@ -69,7 +69,7 @@ export class TokenUseCases {
     return accounts.map((account) => accountView(account, nowMs));
   }
 
-  /** The newest tokens of those of the accounts that are active and readable, signed again. The reading is recorded. */
+  /** The newest tokens of those accounts that are active and readable, signed again. Records the read. */
   async read(owner: TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
     const tokens = new Map<TokenId, Secret>();
     for (const { id, newest, state } of accounts) {
@@ -89,7 +89,7 @@ export class TokenUseCases {
     return tokens;
   }
 
-  /** Makes an account with its first token. */
+  /** Creates an account with its first token. */
   async issue(
     wanted: { readonly wish: TokenWish; readonly name: string },
     { caller, by }: Asking,
@@ -110,7 +110,7 @@ export class TokenUseCases {
     });
   }
 
-  /** Changes name and rights. To change rights takes those that it has as well as those that it gets. */
+  /** Changes name and rights. A change of rights requires both the old and the new ones. */
   async update(owner: TokenAccountRef, change: AccountChange, { caller, by }: Asking): Promise<AccountView> {
     return await this.#db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
@@ -142,14 +142,14 @@ export class TokenUseCases {
     });
   }
 
-  /** Issues another token of the account; those before end when the overlap does. At most two are valid at a time. */
+  /** Issues another token of the account; the previous ones end with the overlap. At most two are valid at a time. */
   async rotate(owner: TokenAccountRef, rotation: Rotation, { caller, by }: Asking): Promise<IssuedAccount> {
     const nowMs = this.#clock.now();
     const { expiresAt } = rotation;
     const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
     return await this.#db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
-      // Who gets the new token gets its rights.
+      // The holder of the new token gets its rights.
       const all = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
       await requireOver(tx, caller, { projectId: owner.projectId, all });
       const { overlapSeconds } = rotation;
@@ -179,7 +179,7 @@ export class TokenUseCases {
     });
   }
 
-  /** Ends all tokens of an account. The last operator's token stays: nobody could make another one. */
+  /** Ends all tokens of an account. The last operator token stays: nobody could create another one. */
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#clock.now());
     return await this.#db.transaction().execute(async (tx) => {
@@ -200,7 +200,7 @@ export class TokenUseCases {
     });
   }
 
-  /** The tokens of an account that was not revoked, locked. */
+  /** The tokens of an account that is not revoked, locked. */
   async #lock(tx: Tx, owner: TokenAccountRef): Promise<{ newest: TokenRow; tokens: readonly TokenRow[] }> {
     const tokens = (await lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
     const [newest] = tokens;
@@ -228,8 +228,8 @@ function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
 }
 
 /**
- * Throws `Fault("forbidden")` unless the caller may do all of it now, and give tokens. Operators' tokens (of no project) may do
- * everything; whoever got here for one was an operator, and must be one still.
+ * Throws `Fault("forbidden")` unless the caller has all these rights now, and may create tokens. Operator tokens (of no
+ * project) have all rights; their requester must still be an operator.
  */
 async function requireOver(
   tx: Tx,

@@ -1,9 +1,9 @@
-// Rows of when and from where tokens were used.
+// Rows of token uses: when, and from which addresses.
 import { sql } from "kysely";
 import type { TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-/** Writes the last use of many tokens in one statement; a later use that another platform wrote stays. */
+/** Writes the last use of many tokens in one statement; keeps a later use from another platform. */
 export async function markUsed(
   db: Db,
   uses: readonly { readonly id: TokenId; readonly address: string; readonly at: Date }[],
@@ -11,7 +11,7 @@ export async function markUsed(
   const ids = uses.map((use) => use.id);
   const addresses = uses.map((use) => use.address);
   const times = uses.map((use) => use.at.toISOString());
-  // Rows are locked in the order of their ids, so that platforms that write the same ones wait instead of blocking each other.
+  // Locks rows in the order of their ids, so that platforms that write the same rows do not deadlock.
   await sql`
     with used as (
       select * from unnest(${ids}::uuid[], ${addresses}::text[], ${times}::timestamptz[]) as used (id, address, at)
@@ -24,7 +24,7 @@ export async function markUsed(
   `.execute(db);
 }
 
-/** Those of the addresses that are known of the account. */
+/** The known ones among the addresses, for the account. */
 export async function readAddresses(db: Db, accountId: TokenId, addresses: readonly string[]): Promise<string[]> {
   const rows = await db
     .selectFrom("token_addresses")
@@ -35,7 +35,7 @@ export async function readAddresses(db: Db, accountId: TokenId, addresses: reado
   return rows.map((row) => row.address);
 }
 
-/** Notes that known addresses were used again. */
+/** Records another use of known addresses. */
 export async function refreshAddresses(
   db: Db,
   use: { readonly accountId: TokenId; readonly addresses: readonly string[]; readonly at: Date },
@@ -51,8 +51,8 @@ export async function refreshAddresses(
 }
 
 /**
- * Adds addresses to those known of an account, as many as there is room for, after forgetting those unused for long where
- * there is not; returns those that were added. The account's first row is locked: platforms take turns.
+ * Adds as many addresses to the account's known ones as fit, first removing long unused ones if necessary; returns the added
+ * ones. Locks the account's first row, so that platforms take turns.
  */
 export async function addAddresses(
   tx: Db,

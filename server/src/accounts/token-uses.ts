@@ -1,5 +1,5 @@
-// When and from where tokens were used last. Calls only leave a note in memory; a loop writes the notes in batches, and
-// records the first use of an account's tokens from an address that is not known for it.
+// Tracks when and from where tokens were last used. Calls only leave a note in memory; a loop writes the notes in batches, and
+// records an account's first use from a new address.
 import type { Clock } from "#lib/clock.ts";
 import { plainAddress } from "#lib/client-address.ts";
 import type { TokenId } from "#lib/ids.ts";
@@ -11,35 +11,35 @@ import type { Db } from "#store/database.ts";
 import { actorOf, type TokenCaller } from "./caller.ts";
 import { addAddresses, markUsed, readAddresses, refreshAddresses } from "./token-use-store.ts";
 
-/** What was noted of a token since the last batch. */
+/** The use of a token since the last batch. */
 type Use = {
   readonly caller: TokenCaller;
   address: string;
   atMs: number;
-  /** Those of the batch, the latest too; null: there is only the latest. */
+  /** All addresses of the batch, including the latest; null: only the latest. */
   addresses: Set<string> | null;
 };
 
 const flushMs = 10_000;
-/** Tokens of one batch; those beyond it are noted with the next. */
+/** Tokens per batch; further ones are noted with a later batch. */
 const tokensMax = 10_000;
-/** Addresses of one token that are kept of one batch. */
+/** Addresses per token and batch. */
 const addressesOfBatchMax = 20;
-/** Addresses that are known of an account. One with more is used by strangers' programs, of which a new one says nothing. */
+/** Known addresses per account. An account with more is in programs of many users, where a new address means nothing. */
 const addressesMax = 100;
-/** An address that was not used for this long gives its place to a new one, and is new when it comes back. */
+/** An address unused for this long makes way for a new one, and counts as new when it returns. */
 const unusedMs = 90 * 86_400_000;
-/** How exactly it is known when an address was used last. */
+/** The precision of an address's last use. */
 const refreshMs = 3_600_000;
 
-/** Notes uses. `start()` begins to write them, `stop()` writes what is left. */
+/** Notes uses. `start()` begins to write them, `stop()` writes the remaining ones. */
 export class TokenUses {
   readonly #db: Db;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #loop: Loop;
   #uses = new Map<TokenId, Use>();
-  /** Account and address → when the database was last keyOf, so that it is not asked with each batch. */
+  /** Account and address → last check in the database, so that not every batch queries it. */
   readonly #noted = new LruMap<string, number>(tokensMax);
 
   constructor(parts: { readonly db: Db; readonly clock: Clock; readonly log: Log }) {
@@ -59,7 +59,7 @@ export class TokenUses {
     await this.flush();
   }
 
-  /** Costs a look into a map: every call does this. */
+  /** Every call does this, so it only costs a map lookup. */
   note(caller: TokenCaller, address: string): void {
     const use = this.#uses.get(caller.tokenId);
     if (use === undefined) {
@@ -74,7 +74,7 @@ export class TokenUses {
     if (use.addresses.size < addressesOfBatchMax) use.addresses.add(address);
   }
 
-  /** Writes what was noted. Rejects when the database does not answer; it is then noted still. */
+  /** Writes the notes. Rejects when the database does not answer, and then keeps them. */
   async flush(): Promise<void> {
     if (this.#uses.size === 0) return;
     const uses = [...this.#uses.values()];
@@ -95,7 +95,7 @@ export class TokenUses {
     }
   }
 
-  /** Takes the addresses of a token that are not known of its account for known, and records that they are new. */
+  /** Adds a token's new addresses to the account's known ones, and records them. */
   async #learn({ caller, address, atMs, addresses }: Use): Promise<void> {
     const { accountId } = caller;
     const keyOf = (one: string): string => `${accountId} ${one}`;

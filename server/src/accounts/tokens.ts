@@ -1,5 +1,5 @@
-// Issuing and revoking tokens: signed JWTs that are never stored. The row makes a token revocable, and holds all that it
-// takes to sign it again.
+// Issues and revokes tokens: signed JWTs that are never stored. The row makes a token revocable, and holds everything needed to
+// sign it again.
 import type { JWTPayload } from "jose";
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
@@ -13,12 +13,12 @@ import type { SigningKey } from "./keys.ts";
 import { signClaims } from "./sign.ts";
 import { insertToken, type TokenRow } from "./token-store.ts";
 
-/** What a token is to be. */
+/** The requested token. */
 export type TokenWish =
   | {
       readonly kind: "service_account";
       readonly projectId: ProjectId;
-      /** Null: the permissions were chosen one by one. */
+      /** Null: the permissions were chosen individually. */
       readonly role: Role | null;
       readonly permissions?: readonly Permission[];
       readonly expiresAt: Date | null;
@@ -33,10 +33,10 @@ export type TokenWish =
 
 export type IssuedToken = { readonly id: TokenId; readonly token: Secret; readonly expiresAt: Date | null };
 
-/** What of a row goes into the token itself. */
+/** The columns that go into the token itself. */
 type SignedColumns = Pick<TokenRow, "id" | "account_id" | "kind" | "project_id" | "created_at" | "expires_at">;
 
-/** A row that is to be added, with every column that matters to its token. */
+/** A new row, with every column that matters for its token. */
 type NewToken = SignedColumns & Pick<TokenRow, "name" | "role" | "permissions" | "is_readable">;
 
 const nameLengthMax = 100;
@@ -44,7 +44,7 @@ const nameLengthMax = 100;
 const inferenceYears = 10;
 const secondsPerYear = 31_557_600;
 
-/** Writes the row, signs, records. The token is valid when `tx` is committed. Throws `Fault` for a bad name or date. */
+/** Writes the row, signs, records. The token is valid once `tx` commits. Throws `Fault` for a bad name or date. */
 export async function issueToken(
   tx: Db,
   wanted: { wish: TokenWish; name: string; key: SigningKey; nowMs: number; by: By },
@@ -75,21 +75,21 @@ export async function issueToken(
   return { id, token, expiresAt };
 }
 
-/** Adds the row and signs its token. */
+/** Inserts the row and signs its token. */
 export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<Secret> {
   await insertToken(tx, { ...row, signing_key_id: key.id });
   return await signToken(row, key);
 }
 
-/** The token of a row. Signed again by the same key, it is the same token. */
+/** The token of a row. Signing again with the same key gives the same token. */
 export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
   const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
-  // Claims hold whole seconds: the next one, so that a token is not refused before its time. The row has the instant.
+  // Claims hold whole seconds: rounded up, so that a token is not refused early. The row has the exact time.
   const signed = row.expires_at === null ? claims : { ...claims, exp: Math.ceil(row.expires_at.getTime() / 1000) };
   return new Secret(await signClaims(signed, key));
 }
 
-/** Without spaces around it. Throws `Fault("invalid")`. */
+/** Trims the name. Throws `Fault("invalid")`. */
 export function checkedName(given: string): string {
   const name = given.trim();
   if (name !== "" && name.length <= nameLengthMax) return name;
@@ -102,7 +102,7 @@ export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
   throw new Fault("invalid", `expires_at is ${expiresAt.toISOString()}, but must be in the future.`);
 }
 
-/** Clients read the project from the payload, without a check; see docs of the interface. */
+/** Clients read the project from the payload without verification; see docs of the interface. */
 function claimsOf({ kind, account_id: account, project_id: projectId }: SignedColumns): JWTPayload {
   if (kind === "service_account") return { principal: `serviceaccount/sa-${account}`, projectId };
   if (kind === "operator") return { principal: `operator/op-${account}` };
@@ -114,12 +114,12 @@ function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   return wish.expiresAt ?? new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000);
 }
 
-/** Whole seconds, as JWTs have them. */
+/** Whole seconds, as in JWTs. */
 function secondsOf(at: Date): number {
   return Math.floor(at.getTime() / 1000);
 }
 
-/** The name of the kind for people. */
+/** The kind's name for people. */
 export const kindNames: Readonly<Record<TokenKind, string>> = {
   service_account: "service account",
   inference: "token for calling apps",

@@ -1,29 +1,29 @@
-// Who did something, and through which request: what every audit row names.
+// The actor and the request behind an action, as every audit row names them.
 
 export type ActorType = "person" | "service_account" | "inference_token" | "operator" | "platform" | "anonymous";
 
-/** Who acts. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
+/** The acting party. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
 export type Actor = {
   readonly type: ActorType;
   readonly id: string | null;
   readonly name: string | null;
 };
 
-/** What is known of the request that caused an action. */
+/** The known facts about the request that caused an action. */
 export type RequestFacts = {
-  /** Null where it is not known any more which of many it was. */
+  /** Null when many requests caused the action and the exact one is unknown. */
   readonly id: string | null;
   readonly address: string | null;
   readonly userAgent: string | null;
 };
 
-/** By whom and how: handed to every use case that records. */
+/** The actor and the request: a parameter of every use case that records. */
 export type By = {
   readonly actor: Actor;
   readonly request?: RequestFacts;
 };
 
-/** The platform acting by itself: starting, building, scaling. */
+/** The platform acting on its own: starting, building, scaling. */
 export const platformActor: Actor = { type: "platform", id: null, name: "platform" };
 
 /** A caller without a valid token. */

@@ -1,4 +1,4 @@
-// The audit log as its readers see it: pages of a project's entries, newest first, as far back as they are kept.
+// The audit log for readers: pages of a project's entries, newest first, back to the end of their retention.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
@@ -15,7 +15,7 @@ export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextTo
 
 export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 
-/** What a token is bound to: all that the caller wished but the size of the page. */
+/** The query that a token is bound to: everything except the page size. */
 type TokenScope = {
   readonly projectId: ProjectId;
   readonly from: Instant | null;
@@ -36,7 +36,7 @@ const auditTokens = new PageTokens<EntryCursor>({
   next: "nextPageToken",
 });
 
-/** Reads, and records that the operator read. */
+/** Reads entries, and records reads by the operator. */
 export class AuditLog {
   readonly #options: AuditLogOptions;
 
@@ -63,14 +63,14 @@ export class AuditLog {
     return { entries, nextToken: hasMore ? auditToken(wanted, { atMicros: last.at_micros, id: last.id }) : null };
   }
 
-  /** The log is the owner's: that the operator looked at it stands in it. */
+  /** The log belongs to the project's owner, so it records that the operator read it. */
   async recordRead(projectId: ProjectId, by: By): Promise<void> {
     const resource = { type: "project", id: projectId };
     await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
   }
 }
 
-/** The token of the page behind a place. */
+/** The token of the page after the cursor. */
 export function auditToken(scope: TokenScope, cursor: EntryCursor): string {
   return auditTokens.make(queryOf(scope), cursor);
 }

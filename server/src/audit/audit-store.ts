@@ -1,19 +1,21 @@
-// Rows of the audit log: added and read in pages. They are never changed; see chain-store.ts for how old ones go.
+// Rows of the audit log: inserted and read in pages. They never change; chain-store.ts removes old ones.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AuditLogTable } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { timeOfMicros } from "./instant.ts";
 
-/** `at_micros`: `at` to the microsecond, which a Date does not hold. */
+/** `at_micros`: `at` with microseconds, which a Date cannot hold. */
 export type AuditRow = Selectable<AuditLogTable> & { readonly at_micros: number };
 
 export type AuditOutcome = "success" | "failure";
 
-/** An entry's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
+/** An entry's position by time: microseconds since the epoch, the database's full precision. */
 export type EntryCursor = { readonly atMicros: number; readonly id: number };
 
-/** What to read; absent conditions do not narrow. Times: `from` included, `to` not. `before` itself is left out. */
+/**
+ * Which entries to read; absent conditions do not filter. Times: `from` is included, `to` is not. `before` itself is left out.
+ */
 export type AuditQuery = {
   readonly projectId: ProjectId;
   readonly fromMicros?: number | null;
@@ -25,7 +27,7 @@ export type AuditQuery = {
   readonly limit: number;
 };
 
-/** Adds one row. */
+/** Inserts one row. */
 export async function insertEntry(tx: Db, row: Insertable<AuditLogTable>): Promise<void> {
   await tx
     .insertInto("audit_log")
@@ -33,12 +35,12 @@ export async function insertEntry(tx: Db, row: Insertable<AuditLogTable>): Promi
     .execute();
 }
 
-/** Newest first by time and id, so that pages neither repeat nor leave out rows while new ones come in. */
+/** Newest first by time and id, so that pages neither repeat nor skip rows while new ones arrive. */
 export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]> {
   return (await entriesQuery(query).execute(db)).rows;
 }
 
-/** The statement of `listEntries`, whose plan a test looks at. Read by the four indexes that end in `at, id`. */
+/** The statement of `listEntries`; a test checks its plan. Uses the four indexes that end in `at, id`. */
 export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
   const { outcome, limit } = query;
   const parts = outcome
@@ -51,13 +53,13 @@ export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
      limit ${limit}`;
 }
 
-/** A page of one outcome, which every index has before the time. */
+/** A page of one outcome; every index has the outcome before the time. */
 function partOf(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
   const where = conditionsOf(query, outcome);
   return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${query.limit})`;
 }
 
-/** Of all entries that a query wants those of one outcome, as the indexes have them. */
+/** The conditions for entries of one outcome that match a query, in the form of the indexes. */
 export function conditionsOf(query: Omit<AuditQuery, "limit">, outcome: AuditOutcome): RawBuilder<unknown> {
   const { projectId, fromMicros, toMicros, action, actorId, before } = query;
   const conditions = [sql`project_id = ${projectId}`, sql`outcome = ${sql.lit(outcome)}`];

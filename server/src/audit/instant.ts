@@ -1,14 +1,14 @@
-// Times as RFC 3339 writes them, in all its forms, exact however many digits the second has; and times of the database,
-// which are exact to the microsecond. Pure.
+// Parses all forms of RFC 3339 times, exact to any number of digits, and formats times of the database, which are exact to the
+// microsecond. Pure.
 
-/** A point in time. `rest`: the digits of the second after its microseconds, without zeros at the end. */
+/** A point in time. `rest`: the digits of the second after its microseconds, without trailing zeros. */
 export type Instant = { readonly micros: bigint; readonly rest: string };
 
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
- * Null: no such time. A leap second, which is one only at the end of a month in UTC, counts as the beginning of the second
- * after it: clocks of computers do not have it.
+ * Null: not a valid time. A leap second, valid only at the end of a month in UTC, counts as the start of the next second, since
+ * computer clocks have none.
  */
 export function readInstant(text: string): Instant | null {
   const found = form.exec(text);
@@ -31,7 +31,7 @@ export function isAfter(one: Instant, other: Instant): boolean {
   return one.micros === other.micros ? one.rest > other.rest : one.micros > other.micros;
 }
 
-/** The first microsecond that is not before it: what stands for it among times that have no finer ones. */
+/** The first microsecond that is not before the instant, for comparisons with times in microseconds. */
 export function microsFrom({ micros, rest }: Instant): bigint {
   return rest === "" ? micros : micros + 1n;
 }
@@ -41,7 +41,7 @@ export function instantOfMs(ms: number): Instant {
   return { micros: BigInt(ms) * 1_000n, rest: "" };
 }
 
-/** RFC 3339 in UTC with six digits of the second. `micros`: since the epoch, not before it. */
+/** RFC 3339 in UTC with six digits of the second. `micros`: since the epoch, not negative. */
 export function timeOfMicros(micros: number): string {
   const ofMs = micros % 1_000;
   const text = new Date((micros - ofMs) / 1_000).toISOString();
@@ -54,7 +54,7 @@ function restOf(fraction: string): string {
   return fraction.slice(6, end);
 }
 
-/** Of a time in milliseconds: midnight in UTC of a month's first day. */
+/** For a time in milliseconds: true at midnight in UTC on the first day of a month. */
 function isBeginOfMonth(ms: number): boolean {
   return ms % 86_400_000 === 0 && new Date(ms).getUTCDate() === 1;
 }

@@ -1,7 +1,7 @@
-// What may be kept of a change in the audit log: no secret, and no more than there is room for.
+// Decides what the audit log keeps of a change: no secrets, and bounded sizes.
 import { Secret } from "#lib/secret.ts";
 
-/** One field before and after. A side that is absent was not there. */
+/** One field before and after. An absent side means that the field did not exist. */
 export type Change = { readonly old?: unknown; readonly new?: unknown };
 export type Changes = Readonly<Record<string, Change>>;
 
@@ -16,7 +16,7 @@ const entriesMax = 100;
 const depthMax = 6;
 const totalLengthMax = 32_000;
 
-/** Names of fields whose values are secret wherever they stand; compared without case, dashes and underscores. */
+/** Names of fields whose values are always secret; compared without case, dashes and underscores. */
 const secretFields = new Set(
   (
     "password passwordhash secret secrets token tokens accesstoken refreshtoken apikey authorization cookie " +
@@ -24,16 +24,16 @@ const secretFields = new Set(
   ).split(" "),
 );
 
-/** Ends of names that give a secret away: `github_token`, `DB_PASSWORD`. */
+/** Suffixes of secret names: `github_token`, `DB_PASSWORD`. */
 const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sealed)$/i;
 
 /**
- * The changes with secrets replaced and everything cut to size. Of fields there is no room for only the names are kept, and
- * of names how many more there are: nothing goes without a trace.
+ * The changes with secrets replaced and everything cut to size. Fields that do not fit keep only their names, and names that do
+ * not fit are counted: nothing is lost without a trace.
  */
 export function maskChanges(changes: Changes): Record<string, Kept> {
   const fields = Object.entries(changes);
-  // Not set one by one: a field may have the name of a property that every object has.
+  // Built at once instead of by assignment: a field may be named like a property that every object has.
   const masked = Object.fromEntries(fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)));
   const names = fields.slice(entriesMax).map(([field]) => cutText(field, 200));
   const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
@@ -58,7 +58,7 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
   return { ...Object.fromEntries(kept.map((name) => [name, tooLarge])), ...more };
 }
 
-/** Text of at most `most` characters that PostgreSQL can hold, with a mark where it was cut. */
+/** Text of at most `max` characters that PostgreSQL can hold, with a mark if it was cut. */
 export function cutText(text: string, max: number = textLengthMax): string {
   const clean = text.replaceAll("\0", "").toWellFormed();
   return clean.length <= max ? clean : `${clean.slice(0, max - 1).toWellFormed()}…`;

@@ -1,4 +1,4 @@
-// Opens the audit log: reading, the chain, retention, export, and where entries are sent on.
+// Opens the audit log: reading, the chain, retention, export and forwarding.
 import type { ProjectId } from "#lib/ids.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
@@ -15,11 +15,11 @@ import { ForwardingUseCases } from "./forwarding/forwarding-use-cases.ts";
 
 export type AuditSettings = {
   readonly auditRetentionDays: number;
-  /** Where the operator has all entries sent; null: nowhere. `key` null: what is sent is not signed. */
+  /** The operator's receiver of all entries; null: none. `key` null: messages are unsigned. */
   readonly auditForward: { readonly url: Secret; readonly key: Buffer | null } | null;
 };
 
-/** What the API does with the audit log. */
+/** The audit log as the API uses it. */
 export type OpenedAudit = {
   readonly auditLog: AuditLog;
   readonly auditExport: AuditExport;
@@ -28,13 +28,13 @@ export type OpenedAudit = {
 
 type Parts = Foundation & {
   readonly signer: ChainSigner;
-  /** Of all calls to where users say. */
+  /** For all calls to URLs from users. */
   readonly guard: OutwardGuard;
-  /** For how long a project's plan has its entries kept; null: as the settings say. */
+  /** The retention that a project's plan sets for its entries; null: as the settings say. */
   readonly planDaysOf: (projectId: ProjectId) => number | null;
 };
 
-/** Opens it; its loops end with the platform. */
+/** Opens the audit log; its loops end with the platform. */
 export async function openAudit(settings: AuditSettings, parts: Parts): Promise<OpenedAudit> {
   const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
   const retentionOf: RetentionOf = (projectId) =>
@@ -51,14 +51,14 @@ export async function openAudit(settings: AuditSettings, parts: Parts): Promise<
   };
 }
 
-/** Receivers at once, each of which gets one batch at a time. */
+/** Concurrent receivers, each with one batch at a time. */
 const totalMax = 16;
 
 async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Promise<ForwardingUseCases> {
   const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
   const common = { clock, userAgent: "Slipway", totalMax };
   const client = new OutwardClient({ ...common, guard });
-  // What the operator chose may be anywhere: a collector of logs is on a private network as a rule.
+  // The operator may choose any address: a log collector is usually on a private network.
   const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const operators = new OutwardClient({ ...common, guard: anywhere });
   const forwarder = new Forwarder({
@@ -68,7 +68,7 @@ async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Pr
   });
   await forwarder.start();
   lifecycle.onClose("audit forwarding", async () => {
-    // Before it is waited for: a batch that is under way is sent again by the next start.
+    // Started first, awaited later: the next start resends a batch that is under way.
     const stopped = forwarder.stop();
     client.close();
     operators.close();

@@ -1,5 +1,5 @@
-// The only way into the audit log. Called within the transaction of the change it describes, so that neither is there
-// without the other; a refused or failed action is recorded by itself.
+// The only way into the audit log. Called within the transaction of the change it describes, so that both are committed or
+// neither; a refused or failed action is recorded on its own.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { toJson } from "#store/json.ts";
 import type { Db } from "#store/database.ts";
@@ -8,9 +8,9 @@ import type { By } from "./actor.ts";
 import { insertEntry } from "./audit-store.ts";
 import { cutText, maskChanges, type Changes } from "./mask.ts";
 
-/** What happened. Secrets in `changes` are masked here, but a `reason` is kept as it is: it must hold none. */
+/** One action. Secrets in `changes` are masked here, but `reason` is kept as it is and must not contain any. */
 export type AuditEntry = {
-  /** Null for what belongs to no project. */
+  /** Null if it belongs to no project. */
   readonly projectId: ProjectId | null;
   readonly action: AuditAction;
   readonly outcome?: "success" | "failure";
@@ -24,7 +24,7 @@ export type AuditEntry = {
 const nameLengthMax = 300;
 const userAgentLengthMax = 500;
 
-/** Writes one row. `tx` is the transaction of the change, or the database for what was refused. */
+/** Writes one row. `tx` is the transaction of the change, or the database itself for a refused action. */
 export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   const { actor, request } = entry.by;
   const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMax);

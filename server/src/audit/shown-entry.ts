@@ -1,11 +1,11 @@
-// An entry of the audit log as its readers get it: from the API, in an export and where entries are sent on. All of it is
-// part of the entry's hash, see export-format.ts.
+// An audit log entry as readers get it: from the API, in an export and by forwarding. Every field is part of the entry's hash,
+// see export-format.ts.
 import type { ActorType } from "./actor.ts";
 import type { AuditRow, AuditOutcome } from "./audit-store.ts";
 import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
-/** Every field is always there; null where there is nothing to say. */
+/** Every field is always present; null if there is no value. */
 export type ShownEntry = {
   readonly id: string;
   /** UTC, six digits of the second. */

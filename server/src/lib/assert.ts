@@ -1,7 +1,7 @@
-// Assertions for what must hold if the code is right. A failed one is a bug: the request or the loop turn
-// ends with it and the platform goes on.
+// Assertions for what must hold if the code is correct. A failed assertion is a bug: it ends the request or the loop turn, and
+// the platform keeps running.
 
-/** What a broken assertion throws; shown to callers only as an internal error with the request's id. */
+/** The error of a failed assertion; callers only see an internal error with the request's id. */
 export class AssertionFailed extends Error {
   override readonly name = "AssertionFailed";
 }
@@ -11,7 +11,7 @@ export function assert(condition: unknown, what: string): asserts condition {
   if (!condition) throw new AssertionFailed(what);
 }
 
-/** The value, when it is neither null nor undefined; else throws `AssertionFailed` with `what`. */
+/** Returns the value unless it is null or undefined; otherwise throws `AssertionFailed` with `what`. */
 export function must<T>(value: T | null | undefined, what: string): T {
   assert(value !== null && value !== undefined, what);
   return value;

@@ -1,36 +1,36 @@
-// Writes in batches: what comes while a write is under way waits for it and is then written together. Who is alone does not
-// wait for others, unless the batcher lingers. The queue is bounded, order is kept, and every item learns what became of it.
+// Writes items in batches: items added during a write are queued and then written together. A single item does not wait unless
+// the batcher lingers. The queue is bounded, order is kept, and every item gets its own result or error.
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import { DeadlineExceeded, withDeadline } from "./with-deadline.ts";
 
-/** How batches are written, and how much may wait. */
+/** How batches are written, and how large the queue may get. */
 export type BatcherOptions<Item, Result> = {
-  /** Writes all of them or none; resolves with one result for each, in their order, or with nothing. */
+  /** Writes all items or none; resolves with one result per item, in order, or with nothing. */
   readonly write: (items: readonly Item[]) => Promise<readonly Result[] | void>;
-  /** The most items of one write, and that wait. */
+  /** Upper bounds on the items of one write and of the queue. */
   readonly batchMax: number;
   readonly queueMax: number;
-  /** What one weighs, for example in bytes; without it each weighs nothing. */
+  /** The weight of one item, for example in bytes; without it, items weigh nothing. */
   readonly weigh?: (item: Item) => number;
-  /** The most that those of one write, and those that wait, weigh together. */
+  /** Upper bounds on the total weight of one write and of the queue. */
   readonly batchWeightMax?: number;
   readonly queueWeightMax?: number;
-  /** How long the first of a batch waits for others, unless it is full; without it not at all. */
+  /** How long the first item of a batch waits for more, unless the batch is full; without it, not at all. */
   readonly lingerMs?: number;
-  /** How long a write is tried again that may succeed later; without it, it is not. */
+  /** How long to retry a write that may succeed later; without it, there are no retries. */
   readonly retryForMs?: number;
-  /** How long one write may take; without it as long as it takes. */
+  /** The timeout of one write; without it, there is none. */
   readonly writeWaitMs?: number;
-  /** Told of each write that fails. */
+  /** Called for each failed write. */
   readonly onFailure?: (error: unknown, items: readonly Item[]) => void;
-  /** Called when nothing waits and nothing is being written any more. */
+  /** Called when the queue is empty and no write is under way. */
   readonly onIdle?: () => void;
   readonly clock: Clock;
 };
 
-/** There is no room for more at the moment. */
+/** The queue is full. */
 export class BatcherFull extends Error {
   override readonly name = "BatcherFull";
 }
@@ -44,7 +44,7 @@ type Entry<Item, Result> = {
 
 const retryBackoff: Backoff = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2 };
 
-/** One kind of write. Stop with `flush()`, or with `stop()`, which waits for no repeats. */
+/** One kind of write. Stop it with `flush()`, or with `stop()`, which does not wait for retries. */
 export class Batcher<Item, Result = void> {
   readonly #options: BatcherOptions<Item, Result>;
   #queue: Entry<Item, Result>[] = [];
@@ -60,19 +60,19 @@ export class Batcher<Item, Result = void> {
     this.#options = options;
   }
 
-  /** True while nothing more is taken. */
+  /** True while the queue is full. */
   get isFull(): boolean {
     return !this.#hasRoom(0);
   }
 
-  /** Resolves once it is written. Rejects with `BatcherFull`, or with why it was not written. */
+  /** Resolves once the item is written. Rejects with `BatcherFull` or with the error of the write. */
   add(item: Item): Promise<Result> {
     const weight = this.#options.weigh?.(item) ?? 0;
     if (!this.#hasRoom(weight)) return Promise.reject(new BatcherFull("too much is waiting to be written"));
     return this.#push([item], weight);
   }
 
-  /** As `add`, for many: they are taken together, if there is room for one, and may go beyond the bound of the queue. */
+  /** Like `add`, for many items: if the queue has space for one, it takes them all, even beyond its bound. */
   async addAll(items: readonly Item[]): Promise<void> {
     const { batchMax, weigh } = this.#options;
     if (this.isFull) throw new BatcherFull("too much is waiting to be written");
@@ -84,13 +84,13 @@ export class Batcher<Item, Result = void> {
     await Promise.all(added);
   }
 
-  /** As `addAll`, but waits for room. */
+  /** Like `addAll`, but waits for space. */
   async addWhenRoom(items: readonly Item[]): Promise<void> {
     while (this.isFull) await (this.#room ??= Promise.withResolvers<void>()).promise;
     await this.addAll(items);
   }
 
-  /** Resolves when everything added so far is written or given up. Ends the lingering, but no repeats. */
+  /** Resolves when everything added so far is written or given up. Ends lingering, but not retries. */
   async flush(): Promise<void> {
     if (this.#running === undefined) return;
     this.#isHurried = true;
@@ -98,7 +98,7 @@ export class Batcher<Item, Result = void> {
     await this.#running;
   }
 
-  /** Resolves when nothing waits any more. What fails from now on is not tried again. */
+  /** Resolves when the queue is empty. From now on, failed writes are not retried. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the batcher stops"));
     while (this.#running !== undefined) await this.flush();
@@ -125,7 +125,7 @@ export class Batcher<Item, Result = void> {
       if (this.#mayLinger()) await this.#linger();
       await this.#write(this.#takeBatch());
     }
-    // No await since the queue was seen empty: what is added from here on starts a new run.
+    // No await since the queue was empty: an item added from here on starts a new run.
     this.#running = undefined;
     this.#isHurried = false;
     this.#options.onIdle?.();
@@ -145,7 +145,7 @@ export class Batcher<Item, Result = void> {
     cancel();
   }
 
-  /** The first of the queue, and as many after it as fit with it. */
+  /** The first entry of the queue, and as many after it as fit into the batch. */
   #takeBatch(): Entry<Item, Result>[] {
     const { batchMax, batchWeightMax = Number.POSITIVE_INFINITY } = this.#options;
     let taken = 0;
@@ -188,18 +188,18 @@ export class Batcher<Item, Result = void> {
         const mayPass = !isOfData(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
         if (!mayPass) return await this.#giveUp(entries, error);
       }
-      // An end of the waiting is what was asked for.
+      // An abort ends the pause early, as intended.
       await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
     }
   }
 
   async #giveUp(entries: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
-    // One that the database does not take must not stop those that happen to be written with it.
+    // An item that the database rejects must not fail the other items of its batch.
     if (entries.length > 1 && isOfData(error)) for (const entry of entries) await this.#write([entry]);
     else for (const entry of [...entries, ...this.#takeHopeless(error)]) entry.reject(error);
   }
 
-  /** Those that wait, when they would wait in vain as well: for what does not answer, or at the stop for what is away. */
+  /** Queued entries that would fail as well: after a timeout, or at stop while the database is unreachable. */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
     const isAway = this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
     return error instanceof DeadlineExceeded || isAway ? this.#take(this.#queue.length) : [];
@@ -216,7 +216,7 @@ function resolveAll<Item, Result>(entries: readonly Entry<Item, Result>[], resul
   }
 }
 
-/** Errors of what was written (SQLSTATE classes 22, 23 and 54), as opposed to a database that is away. */
+/** Errors in the data (SQLSTATE classes 22, 23 and 54), as opposed to an unreachable database. */
 function isOfData(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return /^(?:22|23|54)/.test(code);

@@ -1,5 +1,4 @@
-// An answer that takes a moment to find and is good for a while: looked for when somebody asks, never twice at a time,
-// whatever number of askers come.
+// Caches an answer that takes a moment to find. It is looked up on demand, and concurrent callers share one lookup.
 import type { Clock } from "./clock.ts";
 import { withDeadline } from "./with-deadline.ts";
 
@@ -8,12 +7,12 @@ export type CachedAnswerOptions<Answer> = {
   readonly look: () => Promise<Answer>;
   /** How long an answer is reused. */
   readonly freshMs: number;
-  /** How long one who asks waits; the look itself goes on. */
+  /** How long a caller waits; the lookup itself continues. */
   readonly waitMs: number;
   readonly clock: Clock;
 };
 
-/** One question. */
+/** The cache of one answer. */
 export class CachedAnswer<Answer> {
   readonly #options: CachedAnswerOptions<Answer>;
   #known: { readonly answer: Answer; readonly atMs: number } | undefined;
@@ -23,7 +22,7 @@ export class CachedAnswer<Answer> {
     this.#options = options;
   }
 
-  /** Null: no answer in time. Never rejects. */
+  /** Returns null when the answer is not there in time. Never rejects. */
   async get(): Promise<Answer | null> {
     const { clock, freshMs, waitMs } = this.#options;
     if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.answer;

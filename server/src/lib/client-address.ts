@@ -1,13 +1,15 @@
-// Addresses of clients as sockets give them: in their one form, and the network that one client is counted by.
+// Normalizes client addresses from sockets, and gives the network under which a client is counted.
 import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 
-/** What is written as IPv6 but is an IPv4 address (`::ffff:192.0.2.1`) becomes that; what is no address stays as it is. */
+/**
+ * Normalizes an IPv6 address; an IPv4 address in IPv6 form (`::ffff:192.0.2.1`) becomes plain IPv4. Other text stays unchanged.
+ */
 export function plainAddress(address: string): string {
   return isIP(address) === 6 ? ipaddr.process(address).toString() : address;
 }
 
-/** A client with IPv6 has 64 bits of addresses of its own, and is counted as one: `2001:db8:0:1::/64`. */
+/** An IPv6 client has a 64-bit network of its own and counts as one client: `2001:db8:0:1::/64`. */
 export function networkOf(address: string): string {
   const plain = plainAddress(address);
   if (isIP(plain) !== 6) return plain;

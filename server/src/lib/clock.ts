@@ -1,25 +1,28 @@
-// The only reader of time, and of chance that is no secret. Everything else is handed a Clock, so that tests move time
-// instead of waiting, and repeat what was drawn.
+// The only reader of time and of non-secret randomness. All other code gets a Clock, so that tests move time instead of
+// waiting, and can repeat random draws.
 
 import { uptime } from "node:os";
 
-/** A source of time, of waiting and of chance. */
+/** A source of time, waiting and randomness. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. The platform's own (`steadyClock`) does not follow a step of the machine's clock at once. */
+  /**
+   * Milliseconds since the Unix epoch. The platform's own clock (`steadyClock`) does not follow a step of the machine's clock
+   * at once.
+   */
   now(): number;
-  /** False while `now` may be wrong by much: what removes things for their age, or closes months, waits. */
+  /** False while `now` may be far off: code that removes old data or closes months then waits. */
   isSettled(): boolean;
-  /** Milliseconds since some fixed point; never goes back. For durations and deadlines. */
+  /** Milliseconds since some fixed point; never goes backwards. For durations and deadlines. */
   monotonicMs(): number;
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  /** Resolves after `ms`; rejects with the signal's reason when the signal is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `run` after `ms` unless the returned function is called before. Does not keep the process alive. */
+  /** Calls `run` after `ms` unless the returned function is called first. Does not keep the process alive. */
   after(ms: number, run: () => void): () => void;
-  /** In [0, 1): for jitter and for choosing. What nobody may guess comes from node:crypto. */
+  /** In [0, 1): for jitter and choices. Unguessable values come from node:crypto. */
   random(): number;
 }
 
-/** The machine's clock, which may step. For tests and tools; the platform has `steadyClock`. */
+/** The machine's clock, which may step. For tests and tools; the platform uses `steadyClock`. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   isSettled: () => true,
@@ -46,13 +49,13 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** How long the machine runs, its sleep included, as the times of processes in Linux's /proc are counted. */
+/** Time since the machine booted, sleep included, on the same scale as process times in Linux's /proc. */
 export function sinceBootMs(): number {
-  // Some containers tell an uptime of their own, which is shorter; the other leaves sleep out.
+  // Some containers report their own, shorter uptime; the other value leaves out sleep.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
 }
 
-/** All who sleep until one signal, as its one listener: the signal's own list is searched by each who comes or goes. */
+/** All sleepers on one signal, behind one listener: adding or removing a listener searches the signal's whole list. */
 class Sleepers extends Set<() => void> {
   handleEvent(): void {
     for (const wake of this) wake();
@@ -67,7 +70,7 @@ function onAbort(signal: AbortSignal, wake: () => void): () => void {
   sleepersOf.set(signal, sleepers.add(wake));
   return () => {
     sleepers.delete(wake);
-    // A signal made of others is kept in memory while it has a listener.
+    // A composite signal stays in memory while it has a listener.
     if (sleepers.size === 0) signal.removeEventListener("abort", sleepers);
   };
 }

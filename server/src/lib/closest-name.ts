@@ -1,6 +1,8 @@
-// The known name that an unknown one was probably meant to be, for error messages.
+// Finds the known name that an unknown one was probably meant to be, for error messages.
 
-/** The name with the smallest edit distance to `given`, unless even that is far off (more than a third of its length, at least 2). */
+/**
+ * The name with the smallest edit distance to `given`, unless it is too far off (more than a third of its length, at least 2).
+ */
 export function closestName(given: string, known: Iterable<string>): string | undefined {
   let best: { name: string; distance: number } | undefined;
   for (const name of known) {

@@ -1,5 +1,5 @@
-// The output of a program as lines, at a pace that leaves the process time for everything else: to print costs a program
-// next to nothing, each of its lines costs whoever takes it. A program that prints faster is held up by its full pipe.
+// Reads the output of a program as lines, at a pace that leaves the process time for other work: a line costs more to take than
+// to print. A program that prints faster blocks on its full pipe.
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Clock } from "./clock.ts";
@@ -7,14 +7,14 @@ import type { Clock } from "./clock.ts";
 /** Which of the two outputs. */
 export type OutputName = "stdout" | "stderr";
 
-/** Longer lines are cut; a build that prints megabytes without a newline must not fill the memory. */
+/** Longer lines are cut: a build that prints megabytes without a newline must not fill the memory. */
 const lineCharactersMax = 8192;
-/** What is taken within one turn: 10 000 lines and 25 MB in a second, more than any honest program prints for long. */
+/** The limits of one turn add up to 10 000 lines and 25 MB per second, more than any honest program prints for long. */
 const turnMs = 20;
 const linesPerTurn = 200;
 const bytesPerTurn = 524_288;
 
-/** Begins to read at once. Lines come in the order in which their ends were read. */
+/** Starts reading at once. Lines come in the order in which their ends were read. */
 export class CommandOutput {
   readonly #sources: readonly Readable[];
   readonly #splitters: readonly LineSplitter[];
@@ -43,7 +43,7 @@ export class CommandOutput {
     }
   }
 
-  /** Nothing more is handed on: the program was ended by force. */
+  /** Hands out no more lines: the program was killed. */
   stop(): void {
     this.#isStopped = true;
     this.#waiting = [];
@@ -51,7 +51,7 @@ export class CommandOutput {
     this.#release();
   }
 
-  /** Resolves when all lines were handed on, unfinished ones too. To be called once nothing more comes. */
+  /** Resolves when all lines were handed out, unfinished ones too. Call it when no more output can arrive. */
   finish(): Promise<void> {
     for (const splitter of this.#splitters) splitter.end();
     return new Promise((resolve) => {
@@ -108,7 +108,7 @@ export class CommandOutput {
 
 type LineSplitter = { push(chunk: Buffer): void; end(): void };
 
-/** Cuts a byte stream into lines; what a long line has beyond the limit is dropped. */
+/** Cuts a byte stream into lines; drops the part of a line beyond the limit. */
 function lineSplitter(take: (text: string) => void): LineSplitter {
   const decoder = new StringDecoder("utf8");
   let rest = "";

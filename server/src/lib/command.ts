@@ -1,6 +1,6 @@
-// Runs a program (git, pip, a command of a build) in a process group of its own, with a time limit, its output as
-// lines, and the certainty that nothing of it lives on: the group is killed when it is cancelled, when time is up,
-// when the program has ended and left something behind, and when the platform itself dies.
+// Runs a program (git, pip, a command of a build) in its own process group, with a time limit and its output as lines, and
+// leaves no process behind: the group is killed on cancellation, at the timeout, when the program ends and leaves children, and
+// when the platform itself dies.
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { systemClock, type Clock } from "./clock.ts";
@@ -10,29 +10,29 @@ export type CommandOptions = {
   /** The program and its arguments; no shell reads them. */
   readonly command: readonly [string, ...string[]];
   readonly cwd: string;
-  /** The whole environment: nothing is inherited. */
+  /** The whole environment: the program inherits nothing. */
   readonly environment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  /** Takes each line of output, without its newline, cut when it is too long. A carriage return ends a line too (progress bars). */
+  /** Takes each line of output without its newline; long lines are cut. A carriage return also ends a line (progress bars). */
   readonly onLine?: (stream: OutputName, text: string) => void;
-  /** Takes standard output as it comes instead of lines; returning false ends the program. */
+  /** Takes raw chunks of standard output instead of lines; returning false ends the program. */
   readonly onOutput?: (chunk: Buffer) => boolean;
   readonly clock?: Clock;
 };
 
-/** How it ended. `exited` has the exit code (128 + n after signal n); the other endings were brought about here. */
+/** How the program ended. `exited` has the exit code (128 + n after signal n); this module causes the other endings. */
 export type CommandEnd =
   | { readonly kind: "exited"; readonly exitCode: number }
   | { readonly kind: "timeout" | "aborted" | "cut_off" }
   | { readonly kind: "not_started"; readonly reason: string };
 
-/** How long output may still come after the whole group was killed. */
+/** How long to wait for more output after the whole group was killed. */
 const closeWaitMs = 2000;
 
 /**
- * Starts the program as a child and ends the whole group once the pipe to the platform breaks, which also happens when
- * the platform is killed. The arguments are handed on as they are. When memory runs out it goes before the platform.
+ * Starts the program as a child and kills the whole group once the pipe to the platform breaks, which also happens when the
+ * platform is killed. Passes the arguments unchanged. When memory runs out, the kernel kills it before the platform.
  */
 const guard = `exec 3<&0
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -42,7 +42,7 @@ program=$!
 wait "$program"
 `;
 
-/** Runs the program to its end; never rejects. On an abort or timeout its whole group is killed at once. */
+/** Runs the program to its end; never rejects. An abort or a timeout kills its whole group at once. */
 export function runCommand(options: CommandOptions): Promise<CommandEnd> {
   if (options.signal.aborted) return Promise.resolve({ kind: "aborted" });
   const clock = options.clock ?? systemClock;
@@ -87,7 +87,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
   });
 }
 
-/** Kills every process of the child's group; a group that is gone already is fine. */
+/** Kills every process of the child's group; the group may already be gone. */
 function killGroup(child: ChildProcess): void {
   if (child.pid === undefined) return;
   try {
@@ -97,7 +97,7 @@ function killGroup(child: ChildProcess): void {
   }
 }
 
-/** Hands the output on as lines; standard output as it comes when that is wanted. */
+/** Hands out the output as lines, or standard output as raw chunks if `onOutput` is set. */
 function readOutput(
   child: ChildProcess,
   { onLine = () => undefined, onOutput, clock }: CommandOptions & { readonly clock: Clock },

@@ -1,21 +1,20 @@
-// Recognizes errors of a disk that is full or read-only, wherever they come from: the system, the database, or a
-// program that was started.
+// Recognizes errors of a full or read-only disk, whether they come from the system, the database or a program.
 
 const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);
 const words = /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
 const causesMax = 5;
 
-/** True when the error, or what caused it, is that nothing can be written. */
+/** True when the error or one of its causes says that nothing can be written. */
 export function isDiskFull(error: unknown, depth = 0): boolean {
   if (!(error instanceof Error)) return false;
   if ("code" in error && codes.has(String(error.code))) return true;
   return words.test(error.message) || (depth < causesMax && isDiskFull(error.cause, depth + 1));
 }
 
-/** For callers of the platform. */
+/** The message for callers of the platform. */
 export const diskFullText =
   "The platform's disk is full (or not writable), so nothing can be stored at the moment; its operator has to free up space. Try again after that.";
-/** Seconds after which a repeat makes sense. */
+/** Seconds until a retry makes sense. */
 export const diskFullRetrySeconds = 30;
 
 /** `1.5 GB`, `20 MB`. */

@@ -1,7 +1,7 @@
-// The faults that a caller can meet: one table of codes, and the error that carries one.
-// `docs/errors.md` describes each code and is tested against this table both ways.
+// The faults that a caller can get: one table of codes, and the error that carries one. `docs/errors.md` describes each code; a
+// test compares it with this table in both directions.
 
-/** Every fault: its HTTP status and what it means. `api/` and `proxy/` turn a code into the status. */
+/** Every fault: its HTTP status and its meaning. `api/` and `proxy/` turn a code into the status. */
 export const faultTable = {
   malformed: { status: 400, meaning: "The request cannot be parsed: it is not JSON, or not of the required form." },
   invalid: { status: 400, meaning: "A field or parameter has a value that is not allowed; the message names it." },
@@ -36,7 +36,7 @@ export type FaultCode = keyof typeof faultTable;
 export class Fault extends Error {
   override readonly name = "Fault";
   readonly code: FaultCode;
-  /** Seconds after which a repeat makes sense; becomes the Retry-After header. */
+  /** Seconds until a retry makes sense; becomes the Retry-After header. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(code: FaultCode, message: string, options: { cause?: unknown; retryAfterSeconds?: number } = {}) {
@@ -46,7 +46,7 @@ export class Fault extends Error {
   }
 }
 
-/** The same for a project that never was, is deleted, or is another's. */
+/** The same fault for a project that never existed, is deleted, or belongs to somebody else. */
 export function noSuchProject(cause?: unknown): Fault {
   return new Fault("no_such_project", "There is no such project, or it is not yours.", { cause });
 }

@@ -1,35 +1,35 @@
-// Bounded concurrency: so much work runs at once, of one key (a project, a receiver) no more than its share. The rest waits
-// in a bounded queue: in order within a key, by turns between keys, so that a slow key holds up only itself.
+// Bounded concurrency, in total and per key (a project, a receiver). Further work waits in a bounded queue: in order within a
+// key, round-robin between keys, so that a slow key delays only itself.
 import type { Clock } from "./clock.ts";
 
 export type GateOptions = {
-  /** How many are inside at once. */
+  /** How much work runs at once. */
   readonly max: number;
-  /** Of one key; `half`: it leaves as many places to others as it takes. Without it all places may be of one key. */
+  /** Limit per key; `half`: at most as many slots as it leaves free for others. Without it, one key may use all slots. */
   readonly keyMax?: number | "half";
-  /** So many wait; who comes then is refused at once. */
+  /** The length of the queue; beyond it, work is refused at once. */
   readonly waitingMax: number;
-  /** Of one key. */
+  /** Queue length per key. */
   readonly keyWaitingMax?: number;
-  /** What `run` throws when there is no place. */
+  /** The error that `run` throws when it gets no slot. */
   readonly refusal?: () => Error;
 };
 
-/** Who comes; without a deadline they wait until it is their turn. */
+/** One entry to the gate; without a deadline it waits until it is its turn. */
 export type GateEntry = {
   readonly key?: string;
   readonly deadline?: { readonly waitMs: number; readonly clock: Clock };
 };
 
-/** To be called at the end; a second call does nothing. */
+/** Frees the slot; a second call does nothing. */
 export type Leave = () => void;
 
 type Key = { inside: number; readonly waiting: Set<(leave: Leave | null) => void> };
 
-/** One gate. */
+/** Slots and their queue. */
 export class Gate {
   readonly #options: GateOptions;
-  /** Those with somebody inside or waiting, in the order in which they get the next place. */
+  /** Keys with running or waiting work, in the order in which they get the next slot. */
   readonly #keys = new Map<string, Key>();
   #inside = 0;
   #waiting = 0;
@@ -38,7 +38,7 @@ export class Gate {
     this.#options = options;
   }
 
-  /** Runs `work` inside. Throws the gate's refusal when `enter` gives null. */
+  /** Runs `work` in a slot. Throws the gate's refusal when `enter` returns null. */
   async run<Result>(work: () => Promise<Result>, entry?: GateEntry): Promise<Result> {
     const leave = await this.enter(entry);
     if (leave === null) throw this.#options.refusal?.() ?? new Error("there is no place within the gate");
@@ -49,7 +49,9 @@ export class Gate {
     }
   }
 
-  /** Resolves with how to leave; with null when too many wait, at the deadline, or when the gate closes. */
+  /**
+   * Resolves with the function that frees the slot; with null when the queue is full, at the deadline, or when the gate closes.
+   */
   enter({ key: name = "", deadline }: GateEntry = {}): Promise<Leave | null> {
     const key = this.#keys.get(name) ?? { inside: 0, waiting: new Set() };
     if (this.#hasRoom(key)) return Promise.resolve(this.#admit(name, key));
@@ -70,12 +72,12 @@ export class Gate {
     });
   }
 
-  /** How many of the key are inside. */
+  /** How many slots the key holds. */
   countOf(key: string): number {
     return this.#keys.get(key)?.inside ?? 0;
   }
 
-  /** Refuses all who wait. */
+  /** Refuses everything that waits. */
   close(): void {
     for (const { waiting } of this.#keys.values()) for (const end of waiting) end(null);
   }
@@ -86,7 +88,7 @@ export class Gate {
     return free > 0 && inside < (keyMax === "half" ? free : keyMax);
   }
 
-  /** The key is behind all others then. */
+  /** Moves the key behind all others. */
   #admit(name: string, key: Key): Leave {
     this.#inside++;
     key.inside++;
@@ -107,7 +109,7 @@ export class Gate {
     for (const [name, key] of this.#keys) {
       if (this.#waiting === 0 || this.#inside >= this.#options.max) return;
       const [first] = key.waiting;
-      // Then the key comes up again behind the others.
+      // The key is then visited again, behind the others.
       if (first !== undefined && this.#hasRoom(key)) first(this.#admit(name, key));
     }
   }

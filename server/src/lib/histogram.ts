@@ -1,13 +1,13 @@
-// Durations counted in buckets, as plain numbers that cost next to nothing to raise: for metrics.
+// Counts durations in buckets, as plain numbers that are cheap to increment, for metrics.
 
 /** From a millisecond to a quarter of an hour, in seconds. */
 const boundsUsually = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
 ] as const;
 
-/** How long something took, each time. */
+/** Counts durations. */
 export class Histogram {
-  /** Upper bounds; a last bucket has all that is longer. */
+  /** Upper bounds; a last bucket counts everything longer. */
   readonly boundsSeconds: readonly number[];
   readonly buckets: Float64Array;
   sumMs = 0;

@@ -1,4 +1,4 @@
-// Branded identifiers and how they are made. Two ids of different kinds cannot be mixed up by accident.
+// Branded identifiers and their constructors. The types keep ids of different kinds apart.
 import crypto, { randomBytes, randomUUID } from "node:crypto";
 
 declare const brand: unique symbol;
@@ -18,24 +18,24 @@ export type ReplicaId = Branded<"ReplicaId">;
 export type RunId = Branded<"RunId">;
 /** A UUID. */
 export type TokenId = Branded<"TokenId">;
-/** A UUID; one delivery of one answer to one webhook, whatever number of attempts it takes. */
+/** A UUID; one delivery of one answer to one webhook, however many attempts it takes. */
 export type DeliveryId = Branded<"DeliveryId">;
 /** A UUID; one URL that a project has deliveries sent to. */
 export type EndpointId = Branded<"EndpointId">;
 
-/** What a project id looks like. */
+/** The form of a project id. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
-/** What a UUID looks like, as the platform writes it. */
+/** The form of a UUID as the platform writes it. */
 export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** What an app may be called. */
+/** The form of an app name. */
 export const appNameForm = /^[a-z0-9-]{3,30}$/;
 
-/** A new random id; the database refuses the rare one that is taken. */
+/** A new random id; the database refuses one that is already taken, which is rare. */
 export function newProjectId(): ProjectId {
   return `p-${randomBytes(4).toString("hex")}` as ProjectId;
 }
 
-/** The id of the app of this name: ids of apps are made of both. */
+/** The id of the app with this name in this project. */
 export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
 }
@@ -60,7 +60,7 @@ export function newReplicaId(appName: string): ReplicaId {
   return `${appName}-${randomBytes(5).toString("hex")}` as ReplicaId;
 }
 
-/** A new random id, which begins with the time. */
+/** A new random id that begins with the time. */
 export function newRunId(): RunId {
   return newTimedUuid() as RunId;
 }
@@ -70,13 +70,13 @@ export function newTokenId(): TokenId {
   return randomUUID() as TokenId;
 }
 
-/** A new random id, which begins with the time. */
+/** A new random id that begins with the time. */
 export function newDeliveryId(): DeliveryId {
   return newTimedUuid() as DeliveryId;
 }
 
 /**
- * A UUID of version 7 (RFC 9562): the rows of what comes at the same time then lie side by side in an index of millions,
- * instead of each touching another page. A node that cannot make them gives version 4, which is as unique.
+ * A UUID of version 7 (RFC 9562): rows made at the same time are neighbours in a large index, instead of each touching another
+ * page. A Node version without it falls back to version 4, which is just as unique.
  */
 const newTimedUuid: () => string = "randomUUIDv7" in crypto ? (crypto.randomUUIDv7 as () => string) : randomUUID;

@@ -1,14 +1,14 @@
-// Closes what this process was started with beyond standard input, output and error (`exec 200<FILE; npm start`, as `flock`
-// and CI runners do), so that no program it starts has it open. `run-platform.ts` calls it before anything else.
+// Closes the descriptors beyond standard input, output and error that this process inherited (`exec 200<FILE; npm start`, as
+// `flock` and CI runners do), so that no child process inherits them. `run-platform.ts` calls it before anything else.
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 
-/** The bit of FD_CLOEXEC in the flags that the kernel shows: what has it does not pass to programs. */
+/** The FD_CLOEXEC bit in the flags that the kernel shows: programs do not inherit a descriptor that has it. */
 const closeOnExec = 0o2000000;
 
 /**
- * Closes every descriptor above 2 that programs would inherit, and returns their numbers. All that Node.js opens for itself
- * is closed on exec, also the channel to a parent process; so are the lowest inherited ones, which it marks itself. Null:
- * this system does not list descriptors (macOS, where Node.js starts programs so that they inherit nothing).
+ * Closes every descriptor above 2 that programs would inherit, and returns their numbers. Node.js already marks its own
+ * descriptors close-on-exec, including the channel to a parent process and the lowest inherited ones. Null: this system does
+ * not list descriptors (macOS, where Node.js starts programs so that they inherit nothing).
  */
 export function closeInheritedDescriptors(): readonly number[] | null {
   let names: string[];
@@ -27,7 +27,7 @@ function isInherited(descriptor: number): boolean {
   try {
     info = readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8");
   } catch {
-    // The one that the list was read with.
+    // The descriptor that the list itself was read with.
     return false;
   }
   const flags = Number.parseInt(/^flags:\s*([0-7]+)$/m.exec(info)?.[1] ?? "0", 8);

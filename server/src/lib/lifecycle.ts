@@ -1,14 +1,14 @@
-// What is opened is registered here and closed in reverse order, each part within a deadline, so that stopping
-// the platform is one call and leaves nothing behind.
+// Registers whatever is opened and closes it in reverse order, each part within a deadline, so that one call stops the platform
+// and leaves nothing behind.
 import { systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
 type Part = { readonly name: string; readonly close: () => Promise<void> | void; readonly waitMs: number };
 
-/** How long one part may take to close before it is given up on, unless it says otherwise. */
+/** How long one part may take to close, unless it sets its own limit. */
 const closeWaitMs = 30_000;
 
-/** The ordered list of open parts of one platform. */
+/** The ordered list of a platform's open parts. */
 export class Lifecycle {
   readonly #parts: Part[] = [];
   readonly #log: Log;
@@ -25,7 +25,7 @@ export class Lifecycle {
     this.#parts.push({ name, close, waitMs: options.waitMs ?? closeWaitMs });
   }
 
-  /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part failed to close. */
+  /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part fails to close. */
   close(): Promise<void> {
     this.#closing ??= this.#closeAll();
     return this.#closing;

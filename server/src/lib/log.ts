@@ -4,7 +4,7 @@ import pretty from "pino-pretty";
 
 export type Log = Logger;
 
-/** Paths whose values never reach the log, wherever they turn up in a logged object. */
+/** Paths whose values never reach the log, at any depth of a logged object. */
 const redacted = [
   "authorization",
   "headers.authorization",
@@ -15,10 +15,13 @@ const redacted = [
   "*.password",
 ];
 
-/** Causes below causes are shown so deep. */
+/** How many nested causes are shown. */
 const causesMax = 5;
 
-/** What a logged error shows. What libraries hang on it (a client with its settings, the values of a row) stays away. */
+/**
+ * The parts of an error that the log shows. What libraries attach to it (a client with its settings, the values of a row) is
+ * left out.
+ */
 function shownError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
   const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
@@ -29,7 +32,7 @@ function shownError(error: unknown, depth = 0): unknown {
   return { ...shown, ...cause, ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }) };
 }
 
-/** Makes the platform's log. `to` is standard error unless given, since standard output carries the ready line. */
+/** Creates the platform's log. `to` defaults to standard error, since standard output carries the ready line. */
 export function createLog(options: { level: string; pretty: boolean; to?: DestinationStream }): Log {
   const serializers = { err: (error: unknown) => shownError(error) };
   const settings = { level: options.level, redact: redacted, base: null, serializers };

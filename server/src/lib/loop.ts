@@ -1,21 +1,21 @@
-// A loop that looks at the world again and again: at an interval, and at once when nudged. A turn takes no
-// input, reads everything, does bounded work and survives being repeated. Turns of one loop never overlap.
+// Runs a turn at an interval, and at once when nudged. A turn takes no input, reads everything, does bounded work and can be
+// repeated safely. Turns of one loop never overlap.
 import { systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
 export type LoopOptions = {
   readonly name: string;
-  /** One turn. Rejecting is logged, and the loop goes on at the next interval. */
+  /** One turn. A rejection is logged, and the loop continues at the next interval. */
   readonly turn: (signal: AbortSignal) => Promise<void>;
   /** The longest time between two turns. */
   readonly intervalMs: number;
-  /** Turns are left out while the time may be wrong by much: they do for good what the time of day says. */
+  /** Skips turns while the clock may be far off, for turns that change things for good by the time of day. */
   readonly waitsForClock?: boolean;
   readonly log: Log;
   readonly clock?: Clock;
 };
 
-/** Starts at `start()`, ends with `stop()`, which waits for the running turn. */
+/** Starts with `start()`, ends with `stop()`, which waits for the running turn. */
 export class Loop {
   readonly #options: LoopOptions;
   readonly #clock: Clock;
@@ -33,7 +33,7 @@ export class Loop {
     this.#running ??= this.#run();
   }
 
-  /** Look now. Many nudges during one turn lead to one more turn. */
+  /** Starts a turn now. Any number of nudges during a turn cause one more turn. */
   nudge(): void {
     this.#nudged = true;
     this.#wake?.();

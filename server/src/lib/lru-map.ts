@@ -1,10 +1,10 @@
-// A map with a bound: when it is full, the entry that was not used for the longest time goes.
+// A bounded map that evicts the least recently used entry when it is full.
 import { assert } from "./assert.ts";
 
 /** Reading and writing an entry both count as use. */
 export class LruMap<Key, Value> {
   readonly #max: number;
-  /** A Map keeps the order of insertion; a used entry is inserted again. */
+  /** A Map keeps insertion order, so a used entry is inserted again. */
   readonly #entries = new Map<Key, Value>();
 
   constructor(max: number) {
@@ -42,7 +42,7 @@ export class LruMap<Key, Value> {
     this.#entries.clear();
   }
 
-  /** Oldest use first; entries may be deleted on the way. */
+  /** Least recently used first; entries may be deleted during the iteration. */
   entries(): IterableIterator<[Key, Value]> {
     return this.#entries.entries();
   }

@@ -1,30 +1,30 @@
-// Amounts of money: whole micro-units of one currency, as bigint. Nothing here is ever a fraction; the one rounding is in
-// `shareOf`. Amounts of different currencies never meet: that is a bug, and stops what is being done.
+// Amounts of money: whole micro-units of one currency, as bigint. There are no fractions; the only rounding is in `shareOf`.
+// Mixing currencies is a bug and fails an assertion.
 import { assert } from "./assert.ts";
 
 declare const brand: unique symbol;
-/** A code of ISO 4217, such as USD. */
+/** An ISO 4217 code, such as USD. */
 export type Currency = string & { readonly [brand]: "Currency" };
 
 /** `micros`: millionths of the currency's unit. */
 export type Money = { readonly currency: Currency; readonly micros: bigint };
 
-/** A part of an amount, in hundred-thousandths of a percent: 10,000,000 is all of it. */
+/** A share of an amount, in hundred-thousandths of a percent: 10,000,000 is 100%. */
 export type Rate = number & { readonly [brand]: "Rate" };
 
-/** Micro-units of a hundredth of a unit. */
+/** Micro-units in a hundredth of the unit. */
 export const microsOfCent = 10_000n;
 const wholeRate = 10_000_000;
 const rateOfPercent = 100_000;
 
 const knownCurrencies: ReadonlySet<string> = new Set(Intl.supportedValuesOf("currency"));
 
-/** The currency of this code, or null when there is none. */
+/** The currency with this code, or null when there is none. */
 export function readCurrency(code: string): Currency | null {
   return knownCurrencies.has(code) ? (code as Currency) : null;
 }
 
-/** An amount of nothing. */
+/** A zero amount. */
 export function nothing(currency: Currency): Money {
   return { currency, micros: 0n };
 }
@@ -35,7 +35,7 @@ export function ofCents(currency: Currency, cents: number): Money {
   return { currency, micros: BigInt(cents) * microsOfCent };
 }
 
-/** Whole cents, rounded towards minus infinity: what is shown of a credit is never more than there is. */
+/** Whole cents, rounded towards minus infinity: a credit is never shown larger than it is. */
 export function wholeCents({ micros }: Money): number {
   const cents = micros / microsOfCent - (micros < 0n && micros % microsOfCent !== 0n ? 1n : 0n);
   const number = Number(cents);
@@ -48,12 +48,12 @@ export function plus(one: Money, other: Money): Money {
   return { currency: sameCurrency(one, other), micros: one.micros + other.micros };
 }
 
-/** What is left of the first without the second; may be below zero. */
+/** The first amount minus the second; may be negative. */
 export function minus(one: Money, other: Money): Money {
   return plus(one, negative(other));
 }
 
-/** The same amount the other way. */
+/** The amount with the opposite sign. */
 export function negative({ currency, micros }: Money): Money {
   return { currency, micros: -micros };
 }
@@ -64,13 +64,13 @@ export function smaller(one: Money, other: Money): Money {
   return one.micros <= other.micros ? one : other;
 }
 
-/** This part of an amount that is not below zero, rounded to the nearest micro-unit, halves up; never more than the amount. */
+/** The given share of a non-negative amount, rounded to the nearest micro-unit, halves up; never more than the amount. */
 export function shareOf({ currency, micros }: Money, rate: Rate): Money {
   assert(micros >= 0n, "a share is taken of what is not below zero");
   return { currency, micros: (micros * BigInt(rate) + BigInt(wholeRate / 2)) / BigInt(wholeRate) };
 }
 
-/** The rate of a percentage above 0 and up to 100 with at most five decimals; null for any other. */
+/** The rate of a percentage above 0 and up to 100 with at most five decimals; null for any other percentage. */
 export function rateOf(percentage: number): Rate | null {
   const rate = Math.round(percentage * rateOfPercent);
   const isExact = rate / rateOfPercent === percentage;

@@ -1,6 +1,6 @@
-// Makes and keeps the connections of calls out. Every address is checked here, in the connector that dials: those that
-// DNS gave, all of them, are the list that is dialled, and a literal address is checked before it is. No proxy of the
-// environment is used, for then the proxy would look the name up.
+// Opens and keeps the connections of outward calls. Every address is checked here, in the connector that dials: all addresses
+// that DNS returned are checked and then dialled, and a literal address is checked before dialling. Proxies from the
+// environment are ignored, because a proxy would do its own lookup.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -12,19 +12,22 @@ import { OutwardRefused } from "./outward-reasons.ts";
 export type AgentsOptions = {
   readonly guard: Pick<OutwardGuard, "isAllowed">;
   readonly lookup: NameLookup;
-  /** Authorities in PEM form instead of the system's. */
+  /** CAs in PEM form, instead of the system's. */
   readonly authorities?: readonly string[];
   readonly perReceiverMax: number;
 };
 
-/** Shorter than what common servers keep (5 s of node is announced and then honoured), and not long after a name has moved. */
+/**
+ * Shorter than the keep-alive of common servers (Node's 5 s is announced and then honoured), and short enough to follow DNS
+ * changes.
+ */
 const idleMs = 15_000;
 const idlePerReceiverMax = 64;
-/** In all; the one that is idle for the longest is closed. */
+/** In total; beyond it, the connection that has been idle longest is closed. */
 const idleMax = 512;
-/** One more of a name's addresses is tried when the one before has not answered for so long. */
+/** How long to wait for one address of a name before trying the next one too. */
 const nextAddressMs = 250;
-/** A name may have many; more are not dialled, though all are checked. */
+/** A name may have more addresses; all are checked, but only this many are dialled. */
 const dialledMax = 8;
 
 /** The agents of one client. */
@@ -39,7 +42,7 @@ export class OutwardAgents {
       timeout: idleMs,
       maxSockets: options.perReceiverMax,
       maxFreeSockets: idlePerReceiverMax,
-      // Explicit, so that variables of the environment change neither the way nor what is trusted.
+      // Explicit, so that environment variables change neither the route nor the trusted CAs.
       proxyEnv: {},
       rejectUnauthorized: true,
     };
@@ -52,23 +55,23 @@ export class OutwardAgents {
     return protocol === "https:" ? this.#secure : this.#plain;
   }
 
-  /** Closes the idle connections to a place: the other side closed one of them, and so may have the rest. */
+  /** Closes the idle connections to a receiver: it closed one of them, and may have closed the rest. */
   dropIdle(protocol: string, { host, port }: { readonly host: string; readonly port: number }): void {
-    // Node's name of a place; behind it come the options of TLS.
+    // Node's key for host and port; TLS options follow it.
     const place = `${host}:${port}:`;
     for (const [key, sockets] of Object.entries(this.of(protocol).freeSockets)) {
       if (key.startsWith(place)) for (const socket of sockets ?? []) socket.destroy();
     }
   }
 
-  /** Closes every connection, also those in use. */
+  /** Closes every connection, including those in use. */
   close(): void {
     this.#plain.destroy();
     this.#secure.destroy();
   }
 }
 
-/** Puts the checks into an agent, and bounds what it keeps. */
+/** Adds the address checks to an agent, and bounds its idle connections. */
 function guarded(agent: HttpAgent, options: AgentsOptions, idle: IdleConnections): HttpAgent {
   const connect = agent.createConnection.bind(agent);
   const keep = agent.keepSocketAlive.bind(agent);
@@ -92,7 +95,7 @@ function guarded(agent: HttpAgent, options: AgentsOptions, idle: IdleConnections
   return agent;
 }
 
-/** How a socket connects: several addresses are tried in turn, and all of them come from the checked list. */
+/** How a socket connects: it tries several addresses in turn, all from the checked list. */
 function dialling({ guard, lookup }: AgentsOptions, port: number) {
   const checked: LookupFunction = (name, { all }, found) => {
     checkedAddresses(guard, lookup, { name, port }).then(
@@ -109,7 +112,7 @@ function dialling({ guard, lookup }: AgentsOptions, port: number) {
 
 type Found = { readonly address: string; readonly family: number };
 
-/** One address that is not allowed spoils the whole answer: a name of both kinds is an attack, or a mistake. */
+/** One forbidden address rejects the whole answer: a name with both kinds is an attack or a mistake. */
 async function checkedAddresses(
   guard: AgentsOptions["guard"],
   lookup: NameLookup,
@@ -125,7 +128,7 @@ async function checkedAddresses(
   return addresses.slice(0, dialledMax).map((address) => ({ address, family: isIP(address) }));
 }
 
-/** Idle connections of all receivers, the oldest first. */
+/** Idle connections of all receivers, oldest first. */
 class IdleConnections {
   readonly #closers = new Map<Duplex, () => void>();
 

@@ -1,5 +1,5 @@
-// One request over one connection, and the beginning of its answer. Once the head has come the answer counts, whatever
-// becomes of its body: the receiver has said what it thinks, and the body is only shown to people.
+// One request over one connection, and the beginning of its answer. Once the head has arrived the answer counts, even if the
+// body fails: the receiver has decided, and the body is only shown to people.
 import { request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
@@ -7,19 +7,19 @@ import { TLSSocket } from "node:tls";
 import type { Clock } from "./clock.ts";
 import { codeOf, OutwardRefused, reasonOf } from "./outward-reasons.ts";
 
-/** What to do. */
+/** The request, and its limits. */
 export type ExchangeOptions = {
   readonly protocol: string;
-  /** Method, place, path, fields and agent. */
+  /** Method, host, path, headers and agent. */
   readonly request: RequestOptions;
   readonly body: Buffer;
   readonly clock: Clock;
-  /** For all of it. */
+  /** For the whole exchange. */
   readonly timeoutMs: number;
   readonly answerBytesMax: number;
 };
 
-/** `isStale`: a kept connection was closed by the other side at the moment it was used again, and nothing was answered. */
+/** `isStale`: the other side closed a kept connection just as it was reused, and sent no answer. */
 export type Exchange =
   | {
       readonly kind: "answered";
@@ -29,11 +29,11 @@ export type Exchange =
     }
   | { readonly kind: "failed"; readonly reason: string; readonly isStale: boolean };
 
-/** Name, connection and TLS: a receiver that takes longer is away. */
+/** Lookup, connection and TLS: a receiver that takes longer counts as unreachable. */
 const connectMs = 10_000;
-/** From the head to the end of the body, when so much of the time is left. */
+/** From the head to the end of the body, if that much of the timeout is left. */
 const bodyMs = 5_000;
-/** Read beyond what is kept, because a connection can only be used again when the answer was read to its end. */
+/** Read and dropped beyond the kept part: a connection can be reused only when the answer was read to its end. */
 const drainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /** Informational answers (1xx) before the real one. */
@@ -41,7 +41,7 @@ const informationMax = 16;
 const retryAfterLengthMax = 100;
 const closedCodes = new Set(["ECONNRESET", "EPIPE"]);
 
-/** Sends and waits. Never rejects. */
+/** Sends the request and waits for the answer. Never rejects. */
 export function exchange(options: ExchangeOptions): Promise<Exchange> {
   return new Promise((resolve) => new RunningExchange(options, resolve).start());
 }
@@ -74,7 +74,7 @@ class RunningExchange {
     try {
       this.#request = send({ ...request, maxHeaderSize: headBytesMax, insecureHTTPParser: false });
     } catch (error) {
-      // A header field that cannot be written.
+      // A header that cannot be written.
       this.#fail(reasonOf(error));
       return;
     }
@@ -106,7 +106,7 @@ class RunningExchange {
   }
 
   #begin(answer: IncomingMessage): void {
-    // Node reads the head of HTTP/0.9 and 2.0 too, as if it were 1.1.
+    // Node also parses heads of HTTP/0.9 and 2.0, as if they were 1.1.
     if (answer.httpVersionMajor !== 1) return this.#fail("its answer is not HTTP/1.1");
     this.#answer = answer;
     this.#cancelDeadline();
@@ -122,7 +122,7 @@ class RunningExchange {
   #take(piece: Buffer): void {
     const { answerBytesMax } = this.#options;
     const room = answerBytesMax - this.#bodyBytes;
-    // A copy: the piece may be a corner of a large buffer, and answers are kept for a while.
+    // Copy: the chunk may be a small part of a large buffer, and answers are kept for a while.
     if (room > 0) this.#kept.push(Buffer.from(piece.subarray(0, room)));
     this.#bodyBytes += piece.length;
     if (this.#bodyBytes > answerBytesMax + drainBytesMax) this.#finish();
@@ -151,7 +151,7 @@ class RunningExchange {
     this.#isOver = true;
     this.#cancelDeadline();
     this.#cancelConnect?.();
-    // Read and written to the end, the connection goes back to the agent; else it is of no use any more.
+    // After a complete exchange the connection goes back to the agent; otherwise it is useless.
     const request = this.#request;
     if (this.#answer?.complete !== true || request?.writableFinished !== true) request?.destroy();
     this.#resolve(ended);

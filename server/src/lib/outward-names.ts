@@ -1,30 +1,30 @@
-// Looks names up for calls out. DNS is asked directly, because the system's own way takes one of four threads of the
-// process for as long as a name server keeps silent, and whoever names a receiver chooses its name server. The system
-// is asked for what DNS does not know: names of /etc/hosts, of containers and of search domains.
+// Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the four threads of the process
+// for as long as a name server stays silent, and the author of a URL chooses that name server. The system is asked for what DNS
+// does not know: names of /etc/hosts, of containers and of search domains.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
 import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";
 
-/** The addresses of a name, at least one; rejects when it has none. */
+/** The addresses of a name, at least one; rejects when there is none. */
 export type NameLookup = (name: string) => Promise<readonly string[]>;
 
-/** Of one question to one server; asked twice, the second time for longer. */
+/** Timeout of one query to one server; the second try waits longer. */
 const dnsWaitMs = 2_000;
 const dnsTries = 2;
-/** Of the four threads, the rest is for files and cryptography. */
+/** Of four threads; the others are left for files and cryptography. */
 const systemLookupsMax = 2;
 const systemWaitingMax = 1_000;
-/** After these DNS has said no, or there is no DNS; after a silence the system would wait in vain too. */
+/** Codes that mean no such name, or no DNS at all. After a DNS timeout the system would wait in vain too. */
 const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED", "EREFUSED"]);
 
-/** For tests: other name servers, as address:port, another wait, another system. */
+/** For tests: other name servers (address:port), another timeout, another system resolver. */
 export type NameLookupOptions = {
   readonly servers?: readonly string[];
   readonly waitMs?: number;
   readonly system?: NameLookup;
 };
 
-/** How names are looked up unless tests say otherwise. */
+/** The default name lookup. */
 export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
   const { system = askSystem } = options;
   const refusal = (): Error => new OutwardRefused("too many names are being looked up");
@@ -40,9 +40,9 @@ async function askSystem(name: string): Promise<readonly string[]> {
   return found.map(({ address }) => address);
 }
 
-/** Null: DNS does not know it, the system may. */
+/** Null: DNS does not know the name, but the system may. */
 async function askDns(name: string, options: NameLookupOptions): Promise<readonly string[] | null> {
-  // Made anew each time, so that it knows the name servers that the machine has now.
+  // A new resolver each time, so that it uses the machine's current name servers.
   const resolver = new Resolver({ timeout: options.waitMs ?? dnsWaitMs, tries: dnsTries });
   if (options.servers !== undefined) resolver.setServers(options.servers);
   const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);

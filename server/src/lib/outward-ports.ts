@@ -1,6 +1,6 @@
-// Which ports may be called. Any may but those on which something else than HTTP listens and could be made to act by
-// lines of text (mail, chat, printers, file servers); that is the list of the Fetch standard, which browsers keep too.
-// A list of a few good ports would be stricter, but receivers rightly live on 3000, 8080 or 8443.
+// Decides which ports may be called: all except those of other protocols that lines of text could drive (mail, chat, printers,
+// file servers). The list is that of the Fetch standard, which browsers also use. A list of a few good ports would be stricter,
+// but receivers legitimately use 3000, 8080 or 8443.
 
 const ranges: readonly (readonly [first: number, last: number])[] = [
   [0, 1],

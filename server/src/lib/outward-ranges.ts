@@ -1,15 +1,15 @@
-// Which addresses may be called from inside the platform's network: public unicast ones and nothing else. Pure; used by
-// the guard for outward calls, which adds what the operator opens and where the platform itself is.
+// Decides which addresses may be called from inside the platform's network: only public unicast ones. Pure; the guard for
+// outward calls adds the operator's exceptions and the platform's own listeners.
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** An address in its one form: what is written as IPv6 but is an IPv4 address (`::ffff:…`) is the IPv4 address. */
+/** A normalized address: an IPv4 address in IPv6 form (`::ffff:…`) becomes IPv4. */
 export type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** A range in CIDR form. */
 export type Range = { readonly base: IpAddress; readonly prefixBits: number };
 
-/** What a range is called in a sentence: "… is a loopback address". */
+/** The name of a range in a sentence: "… is a loopback address". */
 const kindNames: Readonly<Record<string, string>> = {
   unspecified: "an unspecified",
   broadcast: "a broadcast",
@@ -31,17 +31,19 @@ const kindNames: Readonly<Record<string, string>> = {
   benchmarking: "a benchmarking",
 };
 
-/** Public by its number, but answered by the host of a virtual machine at Azure: metadata, DNS, agent. */
+/** A public address, but the host of an Azure virtual machine answers on it: metadata, DNS, agent. */
 const azureHost = "168.63.129.16";
 
-/** Reads an address as a socket or a DNS answer gives it; null when it is none. Short, octal and hexadecimal IPv4 is none. */
+/**
+ * Parses an address as a socket or a DNS answer gives it; null for anything else, including short, octal and hexadecimal IPv4.
+ */
 export function readAddress(text: string): IpAddress | null {
   if (isIP(text) === 0) return null;
   const address = ipaddr.parse(text);
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
 
-/** Null for a public unicast address, else what it is, as in "a loopback". */
+/** Null for a public unicast address, otherwise its kind, as in "a loopback". */
 export function specialKind(address: IpAddress): string | null {
   const range = address.range();
   if (range !== "unicast") return kindNames[range] ?? "a reserved";
@@ -49,18 +51,18 @@ export function specialKind(address: IpAddress): string | null {
   return specialKindOfUnicast(address);
 }
 
-/** What the package takes for ordinary IPv6 although it is not public. */
+/** Addresses that the package takes for ordinary IPv6 although they are not public. */
 function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
-  // Only this eighth of the space is given out as public; what is new in the rest must first be looked at.
+  // Only this eighth of the IPv6 space is assigned as public; new assignments elsewhere need a review first.
   if (first >> 13 !== 1) return "a reserved";
-  // ISATAP: the last 32 bits are an IPv4 address, in whatever network.
+  // ISATAP: the last 32 bits are an IPv4 address, in any network.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
   return null;
 }
 
-/** Reads `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names what was given and what is allowed. */
+/** Parses `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names the given text and what is allowed. */
 export function readRange(text: string): Range {
   const [addressText = "", prefixText, ...more] = text.split("/");
   const written = isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
@@ -86,7 +88,7 @@ export function isInRange(address: IpAddress, { base, prefixBits }: Range): bool
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }
 
-/** A range of `::ffff:…` addresses is the IPv4 range that they stand for, as an address of it is. */
+/** A range of `::ffff:…` addresses becomes the IPv4 range that it stands for. */
 function inOneForm(range: Range): Range {
   const { base, prefixBits } = range;
   if (base instanceof ipaddr.IPv4 || prefixBits < 96 || !base.isIPv4MappedAddress()) return range;

@@ -1,7 +1,7 @@
-// Says in a sentence why a call out failed. Only what the error's code tells is used: messages of node name addresses,
-// and the address that a name led to is not for the user who gave the name.
+// Says in a sentence why an outward call failed, from the error's code alone: Node's messages contain addresses, and the user
+// who gave a name must not learn the address behind it.
 
-/** Refused or impossible; the message is a sentence for users. */
+/** The call is refused or impossible; the message is a sentence for users. */
 export class OutwardRefused extends Error {
   override readonly name = "OutwardRefused";
 }
@@ -31,7 +31,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_INVALID_CHAR: "a header field has a character that may not be sent",
 };
 
-/** The sentence, without a full stop. */
+/** The reason as a sentence, without a full stop. */
 export function reasonOf(error: unknown): string {
   if (error instanceof OutwardRefused) return error.message;
   const code = codeOf(error);
@@ -42,7 +42,7 @@ export function reasonOf(error: unknown): string {
   return code === "" ? "the call broke off" : `the call broke off (${code})`;
 }
 
-/** The code of an error of node; of the first one when several addresses were tried. Empty: none. */
+/** The code of a Node error, or of the first one when several addresses were tried. Empty: it has none. */
 export function codeOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const code: unknown = first instanceof Error && "code" in first ? first.code : "";

@@ -1,5 +1,5 @@
-// The one way to call out: a POST to a URL that a user gave, with every bound and check that this needs. Redirects are
-// not followed, nothing is read beyond what is kept for people, and it never rejects: what happened is the answer.
+// The only way to call out: a POST to a URL from a user, with all bounds and checks. It follows no redirects, reads no more of
+// the answer than it needs, and never rejects: failures are part of the answer.
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
 import { OutwardAgents } from "./outward-agents.ts";
@@ -11,18 +11,20 @@ import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 export type OutwardPost = {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** For all of it: waiting for room, the name, connecting, TLS, sending, the answer. When only the answer's body is late, the answer counts. */
+  /**
+   * For the whole call: queue, lookup, connection, TLS, sending, answer. If only the answer's body is late, the answer counts.
+   */
   readonly timeoutMs: number;
-  /** So much of the answer's body is kept. */
+  /** How much of the answer's body to keep. */
   readonly answerBytesMax: number;
 };
 
-/** What became of a call. Reasons are for users: without secrets, and without addresses that a name led to. */
+/** The outcome of a call. Reasons are for users: without secrets, and without the address behind a name. */
 export type OutwardAnswer =
   | {
       readonly kind: "answered";
       readonly status: number;
-      /** The field Retry-After as it came. */
+      /** The Retry-After header as received. */
       readonly retryAfter: string | null;
       readonly firstBytes: Buffer;
       readonly durationMs: number;
@@ -33,28 +35,28 @@ export type OutwardClientOptions = {
   readonly guard: OutwardGuard;
   readonly clock: Clock;
   readonly userAgent: string;
-  /** DNS and the system when absent. */
+  /** DNS and the system by default. */
   readonly lookup?: NameLookup;
-  /** Authorities in PEM form that certificates are checked against, instead of those that node trusts. */
+  /** CAs in PEM form, instead of those that Node trusts. */
   readonly authorities?: readonly string[];
-  /** Calls under way, and so connections in use: in all, and to one receiver. */
+  /** Upper bounds on concurrent calls, and so on connections in use: in total, and per receiver. */
   readonly totalMax?: number;
   readonly perReceiverMax?: number;
 };
 
-/** More than the usual number of deliveries under way; each is a connection, and a process has some thousands. */
+/** More than the usual number of concurrent deliveries; each is a connection, and a process has a few thousand. */
 const totalMaxUsual = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */
 const perReceiverMaxUsual = 64;
-/** The rest is turned away at once; of one receiver when more wait than a slow one gets through in the time of a call. */
+/** Further calls are refused at once. Per receiver: more than a slow one handles within the timeout of a call. */
 const waitingMax = 10_000;
 const keyWaitingMax = 2_000;
 
-/** Calls out. `close` ends what is under way. */
+/** The client for outward calls. `close` ends calls that are under way. */
 export class OutwardClient {
   readonly #options: OutwardClientOptions;
   readonly #agents: OutwardAgents;
-  /** A receiver that is slow holds up only calls to itself. */
+  /** A slow receiver delays only calls to itself. */
   readonly #gate: Gate;
   #isClosed = false;
 
@@ -66,7 +68,7 @@ export class OutwardClient {
     this.#agents = new OutwardAgents({ guard, lookup: options.lookup ?? makeNameLookup(), perReceiverMax, ...trust });
   }
 
-  /** Sends once (a second time only when a kept connection was closed just then). Never rejects. */
+  /** Sends once (again only if a kept connection turned out to be closed). Never rejects. */
   async post(url: string, post: OutwardPost): Promise<OutwardAnswer> {
     const { clock } = this.#options;
     const startedMs = clock.monotonicMs();

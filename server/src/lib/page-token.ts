@@ -1,27 +1,27 @@
-// Tokens that go on where a page of a list ended. A token belongs to its list and to the query: with another one, or altered,
-// it is refused, so that nobody gets a page with holes without knowing. It gives no right to anything and holds no secret,
-// so whoever makes one still has to name a place that there can be.
+// Tokens that continue a list after the end of a page. A token is bound to its list and query, and is refused elsewhere or when
+// altered, so that nobody gets a page with gaps unnoticed. It grants no rights and holds no secret: a forged one can only name
+// a valid cursor.
 import { createHash } from "node:crypto";
 import { Fault } from "./fault.ts";
 
-/** What the caller wished of the list but the size of the page. */
+/** Everything that the caller asked of the list except the page size. */
 type Query = readonly (string | number | boolean | null | undefined)[];
 
 export type PageTokensOptions<Cursor> = {
-  /** Null: lines of apps, whose tokens named no list from the first. */
+  /** Null: for lines of apps, whose tokens have never named their list. */
   readonly list: string | null;
-  /** What the list is ordered by: numbers from 0 (ids, times), and UUIDs. */
+  /** The sort key of the list: numbers from 0 (ids, times) and UUIDs. */
   readonly cursor: { readonly [Key in keyof Cursor]: "number" | "uuid" };
-  /** What answers call the token of the next page. */
+  /** The name of the next page's token in answers. */
   readonly next: "nextToken" | "nextPageToken";
 };
 
-/** The last time that a Date can hold, in milliseconds; ids and times in microseconds do not come so far. */
+/** The latest time of a Date, in milliseconds; ids and times in microseconds stay below it. */
 const numberMax = 8_640_000_000_000_000;
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const checkLength = 12;
 
-/** The tokens of one list. They are letters, digits, `-` and `_`, at most 60 for a time and a UUID. */
+/** The tokens of one list: letters, digits, `-` and `_`, at most 60 characters for a time and a UUID. */
 export class PageTokens<Cursor extends object> {
   readonly #options: PageTokensOptions<Cursor>;
 
@@ -29,18 +29,18 @@ export class PageTokens<Cursor extends object> {
     this.#options = options;
   }
 
-  /** Goes on behind the place. */
+  /** A token that continues after the cursor. */
   make(query: Query, cursor: Cursor): string {
     const parts = this.#keys.map((key) => cursor[key] as string | number);
     return this.#write(query, parts);
   }
 
-  /** The place that a token names. Throws `Fault("invalid")` when it is none of ours or of another query. */
+  /** The cursor in a token. Throws `Fault("invalid")` for a foreign token or one of another query. */
   read(query: Query, token: string): Cursor {
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
     const isPlace = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));
-    // Written again, it must be the same: there is one token for each place.
+    // It must match when written again: each cursor has exactly one token.
     if (isPlace && token === this.#write(query, parts)) {
       return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
     }

@@ -1,26 +1,26 @@
-// How often something may be done within a time, by key (a project, an address), in memory of this platform and within a
-// bound. `AttemptLimits` of people counts in the database, for what a restart must not forget.
+// Limits how often something may happen per window and key (a project, an address), in the memory of this platform and within a
+// bound. `AttemptLimits` of people counts in the database, for counts that must survive a restart.
 import type { Clock } from "./clock.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru-map.ts";
 
 export type RateLimitOptions = {
-  /** Uses of a key within a window, which begins with the first of them. */
+  /** Uses per key and window; a window begins with its first use. */
   readonly max: number;
-  /** A minute unless given. */
+  /** One minute by default. */
   readonly windowMs?: number;
   readonly clock: Clock;
-  /** The sentence for whoever has used up what there is. */
+  /** The message of the fault. */
   readonly text?: (used: number, retryAfterSeconds: number) => string;
 };
 
 type Window = { readonly endsAtMs: number; count: number };
 
 const minuteMs = 60_000;
-/** Whoever has more keys than this to use gets more uses; the memory does not grow, and no use takes longer for it. */
+/** A caller with more keys than this gets extra uses, but memory and time per use stay bounded. */
 const keysMax = 10_000;
 
-/** One limit. What is refused is not counted. */
+/** One limit. Refused uses are not counted. */
 export class RateLimit {
   readonly #options: RateLimitOptions;
   readonly #windows = new LruMap<string, Window>(keysMax);
@@ -29,14 +29,14 @@ export class RateLimit {
     this.#options = options;
   }
 
-  /** Counts one use. Throws `Fault("rate_limited")` with the seconds until there is room again. */
+  /** Counts one use. Throws `Fault("rate_limited")` with the seconds until the next use is allowed. */
   take(key: string): void {
     const refusal = this.refusal(key);
     if (refusal !== null) throw refusal;
     this.tryTake(key);
   }
 
-  /** As `take`, for what is only left undone: false when there is no room. */
+  /** Like `take`, for work that is simply skipped: returns false when the limit is reached. */
   tryTake(key: string): boolean {
     if (this.#waitMs(key) > 0) return false;
     const nowMs = this.#options.clock.monotonicMs();
@@ -46,7 +46,7 @@ export class RateLimit {
     return true;
   }
 
-  /** What `take` would throw; null: there is room. Counts nothing. */
+  /** The fault that `take` would throw, or null. Counts nothing. */
   refusal(key: string): Fault | null {
     const waitMs = this.#waitMs(key);
     if (waitMs <= 0) return null;
@@ -55,12 +55,12 @@ export class RateLimit {
     return new Fault("rate_limited", text(max, retryAfterSeconds), { retryAfterSeconds });
   }
 
-  /** How many keys are remembered. */
+  /** How many keys are in memory. */
   get size(): number {
     return this.#windows.size;
   }
 
-  /** Until there is room; 0 or less: there is. */
+  /** The wait until the next use is allowed; 0 or less: no wait. */
   #waitMs(key: string): number {
     const window = this.#windows.get(key);
     if (window === undefined || window.count < this.#options.max) return 0;

@@ -1,12 +1,12 @@
-// Lets a source work on its next part while the one before is used.
+// Lets a source produce its next part while the current one is in use.
 
-/** The same parts in the same order; at most one is made before it is asked for. Ends the source when it is ended itself. */
+/** The same parts in the same order, at most one produced ahead. Ending it also ends the source. */
 export async function* readAhead<Part>(source: AsyncGenerator<Part>): AsyncGenerator<Part> {
   let next = source.next();
   try {
     for (let part = await next; part.done !== true; part = await next) {
       next = source.next();
-      // Awaited in the next turn; until then a failure is nobody's.
+      // Awaited in the next turn; until then a rejection must not count as unhandled.
       next.catch(() => undefined);
       yield part.value;
     }

@@ -1,5 +1,5 @@
-// Removes what is older than it is to be kept, in bounded steps, so that no lock is held and the write-ahead log not filled
-// for long. A loop for each area, which names the steps: what one turn leaves, the next one finds.
+// Removes old data in bounded steps, so that no step holds locks or fills the write-ahead log for long. Each area has its own
+// loop and steps; the next turn removes what one turn leaves.
 import type { Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
@@ -9,9 +9,9 @@ import { Loop } from "./loop.ts";
 export type RemovalStep = {
   /** For the log; steps of one name are counted together. */
   readonly name: string;
-  /** Removes at most `limit` rows, and returns how many. */
+  /** Removes at most `limit` rows and returns how many. */
   readonly remove: (limit: number) => Promise<number>;
-  /** How many at once; less where rows are large. */
+  /** Rows per batch; fewer where rows are large. */
   readonly batchMax?: number | undefined;
 };
 
@@ -20,10 +20,10 @@ type RemovalSteps = Iterable<RemovalStep> | AsyncIterable<RemovalStep>;
 /** Old rows may stay an hour longer. */
 const intervalMsDefault = 3_600_000;
 const batchMaxDefault = 5_000;
-/** Of one step in a turn: more than a busy platform makes within an interval; then the next step has its turn. */
+/** Per step and turn: more than a busy platform produces in an interval. After that the next step runs. */
 const batchesMax = 4_000;
 
-/** Starts the loop, which ends with the platform. `steps` is asked anew in each turn. */
+/** Starts the loop, which ends with the platform. `steps` is called again in each turn. */
 export function startRetention(options: {
   readonly name: string;
   readonly steps: () => RemovalSteps;
@@ -42,7 +42,10 @@ export function startRetention(options: {
   lifecycle.onClose(name, () => loop.stop());
 }
 
-/** One turn: each step in batches until one is not full, the bound is reached or `signal` is aborted. Returns how many rows by name. */
+/**
+ * One turn: runs each step in batches until a batch is not full, the bound is reached or `signal` is aborted. Returns row
+ * counts by name.
+ */
 export async function removeOld(steps: RemovalSteps, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
   const removed: Record<string, number> = {};
   for await (const { name, remove, batchMax = batchMaxDefault } of steps) {
@@ -56,7 +59,7 @@ export async function removeOld(steps: RemovalSteps, signal: AbortSignal): Promi
   return removed;
 }
 
-/** The instant so many days before now. */
+/** The instant that many days before now. */
 export function daysAgo(clock: Clock, days: number): Date {
   return new Date(clock.now() - days * dayMs);
 }

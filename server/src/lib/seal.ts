@@ -1,19 +1,22 @@
-// Encryption at rest for tokens, credentials and app secrets: AES-256-GCM with a key id, so that keys can be
-// rotated: the first key seals, every listed key opens.
+// Encryption at rest for tokens, credentials and app secrets: AES-256-GCM with a key id. Keys can be rotated: the first key
+// seals, every listed key opens.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { assert } from "./assert.ts";
 import { Secret } from "./secret.ts";
 
 type Key = { readonly id: string; readonly bytes: Buffer };
 
-/** Key form: 32 bytes as 64 hexadecimal digits. */
+/** The form of a key: 32 bytes as 64 hexadecimal digits. */
 const keyForm = /^[0-9a-f]{64}$/i;
 
-/** Seals and opens short strings. `context` names what is sealed (for example `secret:p-1:app:NAME`); a text moved to another context does not open. */
+/**
+ * Seals and opens short strings. `context` names the sealed value (for example `secret:p-1:app:NAME`); a text moved to another
+ * context does not open.
+ */
 export class Sealer {
   readonly #keys: readonly Key[];
 
-  /** `keys`: 64 hexadecimal digits each; the first is used to seal. */
+  /** `keys`: 64 hexadecimal digits each; the first one seals. */
   constructor(keys: readonly string[]) {
     assert(keys.length > 0, "a sealer needs at least one key");
     this.#keys = keys.map((key) => {
@@ -38,7 +41,7 @@ export class Sealer {
     return `v1.${key.id}.${nonce.toString("base64url")}.${sealed.toString("base64url")}`;
   }
 
-  /** The sealed text. Throws when the key is not known any more or the text was altered. */
+  /** Decrypts the text. Throws when its key is unknown or the text was altered. */
   open(sealed: string, context: string): Secret {
     const [version, keyId, nonce, body] = sealed.split(".");
     assert(version === "v1" && keyId && nonce && body, "sealed text has an unknown form");
@@ -50,7 +53,7 @@ export class Sealer {
     return new Secret(Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString("utf8"));
   }
 
-  /** True when a text was sealed by a key that is not the first one: reseal it. */
+  /** True when another key than the first one sealed the text: it should be sealed again. */
   isOld(sealed: string): boolean {
     return sealed.split(".")[1] !== this.#keys[0]?.id;
   }

@@ -1,7 +1,7 @@
-// A string that must not be seen: it shows itself as [secret] in logs, JSON, templates and inspection.
+// A string that must not leak: it shows itself as [secret] in logs, JSON, templates and inspection.
 import { inspect } from "node:util";
 
-/** Wraps a secret; only `reveal()` gives it out. */
+/** Wraps a secret; only `reveal()` returns it. */
 export class Secret {
   readonly #value: string;
 

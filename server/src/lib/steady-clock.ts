@@ -1,17 +1,17 @@
-// The clock of the platform: the machine's, but for its steps. See docs/decisions/0027-clock-steps.md.
+// The clock of the platform: the machine's clock without its steps. See docs/decisions/0027-clock-steps.md.
 import { sinceBootMs, systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { SteadyTime, type StepReport } from "./steady-time.ts";
 
-/** How long nothing is removed for good after the time in force has changed: time to see the report and put a clock right. */
+/** How long removals for good pause after the platform's time was changed: time to see the report and correct the clock. */
 const settleMs = 86_400_000;
-/** The clock is read again when it seems to have stepped: the process may have stood still between two readings. */
+/** Reads the clock again when it seems to have stepped: the process may have paused between two readings. */
 const readingsMax = 3;
 
-/** Time since the machine was started, with the time in which it slept, which `monotonicMs` leaves out. */
+/** Time since boot, including sleep, which `monotonicMs` leaves out. */
 type Uptime = () => number;
 
-/** A clock whose `now` follows monotonic time while the machine's clock has stepped. */
+/** A clock whose `now` follows monotonic time after a step of the machine's clock. */
 export class SteadyClock implements Clock {
   readonly sleep: Clock["sleep"];
   readonly after: Clock["after"];
@@ -19,7 +19,7 @@ export class SteadyClock implements Clock {
   readonly #base: Clock;
   readonly #uptime: Uptime;
   readonly #time: SteadyTime;
-  /** What the machine slept since the start. */
+  /** How long the machine has slept since the start. */
   #sleptMs = 0;
   readonly #awakeMs: number;
   #unsettledAtMs = Number.NEGATIVE_INFINITY;
@@ -39,12 +39,12 @@ export class SteadyClock implements Clock {
     return Math.floor(this.exactMs());
   }
 
-  /** As `now`, with fractions of a millisecond. */
+  /** Like `now`, with fractions of a millisecond. */
   exactMs(): number {
     const wallMs = this.#base.now();
     const monotonicMs = this.#elapsedMs();
     const behindMs = wallMs - this.#time.at(monotonicMs);
-    // What a look would find, without one: almost always it is this.
+    // Fast path with the same result as a full look; almost always taken.
     if (behindMs <= 0 && behindMs > -1 && !this.#time.isStepped) return wallMs - behindMs;
     return this.#look();
   }
@@ -58,12 +58,12 @@ export class SteadyClock implements Clock {
     return !this.#time.isStepped && this.monotonicMs() - this.#unsettledAtMs >= settleMs;
   }
 
-  /** Nothing is removed for good for a day: the time may be wrong. */
+  /** Pauses removals for good for a day: the time may be wrong. */
   unsettle(): void {
     this.#unsettledAtMs = this.monotonicMs();
   }
 
-  /** Has each step written to the log from now on. */
+  /** Logs each step from now on. */
   watch(log: Log): void {
     this.#report = ({ kind, aheadMs }) => log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, textOf[kind]);
   }
@@ -76,7 +76,7 @@ export class SteadyClock implements Clock {
       const isWhole = afterMs - monotonicMs < 1;
       monotonicMs = afterMs;
       if (!isWhole) continue;
-      // What the machine slept is no step.
+      // Time asleep is not a step.
       const sleptMs = this.#sleptSoFar();
       monotonicMs += sleptMs - this.#sleptMs;
       this.#sleptMs = sleptMs;
@@ -93,7 +93,7 @@ export class SteadyClock implements Clock {
   }
 
   #sleptSoFar(): number {
-    // The machine tells its uptime in hundredths of a second.
+    // The machine reports its uptime in hundredths of a second.
     const sleptMs = this.#beyondMonotonic() - this.#awakeMs;
     return sleptMs - this.#sleptMs > 100 ? sleptMs : this.#sleptMs;
   }
@@ -110,5 +110,5 @@ const textOf: Readonly<Record<StepReport["kind"], string>> = {
   adopted: "the platform's time follows the machine's clock; nothing is removed for its age for a day",
 };
 
-/** The platform's. */
+/** The clock of the platform. */
 export const steadyClock = new SteadyClock();

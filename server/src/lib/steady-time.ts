@@ -1,15 +1,15 @@
-// A clock of the world, read through one that never steps: pure. Small corrections are followed at once. A step is not, until
-// it has stayed for `adoptAfterMs`: a clock that is wrong for a moment changes nothing, one that was put right is believed.
+// Turns readings of a clock that may step into time that does not step: pure. Follows small corrections at once. Adopts a step
+// only after it has lasted for `adoptAfterMs`: a clock that is briefly wrong changes nothing, a corrected one is believed.
 
-/** What a look found; `aheadMs` is how far the source is, or was, ahead of the time in force. */
+/** The result of a reading; `aheadMs` is how far the source is, or was, ahead of the time in force. */
 export type StepReport = {
   readonly kind: "stepped" | "went back" | "adopted";
   readonly aheadMs: number;
 };
 
-/** More than what time servers correct at once on a machine that keeps time, less than a quarter of any lease. */
+/** More than time servers correct at once on a machine that keeps time, less than a quarter of any lease. */
 export const followMs = 1_000;
-/** Longer than a wrong time server or a test of the clock lasts, shorter than receivers and second factors bear. */
+/** Longer than a wrong time server or a clock test lasts, shorter than receivers and second factors tolerate. */
 export const adoptAfterMs = 600_000;
 
 /** The time in force, as an offset to monotonic time. */
@@ -25,7 +25,7 @@ export class SteadyTime {
     return monotonicMs + this.#offsetMs;
   }
 
-  /** The source shows another time. */
+  /** True while the source shows another time. */
   get isStepped(): boolean {
     return this.#step !== null;
   }

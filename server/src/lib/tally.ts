@@ -1,6 +1,6 @@
-// How often each of a few things has happened, for metrics.
+// Counts how often each of a few events happened, for metrics.
 
-/** Keys are of a closed list, or few by nature. Those given are there from the beginning, at zero. */
+/** Keys come from a closed list, or are few by nature. The given keys start at zero. */
 export class Tally<Key extends string> extends Map<Key, number> {
   constructor(...keys: readonly Key[]) {
     super(keys.map((key) => [key, 0]));

@@ -1,6 +1,6 @@
-// Where requests come from when they come through proxies that the operator trusts: each adds to X-Forwarded-For the
-// address that it was reached from, so the last one that is no trusted proxy's is the client's. Nobody else is believed.
-// The one judge of this for the management API, calls of apps and what is recorded of both.
+// Finds the origin of requests that come through proxies which the operator trusts. Each proxy appends to X-Forwarded-For the
+// address that connected to it, so the last address that is not a trusted proxy's is the client's. Nobody else is believed. The
+// management API, calls of apps and the records of both all use this.
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
 
@@ -10,19 +10,19 @@ export type Origin = {
   readonly address: string;
   /** The other end of the connection: the client itself, or the proxy nearest to the platform. */
   readonly peer: string;
-  /** How many trusted proxies it came through. 0: nothing that it says of its way is believed. */
+  /** How many trusted proxies the request came through. 0: its headers about its origin are not believed. */
   readonly proxies: number;
 };
 
 /** The other end of a connection; whether it is a trusted proxy is looked up once. */
 export type Peer = {
-  /** Where a request comes from that says so. `forwardedFor`: the values of its X-Forwarded-For, joined by commas. */
+  /** The origin that a request claims. `forwardedFor`: the values of its X-Forwarded-For, joined by commas. */
   readonly originOf: (forwardedFor: string | undefined) => Origin;
 };
 
 type Connection = { readonly remoteAddress?: string | undefined };
 
-/** The proxies of a setting, addresses and ranges (CIDR) that were checked before. */
+/** The proxies of a setting: addresses and CIDR ranges, already validated. */
 export class TrustedProxies {
   readonly #ranges = new BlockList();
   readonly #peers = new WeakMap<Connection, Peer>();
@@ -35,7 +35,7 @@ export class TrustedProxies {
     }
   }
 
-  /** The other end of the connection, the same each time that it is asked for. */
+  /** The other end of the connection; the same object on every call. */
   peerOf(connection: Connection): Peer {
     const known = this.#peers.get(connection);
     if (known !== undefined) return known;
@@ -67,8 +67,9 @@ export class TrustedProxies {
 }
 
 /**
- * What is believed of a field that says how a client reached the first proxy, such as X-Forwarded-Proto. Whether each proxy
- * adds a value or one of them sets it, what the client itself wrote is not taken. Undefined: nothing of that form is believed.
+ * The trustworthy value of a header that says how a client reached the first proxy, such as X-Forwarded-Proto. It never returns
+ * what the client itself wrote, whether each proxy appends a value or one of them sets it. Undefined: there is no trusted value
+ * of that form.
  */
 export function believed({ proxies }: Origin, said: string | undefined, form: RegExp): string | undefined {
   if (proxies === 0 || said === undefined) return undefined;
@@ -77,7 +78,7 @@ export function believed({ proxies }: Origin, said: string | undefined, form: Re
   return form.test(value) ? value : undefined;
 }
 
-/** The address of one entry of X-Forwarded-For; some proxies add the port. Null: it has none. */
+/** The address in one entry of X-Forwarded-For; some proxies add the port. Null: it has none. */
 function addressIn(entry: string): string | null {
   const text = entry.trim();
   const bare = isIP(text) === 0 ? /^(?:\[([\da-f:.]+)\](?::\d+)?|([\d.]+):\d+)$/i.exec(text) : null;

@@ -1,12 +1,12 @@
-// How whatever is posted to a receiver is signed: Standard Webhooks (https://www.standardwebhooks.com). Pure but for the
-// making of secrets.
+// Signs everything that is posted to a receiver: Standard Webhooks (https://www.standardwebhooks.com). Pure except for creating
+// secrets.
 import { createHmac, randomBytes } from "node:crypto";
 import { Secret } from "./secret.ts";
 
-/** A secret as receivers have it begins so; what follows is the key in base64. */
+/** The prefix of a secret as receivers see it; the key follows in base64. */
 export const secretPrefix = "whsec_";
 
-/** Standard Webhooks asks for 24 to 64. */
+/** Standard Webhooks requires 24 to 64. */
 const keyBytes = { made: 32, min: 24, max: 64 } as const;
 
 /** A new random secret. */
@@ -14,7 +14,7 @@ export function makeWebhookSecret(): Secret {
   return new Secret(`${secretPrefix}${randomBytes(keyBytes.made).toString("base64")}`);
 }
 
-/** The key of a secret; null for what is none: another beginning, no base64, fewer than 24 bytes or more than 64. */
+/** The key in a secret; null without the prefix, without valid base64, or with fewer than 24 or more than 64 bytes. */
 export function readWebhookSecret(secret: string): Buffer | null {
   if (!secret.startsWith(secretPrefix)) return null;
   const text = secret.slice(secretPrefix.length);

@@ -1,12 +1,12 @@
-// Waiting for an answer up to a deadline. What was begun goes on: nobody waits for it any more.
+// Waits for an answer up to a deadline. The work itself continues, but nobody waits for it.
 import type { Clock } from "./clock.ts";
 
-/** There was no answer in time. What became of it is not known. */
+/** No answer in time. The outcome of the work is unknown. */
 export class DeadlineExceeded extends Error {
   override readonly name = "Late";
 }
 
-/** As `answer`, but rejects with `DeadlineExceeded` after `waitMs`. */
+/** Like `answer`, but rejects with `DeadlineExceeded` after `waitMs`. */
 export async function withDeadline<Answer>(clock: Clock, waitMs: number, answer: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(waitMs, () =>

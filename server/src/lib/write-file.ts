@@ -1,11 +1,11 @@
-// Writing a file so that after a crash there is either the old one or the new one, complete.
+// Writes a file so that a crash leaves either the complete old file or the complete new one.
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** Replaces the file at `path`, readable by its owner only. On return it is on the disk. */
+/** Replaces the file at `path`, readable by its owner only. The data is on disk on return. */
 export function writeFileSafely(path: string, text: string): void {
   const temporary = `${path}.new`;
-  // A left-over of a crash may have other rights.
+  // A left-over file of a crash may have other permissions.
   rmSync(temporary, { force: true });
   const file = openSync(temporary, "wx", 0o600);
   try {
@@ -17,7 +17,7 @@ export function writeFileSafely(path: string, text: string): void {
   renameSafely(temporary, path);
 }
 
-/** Renames within one folder; on return the new name is on the disk. */
+/** Renames within one folder; the new name is on disk on return. */
 export function renameSafely(from: string, to: string): void {
   renameSync(from, to);
   const folder = openSync(dirname(to), "r");

@@ -4,38 +4,38 @@ import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
-/** One line as it is handed in. `at`: milliseconds since the epoch. */
+/** One line as it arrives. `at`: milliseconds since the epoch. */
 export type AppLine = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly replicaId: ReplicaId;
-  /** The call that the line belongs to, where known. */
+  /** The call that the line belongs to, if known. */
   readonly runId: RunId | null;
   readonly at: number;
   readonly stream: "stdout" | "stderr";
   readonly text: string;
 };
 
-/** One line as it is kept. Ids grow in the order of storing. */
+/** One line as stored. Ids grow in storage order. */
 export type StoredAppLine = AppLine & { readonly id: number };
 
-/** Which lines of an app are wanted; null or absent: all. Times in milliseconds since the epoch. */
+/** Filters for an app's lines; null or absent: no filter. Times in milliseconds since the epoch. */
 export type AppLineFilter = {
   readonly container?: ReplicaId | null;
-  /** From this time on. */
+  /** This time or later. */
   readonly afterDate?: number | null;
   /** Before this time. */
   readonly beforeDate?: number | null;
-  /** Lines that hold this text; upper and lower case are the same. */
+  /** Lines that contain this text, ignoring case. */
   readonly search?: string | null;
   readonly stream?: "stdout" | "stderr" | null;
   readonly runId?: RunId | null;
 };
 
-/** A line's place in the order of time. */
+/** A line's position in the order of time. */
 export type AppLineCursor = { readonly at: number; readonly id: number };
 
-/** Adds lines in their order, in one transaction with a notification for each app. */
+/** Inserts lines in order, in one transaction with a notification for each app. */
 export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const rows = lines.map((line) => ({
@@ -52,7 +52,7 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
   });
 }
 
-/** Which lines a page shows, from where, how many. `from` itself is left out. */
+/** The filter, start and size of a page. The line at `from` itself is left out. */
 export type AppLinePage = AppLineFilter & {
   readonly direction: "forward" | "backward";
   readonly from: AppLineCursor | null;
@@ -64,7 +64,7 @@ export async function listAppLines(db: Db, appId: AppId, wanted: AppLinePage): P
   return (await appLinesQuery(db, appId, wanted).execute()).map(toLine);
 }
 
-/** The statement of `listAppLines`, whose plan a test looks at. Read by the indexes on app, replica or run. */
+/** The statement of `listAppLines`; a test checks its plan. Uses the indexes on app, replica or run. */
 export function appLinesQuery(db: Db, appId: AppId, wanted: AppLinePage) {
   const order = wanted.direction === "forward" ? "asc" : "desc";
   const query = selectLines(db, appId, wanted).orderBy("at", order).orderBy("id", order).limit(wanted.limit);
@@ -73,7 +73,7 @@ export function appLinesQuery(db: Db, appId: AppId, wanted: AppLinePage) {
   return query.where(order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`);
 }
 
-/** Lines that were stored after the one with id `after`, in the order of storing, at most `limit`. */
+/** Lines stored after the one with id `after`, in storage order, at most `limit`. */
 export async function listNewAppLines(
   db: Db,
   appId: AppId,
@@ -83,15 +83,15 @@ export async function listNewAppLines(
   return (await query.execute()).map(toLine);
 }
 
-/** The id of the line that was stored last, of whatever app; 0 when there is none. */
+/** The id of the last stored line of any app; 0 when there is none. */
 export async function lastAppLineId(db: Db): Promise<number> {
   const row = await db.selectFrom("app_logs").select("id").orderBy("id", "desc").limit(1).executeTakeFirst();
   return row?.id ?? 0;
 }
 
 /**
- * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns how many. Found by the
- * index on time, or that on app and time.
+ * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns how many. Uses the index on
+ * time, or the one on app and time.
  */
 export async function deleteOldAppLines(
   db: Db,

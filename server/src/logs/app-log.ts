@@ -1,4 +1,4 @@
-// What apps print: drivers append lines and wait until they are stored, users read pages and follow live.
+// The output of apps: drivers append lines and wait until they are stored, users read pages and follow live.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -22,22 +22,22 @@ import { Wake } from "./wake.ts";
 /** A page of an app's lines; `nextToken` is null at the end. */
 export type AppLogPage = { readonly lines: readonly StoredAppLine[]; readonly nextToken: string | null };
 
-/** Lines of one statement; 7 parameters each, of which PostgreSQL takes 65 535. */
+/** Lines per statement; each has 7 parameters, and PostgreSQL takes 65 535. */
 const batchMax = 1_000;
 const queueMax = 10_000;
-/** Spans a restart of the database. */
+/** Covers a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** Taken at once from one append, so that a large one of one app does not hold up the others. */
+/** The most lines of one append that are queued at once, so that a large append does not block other apps. */
 const sliceMax = 500;
-/** What an app prints when something happens; the characters at once are what a driver keeps of unread output. */
+/** Covers an app's burst of output; the characters at once are what a driver keeps of unread output. */
 const burstLimits: LineRateLimits = {
   linesAtOnce: 50_000,
   linesPerSecond: 5_000,
   charactersAtOnce: 32_000_000,
   charactersPerSecond: 4_000_000,
 };
-/** What a busy app prints day and night, so that one that never stops fills the disk in weeks, not in hours. */
+/** Covers the steady output of a busy app; an app that never stops fills the disk in weeks, not in hours. */
 const lastingLimits: LineRateLimits = {
   linesAtOnce: 5_000_000,
   linesPerSecond: 500,
@@ -45,7 +45,7 @@ const lastingLimits: LineRateLimits = {
   charactersPerSecond: 100_000,
 };
 const followPageMax = 500;
-/** A notification can be lost with its connection; this is how late a follower then is. */
+/** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
 const pageTokens = new PageTokens<AppLineCursor>({
   list: null,
@@ -77,8 +77,8 @@ export class AppLogs {
   }
 
   /**
-   * Resolves when the lines are stored, in their order; rejects when the database stays away. Waits while too much waits
-   * already, and for as long as the app prints faster than an app may.
+   * Resolves when the lines are stored, in order; rejects when the database stays unreachable. Waits while the queue is full,
+   * and while the app exceeds its rate.
    */
   async append(lines: readonly AppLine[]): Promise<void> {
     for (let at = 0; at < lines.length; at += sliceMax) {
@@ -88,7 +88,7 @@ export class AppLogs {
     }
   }
 
-  /** Resolves when all lines taken so far are stored; nobody waits for the pace any more. For the end of the platform. */
+  /** Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of the platform. */
   async flush(): Promise<void> {
     this.#stopping.abort(new Error("the logs are flushed"));
     await this.#batcher.flush();
@@ -99,11 +99,11 @@ export class AppLogs {
     if (appId === undefined) return;
     const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
     const waitMs = Math.max(...this.#paces.map((pace) => pace.take(appId, lines.length, characters)));
-    // An end of the waiting is what was asked for.
+    // An abort ends the pause early, as intended.
     if (waitMs > 0) await this.#clock.sleep(waitMs, this.#stopping.signal).catch(() => undefined);
   }
 
-  /** Lines of an app by time, oldest first when forward. Throws a fault for a token that is not of this query. */
+  /** Lines of an app by time, oldest first when forward. Throws a fault for a token of another query. */
   async page(
     appId: AppId,
     wanted: AppLineFilter & {
@@ -122,7 +122,7 @@ export class AppLogs {
     return { lines, nextToken: hasMore ? pageTokens.make(query, last) : null };
   }
 
-  /** Pages of lines stored after the one with id `after` (absent: from now on), in the order of storing, until `signal` is aborted. */
+  /** Pages of lines stored after the one with id `after` (absent: from now on), in storage order, until `signal` is aborted. */
   async *follow(
     appId: AppId,
     options: { after?: number; filter?: AppLineFilter; signal: AbortSignal },
@@ -145,7 +145,7 @@ export class AppLogs {
   }
 }
 
-/** Apps name the run themselves, so what is no run id at all is left out instead of failing the batch. */
+/** Apps name the run themselves, so an invalid run id is dropped instead of failing the batch. */
 function clean(line: AppLine): AppLine {
   const runId = line.runId !== null && runIdForm.test(line.runId) ? line.runId : null;
   return { ...line, runId, text: cleanLine(line.text) };

@@ -4,24 +4,29 @@ import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
-/** One line as it is handed in. `at`: milliseconds since the epoch. */
+/** One line as it arrives. `at`: milliseconds since the epoch. */
 export type BuildLine = {
   readonly at: number;
   readonly stage: string;
-  /** `platform` for what the platform itself says. */
+  /** `platform` marks the platform's own messages. */
   readonly stream: "platform" | "stdout" | "stderr";
   readonly line: string;
 };
 
-/** One line as it is kept; numbers of a build start at 1 and have no gaps. */
+/** One line as stored; numbers of a build start at 1 and have no gaps. */
 export type NumberedBuildLine = BuildLine & { readonly number: number };
 
-/** Adds lines after the last one, in one transaction with the notification. A second writer at the same time fails by the primary key. */
+/**
+ * Adds lines after the last one, in one transaction with the notification. A concurrent second writer fails on the primary key.
+ */
 export async function insertBuildLines(db: Db, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
   await db.transaction().execute((tx) => addBuildLines(tx, buildId, lines));
 }
 
-/** As `insertBuildLines`, for lines that must appear together with what else the transaction changes; all earlier ones must be stored. */
+/**
+ * Like `insertBuildLines`, for lines that must appear together with other changes of the transaction; all earlier lines must be
+ * stored.
+ */
 export async function addBuildLines(tx: Tx, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
   const last = await lastLineNumber(tx, buildId);
   const rows = lines.map((line, index) => ({
@@ -65,7 +70,7 @@ export async function listBuildLines(
   return rows.map(({ line_number, at, ...rest }) => ({ number: line_number, at: at.getTime(), ...rest }));
 }
 
-/** True also for a build that does not exist: nothing more will come. */
+/** True also for a build that does not exist: there will be no more lines. */
 export async function hasBuildEnded(db: Db, buildId: BuildId): Promise<boolean> {
   const row = await db.selectFrom("builds").select("ended_at").where("id", "=", buildId).executeTakeFirst();
   return row === undefined || row.ended_at !== null;

@@ -1,5 +1,5 @@
-// The log of builds: lines are taken without waiting, numbered and stored in batches, read in pages, and followed live.
-// Only the holder of a build's lease writes; after a takeover the numbers go on where the stored ones end.
+// The log of builds: takes lines without waiting, numbers and stores them in batches, and serves pages and live followers. Only
+// the holder of a build's lease writes; after a takeover the numbers continue after the stored ones.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -17,20 +17,20 @@ import {
 import { cleanLine } from "./clean-line.ts";
 import { Wake } from "./wake.ts";
 
-/** A page of a build's log; `hasMore` when lines after its last one were stored already. */
+/** A page of a build's log; `hasMore` when lines after its last one were already stored. */
 export type BuildLogPage = { readonly lines: readonly NumberedBuildLine[]; readonly hasMore: boolean };
 
 /** Long enough to gather a burst, short enough to look live. */
 const lingerMs = 50;
 const batchMax = 500;
 const queueMax = 20_000;
-/** Spans a restart of the database. */
+/** Covers a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** Lines of one build; a build that prints without end must not fill the disk. */
+/** Lines per build; a build that prints without end must not fill the disk. */
 const buildLinesMax = 200_000;
 const followPageMax = 500;
-/** A notification can be lost with its connection; this is how late a follower then is. */
+/** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
 
 /** Reads and writes lines of builds. Stop with `flush()`. */
@@ -39,9 +39,9 @@ export class BuildLogs {
   readonly #notifications: Notifications;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** One for each build that has lines to be stored: they do not wait for each other. */
+  /** One for each build with unstored lines, so that builds do not wait for each other. */
   readonly #batchers = new Map<BuildId, Batcher<BuildLine>>();
-  /** Lines that found no room, by build, since the last one that did. */
+  /** Dropped lines by build, since the last line that was queued. */
   readonly #leftOut = new Map<BuildId, number>();
 
   constructor(options: { db: Db; notifications: Notifications; clock: Clock; log: Log }) {
@@ -52,8 +52,8 @@ export class BuildLogs {
   }
 
   /**
-   * Takes lines at once, in order. Resolves when they are stored, which who can wait should wait for. Never rejects: what
-   * finds no room, or cannot be stored, is left out, and the log says how much.
+   * Takes lines at once, in order. Resolves when they are stored; callers that can wait should. Never rejects: lines that do
+   * not fit the queue, or cannot be stored, are dropped, and the log says how many.
    */
   async append(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
@@ -67,7 +67,9 @@ export class BuildLogs {
     }
   }
 
-  /** Resolves when all lines taken so far are stored. To be called before a build's end is written, so that followers get every line. */
+  /**
+   * Resolves when all lines taken so far are stored. Call it before writing a build's end, so that followers get every line.
+   */
   async flush(): Promise<void> {
     await Promise.all([...this.#batchers.values()].map((batcher) => batcher.flush()));
   }
@@ -79,7 +81,10 @@ export class BuildLogs {
     return { lines: found.slice(0, limit), hasMore: found.length > limit };
   }
 
-  /** Pages of lines after number `after`, each as soon as it is stored; ends when the build has ended and all its lines were given out, or when `signal` is aborted. */
+  /**
+   * Pages of lines after number `after`, each as soon as it is stored; ends after the last line of an ended build, or when
+   * `signal` is aborted.
+   */
   async *follow(
     buildId: BuildId,
     options: { after: number; signal: AbortSignal },
@@ -109,7 +114,7 @@ export class BuildLogs {
     }
   }
 
-  /** A line about the lines that were left out, when there are some. */
+  /** A line about the dropped lines, if any. */
   #confession(buildId: BuildId): BuildLine[] {
     const count = this.#leftOut.get(buildId) ?? 0;
     if (count === 0) return [];

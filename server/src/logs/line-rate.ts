@@ -1,9 +1,9 @@
-// How fast one app's lines are taken: as many at once as a start or a crash prints, and after that no faster than an
-// honest app goes on for long. Who prints faster waits, so that it slows down neither the calls nor the database of others.
+// Limits the rate of one app's lines: a burst as large as a start or a crash prints, and then the rate of an honest app. A
+// faster app waits, so that it slows down neither the calls nor the database of others.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Lines, and characters, that may be taken at once, and in each second after that. */
+/** Lines and characters that may be taken at once, and per second after that. */
 export type LineRateLimits = {
   readonly linesAtOnce: number;
   readonly linesPerSecond: number;
@@ -13,10 +13,10 @@ export type LineRateLimits = {
 
 type Account = { lines: number; characters: number; atMs: number };
 
-/** Apps that are remembered; one that was forgotten begins with all that may be taken at once. */
+/** How many apps are remembered; a forgotten app starts with a full burst. */
 const accountsMax = 10_000;
 
-/** Keeps the pace of each app. */
+/** Keeps the rate of each app. */
 export class LineRate {
   readonly #limits: LineRateLimits;
   readonly #clock: Clock;
@@ -27,7 +27,7 @@ export class LineRate {
     this.#clock = options.clock;
   }
 
-  /** Counts what is about to be stored; returns for how many milliseconds it has to wait. */
+  /** Counts lines that are about to be stored; returns how many milliseconds they have to wait. */
   take(appId: AppId, lines: number, characters: number): number {
     const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
     const account = this.#accountOf(appId);

@@ -9,7 +9,7 @@ import { logRetention } from "./retention.ts";
 /** The logs of builds and of apps. */
 export type OpenedLogs = { readonly buildLogs: BuildLogs; readonly appLogs: AppLogs };
 
-/** Opens them. `daysOf`: for how many days lines of a project are kept; null: all as the settings say. */
+/** Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say for all. */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
   {

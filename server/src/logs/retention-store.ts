@@ -1,8 +1,8 @@
-// Which apps there are, for retention that goes app by app.
+// Lists apps, for retention that works app by app.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-/** Apps by id, after one of them. No locks. */
+/** Apps by id, after the given one. No locks. */
 export async function appsAfter(
   db: Db,
   page: { readonly after: AppId | null; readonly limit: number },

@@ -1,4 +1,4 @@
-// Lines that are older than the operator, or the plan of their project, wants to keep.
+// Removes lines older than the operator, or the plan of their project, wants to keep.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
@@ -9,13 +9,13 @@ import { appsAfter } from "./retention-store.ts";
 
 const appsPage = 500;
 
-/** What retention needs. */
+/** The settings of log retention. */
 export type LogRetentionOptions = {
   readonly db: Db;
   readonly clock: Clock;
   /** For how many days lines are kept. */
   readonly days: number;
-  /** For how many days a project's lines are kept, where that is not the same for all; null: it is. Answers from memory. */
+  /** For how many days a project's lines are kept, if that differs between projects; otherwise null. Answers from memory. */
   readonly daysOf?: () => ((projectId: ProjectId) => number) | null;
 };
 
@@ -24,7 +24,7 @@ export async function* logRetention(options: LogRetentionOptions): AsyncGenerato
   const { db, days, daysOf } = options;
   const ofProject = daysOf?.() ?? null;
   if (ofProject === null) return yield* stepsOf(options, days);
-  // App by app: with one look at all lines, those that are kept for longer would be passed over again and again.
+  // App by app: a scan of all lines would skip the longer-kept ones again and again.
   for (let after: AppId | null = null; ;) {
     const apps: Awaited<ReturnType<typeof appsAfter>> = await appsAfter(db, { after, limit: appsPage });
     for (const { appId, projectId } of apps) yield* stepsOf(options, ofProject(projectId), appId);

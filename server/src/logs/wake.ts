@@ -1,5 +1,5 @@
-// Lets one reader sleep until there is something to look at: a nudge, or a while, whichever comes first. A nudge that
-// comes while the reader looks is not lost: the next wait ends at once.
+// Lets one reader sleep until a nudge or a timeout, whichever comes first. A nudge that arrives while the reader is busy is not
+// lost: the next wait ends at once.
 import type { Clock } from "#lib/clock.ts";
 
 /** One sleeping reader. */
@@ -7,7 +7,7 @@ export class Wake {
   #isNudged = false;
   #sleeping: AbortController | undefined;
 
-  /** Look again. */
+  /** Wakes the reader. */
   nudge(): void {
     this.#isNudged = true;
     this.#sleeping?.abort();
@@ -18,7 +18,7 @@ export class Wake {
     if (!this.#isNudged && !options.signal.aborted) {
       this.#sleeping = new AbortController();
       const either = AbortSignal.any([this.#sleeping.signal, options.signal]);
-      // Rejects when it is woken early, which is what was asked for.
+      // Rejects when it is woken early, as intended.
       await options.clock.sleep(waitMs, either).catch(() => undefined);
       this.#sleeping = undefined;
     }

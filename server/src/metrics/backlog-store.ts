@@ -1,9 +1,9 @@
-// How much waits in the database, for metrics: each count is by an index of its own that holds only what has not ended, and
-// ends at a bound, so that it takes as long with a million runs that have ended as with none.
+// Counts the database backlog for metrics. Each count uses its own index of unfinished rows and stops at a bound, so that a
+// million ended runs do not slow it down.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
-/** A count that is not complete stands at it. */
+/** The upper bound of a count; a count that reaches it is incomplete. */
 export const countMax = 100_000;
 
 export type Backlog = {
@@ -12,10 +12,10 @@ export type Backlog = {
   readonly deliveries: number;
 };
 
-/** Reads it in one statement, without locks. */
+/** Reads the backlog in one statement, without locks. */
 export async function readBacklog(db: Db): Promise<Backlog> {
   const { rows } = await db.transaction().execute(async (tx) => {
-    // Statistics of a table that has just filled or emptied may speak for reading all of it.
+    // Statistics of a table that was just filled or emptied may favour a full scan.
     await sql`set local enable_seqscan = off`.execute(tx);
     return await sql<Record<"pending" | "queued" | "running" | "builds" | "deliveries", number>>`
       with held as (select state from runs where lease_until is not null limit ${countMax})

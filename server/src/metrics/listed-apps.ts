@@ -1,19 +1,19 @@
-// Samples by app, for so many apps and no more: what Prometheus keeps grows with each set of labels that it ever saw.
+// Samples by app, for a bounded number of apps: the memory of Prometheus grows with each set of labels that it ever saw.
 import { projectIdOf, type AppId } from "#lib/ids.ts";
 import type { Sample } from "./registry.ts";
 
-/** What is counted of one app. */
+/** The counters of one app. */
 type Counted = { readonly appId: AppId };
 
-/** So many have lines of their own; those that come later share one, with empty labels. */
+/** How many apps have samples of their own; later ones share one with empty labels. */
 const appsMaxUsual = 10_000;
 const others = { project: "", app: "" };
 
-/** All apps that `meters` gives, with their labels. */
+/** All apps from `meters`, with their labels. */
 export class ListedApps<Meter extends Counted> {
   readonly #meters: () => Iterable<Meter>;
   readonly #appsMax: number;
-  /** Labels of those that have lines of their own, for good: a line that went over to another app would be a step in its counter. */
+  /** Labels of apps with their own sample, never released: reusing one for another app would be a step in its counter. */
   readonly #listed = new Map<AppId, Sample["labels"]>();
 
   constructor(meters: () => Iterable<Meter>, appsMax = appsMaxUsual) {
@@ -26,7 +26,7 @@ export class ListedApps<Meter extends Counted> {
     return this.samples((meter) => [[{}, read(meter)]]);
   }
 
-  /** One sample for each app and each set of further labels, without zeros: they would be most of all lines. */
+  /** One sample for each app and set of further labels, without zeros, which would be most of the samples. */
   samples(read: (meter: Meter) => Iterable<readonly [Sample["labels"], number]>): Sample[] {
     const samples: Sample[] = [];
     const shared = new Map<string, { readonly labels: Sample["labels"]; value: number }>();

@@ -1,13 +1,13 @@
-// The metrics of the platform: families by name that are read from the parts' own numbers when somebody asks, so that counting
-// costs a part no more than raising a number. prom-client checks names and writes the text; counters of its own look up a
-// string of all labels each time they are raised.
+// The metrics of the platform: families by name that read the parts' own numbers on demand, so that counting only means
+// incrementing a number. prom-client checks names and writes the text; its own counters look up a string of all labels on each
+// increment.
 import { collectDefaultMetrics, Gauge, Registry, type MetricType } from "prom-client";
 import type { Clock } from "#lib/clock.ts";
 import type { Histogram } from "#lib/histogram.ts";
 
-/** One line. */
+/** One sample. */
 export type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
-/** Reads a family; what is not known at the moment has no samples. Must not reject. */
+/** Reads a family; a currently unknown value has no samples. Must not reject. */
 export type Read = () => number | Iterable<Sample> | Promise<number | Iterable<Sample>>;
 
 type Value = { readonly labels: Partial<Record<string, string | number>>; readonly value: number; metricName?: string };
@@ -22,7 +22,7 @@ export class Metrics {
     this.#clock = clock;
   }
 
-  /** What the text is to be called in HTTP. */
+  /** The content type of the text. */
   get contentType(): string {
     return this.#registry.contentType;
   }
@@ -44,12 +44,12 @@ export class Metrics {
     collectDefaultMetrics({ register: this.#registry });
   }
 
-  /** All of them in the text format of Prometheus. */
+  /** All families in the text format of Prometheus. */
   async text(): Promise<string> {
     const families: string[] = [];
     for (const { name } of this.#registry.getMetricsAsArray()) {
       families.push(await this.#registry.getSingleMetricAsString(name));
-      // A family of 10,000 apps takes some 50 ms; calls need not wait for the next one too.
+      // A family of 10,000 apps takes some 50 ms; calls should not wait for several in a row.
       await this.#clock.sleep(0);
     }
     return `${families.join("\n\n")}\n`;
@@ -73,7 +73,7 @@ class Family extends Gauge {
   }
 
   override async get(): ReturnType<Gauge["get"]> {
-    // Its types say that it is a number; it is this text.
+    // The types say number, but at run time it is this text.
     const type = this.#kind as unknown as MetricType;
     return { ...this.#about, type, aggregator: "sum", values: await this.#read(), collect: () => undefined };
   }

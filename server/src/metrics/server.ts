@@ -1,5 +1,5 @@
-// The listener of `/metrics`, apart from the platform's own: nothing else is answered here, and one text is made at a time,
-// whatever number of clients ask.
+// The listener of `/metrics`, separate from the platform's own: it answers nothing else, and builds one text at a time, however
+// many clients ask.
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -11,19 +11,19 @@ import type { Metrics } from "./registry.ts";
 export type MetricsServerOptions = {
   readonly host: string;
   readonly port: number;
-  /** What clients show as `Authorization: Bearer …`; null: everybody who reaches the address may read. */
+  /** Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address may read. */
   readonly token: Secret | null;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
   readonly log: Log;
 };
 
-/** More than all that scrape at a time. */
+/** More than the number of concurrent scrapers. */
 const connectionsMax = 32;
-/** Of a request that comes slowly, and of a client that takes nothing. */
+/** Timeout for slow requests, and for clients that read nothing. */
 const slowMs = 10_000;
 const silentMs = 30_000;
 
-/** Listens. Rejects when the address cannot be had. */
+/** Listens. Rejects when the address is not available. */
 export async function serveMetrics(options: MetricsServerOptions): Promise<{
   readonly address: { readonly host: string; readonly port: number };
   readonly close: () => Promise<void>;
@@ -54,7 +54,7 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
     };
     if (request.url?.split("?")[0] !== "/metrics") return say(404, "Only /metrics is served here.\n");
     if (request.method !== "GET" && request.method !== "HEAD") return say(405, "Use GET.\n", { allow: "GET, HEAD" });
-    // Of equal length, whatever is shown, so that the time it takes tells nothing.
+    // Digests have equal length for any input, so the comparison time reveals nothing.
     if (expected !== null && !timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) {
       return say(401, "Send SLIPWAY_METRICS_TOKEN as a bearer token.\n", { "www-authenticate": "Bearer" });
     }

@@ -1,16 +1,17 @@
-// The client's side of the deadline of statements: a server that stands still answers nothing, not even that a statement
-// took too long. Its connection is cut then, as nobody can know what became of the statement.
+// The client side of statement deadlines: a server that hangs answers nothing, not even that a statement took too long. Its
+// connection is then cut, since the outcome of the statement is unknown.
 import type { ClientBase } from "pg";
 import type { Clock } from "#lib/clock.ts";
 
 type Query = (...given: readonly unknown[]) => unknown;
 type Callback = (...answer: readonly unknown[]) => void;
 
-/** From now on the connection is cut when a statement on it has no answer within `waitMs`; the statement fails then. */
+/** Cuts the connection when a statement on it gets no answer within `waitMs`; the statement then fails. */
 export function cutWithoutAnswer(client: ClientBase, waitMs: number, clock: Clock): void {
-  // The driver's overloads all come down to this: it calls back when the last parameter is a function, else it promises.
+  // All overloads of the driver come down to this: it calls back if the last parameter is a function, and otherwise returns a
+  // promise.
   const query = client.query.bind(client) as Query;
-  // With a statement under way it destroys the connection instead of saying goodbye.
+  // While a statement runs, this destroys the connection instead of closing it politely.
   const cut = (): void => void (client as ClientBase & { end(): Promise<void> }).end();
   const bounded: Query = (...given) => {
     const answered = clock.after(waitMs, cut);

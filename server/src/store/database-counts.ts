@@ -1,4 +1,4 @@
-// What is counted of the connections to the database, for metrics: waits for one, what fails, how many there are.
+// Counts database connections, waits for them and failed statements, for metrics.
 import type { LogEvent, PostgresPool } from "kysely";
 import { DatabaseError, type Pool } from "pg";
 import { Histogram } from "#lib/histogram.ts";
@@ -6,21 +6,21 @@ import { Tally } from "#lib/tally.ts";
 
 type Sizes = { readonly used: number; readonly idle: number; readonly waiting: number };
 
-/** Of one pool. `openDatabase` fills it. */
+/** The counts of one pool. `openDatabase` fills them. */
 export class DatabaseCounts {
-  /** From asking for a connection to having it. */
+  /** The time from asking for a connection to getting it. */
   readonly waits = new Histogram();
-  /** Failed statements by the class of their SQLSTATE, its first two characters; `connection`: there was none, or it broke. */
+  /** Failed statements by SQLSTATE class (its first two characters); `connection`: there was no connection, or it broke. */
   readonly errors = new Tally<string>("connection");
   #pool: Pick<Pool, "totalCount" | "idleCount" | "waitingCount"> | undefined;
 
-  /** Connections in use and idle, and how many ask for one. */
+  /** Connections in use and idle, and how many callers wait for one. */
   get sizes(): Sizes {
     const { totalCount = 0, idleCount = 0, waitingCount = 0 } = this.#pool ?? {};
     return { used: totalCount - idleCount, idle: idleCount, waiting: waitingCount };
   }
 
-  /** The pool as the query builder has it, with its waits counted. */
+  /** The pool for the query builder, with its waits counted. */
   over(pool: Pool, monotonicMs: () => number): PostgresPool {
     this.#pool = pool;
     return {
@@ -40,7 +40,7 @@ export class DatabaseCounts {
     };
   }
 
-  /** To be handed to the query builder as its log. */
+  /** The query builder takes this as its log. */
   readonly onEvent = (event: LogEvent): void => {
     if (event.level !== "error") return;
     const { error } = event;

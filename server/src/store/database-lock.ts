@@ -1,6 +1,6 @@
-// Lets only one platform work on a database. The lock is one of a session (`pg_advisory_lock`), on a connection of its own:
-// it ends with its holder, however that ends. When the connection breaks while the platform lives, the lock is taken again;
-// if another platform has it by then, this one must end. The row in `instances` says who holds it.
+// Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on its own connection, so it ends
+// with its holder in every case. When the connection breaks while the platform lives, it takes the lock again; if another
+// platform got it first, this one must end. The row in `instances` names the holder.
 import { hostname } from "node:os";
 import type { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -17,21 +17,21 @@ export type DatabaseLockOptions = {
   readonly clock?: Clock;
 };
 
-/** Any fixed number: who holds this advisory lock runs the apps of the database. */
+/** Any fixed number: the holder of this advisory lock runs the apps of the database. */
 const platformLock = 7_070_003;
-/** A holder that was killed a moment ago, or is just stopping, is waited for. */
+/** Waits for a holder that was just killed, or is stopping. */
 const lockWaitMs = 3_000;
-/** The server gives up on a connection whose machine is gone after about 25 s, instead of two hours. */
+/** The server gives up a connection to a lost machine after about 25 s, instead of two hours. */
 const keepAlive = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
 const lockNotAvailable = "55P03";
 
-/** The database's side of a connection; process ids are used again, with the time they are not. */
+/** The database's side of a connection; process ids are reused, but not together with the start time. */
 type Session = { readonly pid: number; readonly since: string };
 type Holder = { readonly connectionPid: number; readonly name: string };
 
-/** `start()`, then `announce()` once the tables are there; `stop()` lets go. */
+/** Call `start()`, then `announce()` once the tables exist; `stop()` releases the lock. */
 export class DatabaseLock {
-  /** Resolves, with a message for the operator, when another platform has the lock: this one must end. */
+  /** Resolves with a message for the operator when another platform has the lock: this one must end. */
   readonly lost: Promise<string>;
   readonly #lost = Promise.withResolvers<string>();
   readonly #options: DatabaseLockOptions;
@@ -49,16 +49,16 @@ export class DatabaseLock {
     });
   }
 
-  /** Throws `CannotStart`, with who has it, when the lock is another platform's. */
+  /** Throws `CannotStart`, naming the holder, when another platform has the lock. */
   async start(): Promise<void> {
     await this.#connection.start();
   }
 
-  /** Writes who holds the lock. */
+  /** Writes the holder's row. */
   async announce(): Promise<void> {
     this.#isAnnounced = true;
     const { client } = this.#connection;
-    // One that is gone by now is replaced, and the next one is announced by itself.
+    // A broken connection is being replaced, and its successor announces itself.
     if (client !== undefined) await this.#announce(client);
   }
 
@@ -69,7 +69,7 @@ export class DatabaseLock {
   async #take(client: Client): Promise<void> {
     await client.query(`${keepAlive}; set lock_timeout = ${lockWaitMs}`);
     const before = this.#session;
-    // The server may not have noticed that the connection before is gone.
+    // The server may not have noticed yet that the previous connection is gone.
     if (before !== undefined) await client.query(endSession, [before.pid, before.since]);
     try {
       await client.query("select pg_advisory_lock($1)", [platformLock]);
@@ -106,7 +106,7 @@ const ownSession = "select pid, backend_start::text as since from pg_stat_activi
 const endSession =
   "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start = $2::timestamptz";
 
-/** Who holds the lock now; undefined when nobody does any more. */
+/** The current holder of the lock; undefined when there is none. */
 async function findHolder(client: Client): Promise<Holder | undefined> {
   const { rows } = await client.query<{ pid: number; has_table: boolean }>(
     `select pid, to_regclass('instances') is not null as has_table from pg_locks

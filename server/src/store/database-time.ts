@@ -1,17 +1,17 @@
-// What `clock_timestamp()` means in the platform's statements: a parameter instead of the database's own clock, which steps
-// as any clock does. It is the platform's time where the database's agrees with it, else the database's without its steps,
-// so that whoever works on the database next, on whatever machine, goes on by the same clock.
+// Defines `clock_timestamp()` in the platform's statements: a parameter instead of the database's own clock, which may step. It
+// is the platform's time if the database's clock agrees with it, otherwise the database's time without its steps, so that the
+// next platform on this database, on any machine, continues by the same clock.
 import { PostgresDialect, PostgresQueryCompiler, type CompiledQuery, type PostgresDialectConfig } from "kysely";
 import type { Log } from "#lib/log.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import { followMs, SteadyTime } from "#lib/steady-time.ts";
 
 const lookEveryMs = 10_000;
-/** When it is asked again if it does not answer. */
+/** When to ask again if there is no answer. */
 const lookWaitMs = 60_000;
-/** An answer that took longer says too little. */
+/** An answer that took longer is too imprecise. */
 const answerMsMax = 500;
-/** After the time has changed, ends of leases are compared with what it was before until each lease was extended. */
+/** After the time changes, lease ends are compared with the old time until every lease was extended. */
 const leaseHoldMs = 120_000;
 
 export type DatabaseTimeOptions = {
@@ -21,7 +21,7 @@ export type DatabaseTimeOptions = {
   readonly ask: () => Promise<number>;
 };
 
-/** The time of one database; looks at the database's clock now and then while it is used. */
+/** The time of one database; reads the database's clock now and then while in use. */
 export class DatabaseTime {
   readonly #options: DatabaseTimeOptions;
   #theirs: SteadyTime | null = null;
@@ -34,7 +34,7 @@ export class DatabaseTime {
     this.#options = options;
   }
 
-  /** The database's clock was asked for at `askedMs`, monotonic, and has just answered. */
+  /** The database has just answered with its clock; it was asked at `askedMs`, monotonic. */
   saw(theirMs: number, askedMs: number): void {
     const { clock, log } = this.#options;
     const monotonicMs = clock.monotonicMs();
@@ -50,7 +50,7 @@ export class DatabaseTime {
     }
   }
 
-  /** The time now, and the one to compare the ends of leases with, as PostgreSQL reads them. */
+  /** The current time, and the time to compare lease ends with, in PostgreSQL's format. */
   read(): { readonly now: string; readonly leases: string } {
     const { clock } = this.#options;
     const monotonicMs = clock.monotonicMs();
@@ -60,7 +60,7 @@ export class DatabaseTime {
     const foundMs = Math.abs(theirMs - ourMs) <= followMs ? ourMs : theirMs;
     const byMs = this.#lastMs === 0 ? 0 : foundMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
     if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
-    // Small corrections do not put it back.
+    // Small corrections never move the time backwards.
     const nowMs = byMs < -2 * followMs ? foundMs : Math.max(foundMs, this.#lastMs);
     this.#lastMs = nowMs;
     this.#lastMonotonicMs = monotonicMs;
@@ -68,7 +68,7 @@ export class DatabaseTime {
     return { now: timeText(nowMs), leases: timeText(nowMs - jumpMs) };
   }
 
-  /** What keeps a database from answering is other statements' to say. */
+  /** Errors are ignored: other statements report an unreachable database. */
   #look(askedMs: number): void {
     this.#nextLookMs = askedMs + lookWaitMs;
     this.#options.ask().then(
@@ -78,7 +78,7 @@ export class DatabaseTime {
   }
 }
 
-/** The dialect whose statements have `clock_timestamp()`, and `lease_clock()` for ends of leases, from `time`. */
+/** The dialect that replaces `clock_timestamp()`, and `lease_clock()` for lease ends, with values of `time`. */
 export class TimedDialect extends PostgresDialect {
   readonly #time: DatabaseTime;
 
@@ -118,7 +118,7 @@ class TimedCompiler extends PostgresQueryCompiler {
   }
 }
 
-/** With microseconds, which a `Date` does not have. */
+/** With microseconds, which a `Date` cannot hold. */
 function timeText(ms: number): string {
   const whole = Math.floor(ms);
   const micros = Math.floor((ms - whole) * 1000);

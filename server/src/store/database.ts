@@ -1,6 +1,6 @@
-// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the
-// queries. Every statement and every wait for a connection or a lock has a deadline; none may change what is only added to.
-// In statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and defaults of columns are the server's.
+// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the queries.
+// Every statement and every wait for a connection or a lock has a deadline; no statement may change append-only data. In
+// statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are the server's.
 import { Kysely, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
@@ -17,15 +17,15 @@ import type { Tables } from "./tables.ts";
 
 /** The database, for single statements and for starting transactions. */
 export type Db = Kysely<Tables>;
-/** A running transaction. Functions that must be part of one take this. */
+/** A running transaction. Functions that must be part of one take it as a parameter. */
 export type Tx = Transaction<Tables>;
 
 export type DatabaseOptions = {
   readonly url: Secret;
-  /** The most connections at a time. */
+  /** The maximum number of open connections. */
   readonly connections: number;
   readonly log: Log;
-  /** How long a server that is starting or not there yet is waited for. */
+  /** How long to wait for a server that is starting or not there yet. */
   readonly reachWaitMs?: number;
   /** How long a statement may take. */
   readonly statementMs?: number;
@@ -33,19 +33,21 @@ export type DatabaseOptions = {
   readonly counts?: DatabaseCounts;
 };
 
-/** `unique nulls not distinct` came with it. */
+/** The first version with `unique nulls not distinct`. */
 const majorMin = 15;
 const connectWaitMs = 10_000;
 const statementMsUsually = 30_000;
-/** The server says by itself that a statement took too long; how much longer it is waited for. */
+/** How much longer to wait for an answer after the server's own statement timeout. */
 const answerMarginMs = 5_000;
 const lockWaitMs = 10_000;
-/** A transaction that does nothing for so long belongs to a request that hangs; its locks must not. */
+/** A transaction idle for this long belongs to a request that hangs; it must not keep its locks. */
 const idleInTransactionMs = 60_000;
 const idleConnectionMs = 60_000;
 const retryPauseMs = 250;
 
-/** Connects and checks the server. Close with `destroy()`. Throws `CannotStart` when it cannot be reached or is too old. */
+/**
+ * Connects and checks the server. Close with `destroy()`. Throws `CannotStart` when the server cannot be reached or is too old.
+ */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
   const { clock = systemClock, statementMs = statementMsUsually, counts = new DatabaseCounts() } = options;
@@ -58,17 +60,17 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
-    // Of the pool, not of the query builder, which does not give a connection back that breaks meanwhile.
+    // On the pool, because the query builder would not return a connection that breaks during the hook.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
     onConnect: async (client) => {
       cutWithoutAnswer(client, statementMs + answerMarginMs, clock);
       await prepareConnection(client);
     },
   });
-  // Idle connections break when the server restarts; the pool has replaced them by then.
+  // Idle connections break when the server restarts; the pool has already replaced them.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
-  // One that breaks within a transaction, between two statements, has nobody else to tell: without a listener it would
-  // end the process. The next statement on it fails.
+  // A connection that breaks between two statements of a transaction has no other listener, and the error would end the
+  // process. The next statement on it fails.
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
   });
@@ -84,12 +86,12 @@ async function askClock(pool: Pool): Promise<number> {
 }
 
 async function prepareConnection(client: ClientBase): Promise<void> {
-  // A server may be set to another one: numbers of the audit log's chains need what was committed a moment ago.
+  // The server's default may differ: numbers of audit log chains must see what was committed a moment ago.
   await client.query("set default_transaction_isolation = 'read committed'");
   await client.query(takeRuntimeRole);
 }
 
-/** Settings that every connection of the platform has in common. Throws `CannotStart` when the URL cannot be read. */
+/** Settings of every platform connection. Throws `CannotStart` when the URL cannot be parsed. */
 export function clientConfig(url: Secret): ClientConfig {
   const config: ClientConfig = {
     connectionString: url.reveal(),
@@ -102,7 +104,7 @@ export function clientConfig(url: Secret): ClientConfig {
     // The constructor parses the URL and opens nothing.
     void new Client(config);
   } catch {
-    // The parser's error holds the whole URL, and so the password: it is not kept as the cause.
+    // The parser's error contains the whole URL with the password, so it is not kept as the cause.
     throw new CannotStart("SLIPWAY_DATABASE_URL cannot be read as a URL (its value is not shown).");
   }
   return config;
@@ -110,14 +112,14 @@ export function clientConfig(url: Secret): ClientConfig {
 
 type Parse = (text: string) => unknown;
 
-/** As the driver does it, but for int8, which it would hand out as text. */
+/** The driver's parsers, except for int8, which it would return as text. */
 function parserOf(oid: number, format?: "text" | "binary"): Parse {
   if (oid === types.builtins.INT8 && format !== "binary") return parseInt8;
   const parse: unknown = format === "binary" ? types.getTypeParser(oid, "binary") : types.getTypeParser(oid, "text");
   return parse as Parse;
 }
 
-/** Row numbers, counts and epochs stay far below 2^53; a value that does not is a bug and must not be rounded. */
+/** Row numbers, counts and epochs stay far below 2^53; a larger value is a bug and must not be rounded. */
 function parseInt8(text: string): number {
   const value = Number(text);
   assert(Number.isSafeInteger(value), `the database returned ${text}, which is too large for a number`);
@@ -143,7 +145,7 @@ async function checkServer(config: ClientConfig, options: DatabaseOptions, time:
   }
 }
 
-/** The server's version as PostgreSQL counts it (180004), or why it could not be asked; looks at its clock. */
+/** The server's version in PostgreSQL's form (180004), or the error of asking; also reads its clock. */
 async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<number | Error> {
   const client = new Client(config);
   client.on("error", () => undefined);
@@ -163,7 +165,7 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
   }
 }
 
-/** Errors of a server that is not there yet (no listener, no name, starting up), as opposed to wrong passwords or names. */
+/** Errors of a server that is not there yet (no listener, no name, starting up), unlike wrong passwords or names. */
 function mayPass(error: Error): boolean {
   const code = "code" in error ? error.code : undefined;
   return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "ECONNRESET", "57P03"].includes(String(code));

@@ -1,6 +1,6 @@
-// Lets only one platform work in a data folder. The lock is one that the kernel keeps (SQLite's own file lock on an
-// empty file), so it ends with the process that holds it, however that ends: it cannot become stale, and a reused
-// process id cannot fool it. The file `slipway.pid` beside it is only for the message.
+// Lets only one platform work in a data folder. The kernel keeps the lock (SQLite's own file lock on an empty file), so it ends
+// with its process in every case: it cannot become stale, and a reused process id cannot fool it. The file `slipway.pid` beside
+// it is only for the message.
 import { randomUUID } from "node:crypto";
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,18 +9,18 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 
-/** A held lock; `release` may be called twice. */
+/** A held lock; a second call of `release` does nothing. */
 export type FolderLock = {
   readonly folder: string;
-  /** The same for all processes that work in this folder, which is one at a time: what an earlier one held in this name is free. */
+  /** The same for every process on this folder. Only one runs at a time, so leases of an earlier one under this id are free. */
   readonly instanceId: string;
   release(): void;
 };
 
-/** SQLite's result code for "somebody else holds the lock". */
+/** SQLite's result code for a lock that another process holds. */
 const sqliteBusy = 5;
 
-/** Takes the lock of the folder that holds `lockFile`, made (0700) when absent. Throws `CannotStart` with what is in the way. */
+/** Locks the folder of `lockFile`, and creates it (0700) if needed. Throws `CannotStart` with the obstacle. */
 export function lockFolder(lockFile: string): FolderLock {
   const folder = dirname(lockFile);
   try {
@@ -54,19 +54,19 @@ export function lockFolder(lockFile: string): FolderLock {
   };
 }
 
-/** One folder after the other: where none can be made at all (below /proc), Node's own way of making parents never ends. */
+/** Creates one folder at a time: where it is impossible (below /proc), Node's recursive mkdir never ends. */
 function makeFolder(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
   makeFolder(dirname(folder));
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // Another start may have made it a moment ago.
+    // Another start may have just created it.
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw error;
   }
 }
 
-/** The file is only for a message, so a full disk, which a later step of the start may free, must not stop it. */
+/** The file is only for a message, so a full disk must not stop the start: a later step may free space. */
 function writePid(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
@@ -75,7 +75,7 @@ function writePid(pidFile: string): void {
   }
 }
 
-/** Made once. Without the file it is another instance: leases of the one before run out, its replicas are left alone. */
+/** Created once. A lost file means a new instance: leases of the old one run out, and its replicas are left alone. */
 function readInstanceId(file: string): string {
   if (existsSync(file)) {
     const kept = readFileSync(file, "utf8").trim();
@@ -102,7 +102,7 @@ function readPid(pidFile: string): string | null {
   try {
     return /^\d+/.exec(readFileSync(pidFile, "utf8"))?.[0] ?? null;
   } catch {
-    // The holder has taken the lock and is about to write the file.
+    // The holder has the lock and is about to write the file.
     return null;
   }
 }

@@ -1,4 +1,4 @@
-// What every area is opened with: the database and word of its changes, the keys that seal, log, clock, and the order of closing.
+// What every area gets when it is opened: the database and its notifications, sealing keys, log, clock and lifecycle.
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
@@ -6,12 +6,12 @@ import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
 import type { Notifications } from "./notify.ts";
 
-/** The database and word of its changes, keys that seal, the order in which things are closed. */
+/** The database and its notifications, sealing keys, log, clock and lifecycle. */
 export type Foundation = {
   readonly db: Db;
   readonly notifications: Notifications;
   readonly sealer: Sealer;
-  /** Of this process on its data folder. */
+  /** Identifies this process on its data folder. */
   readonly instanceId: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;

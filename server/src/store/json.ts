@@ -1,12 +1,12 @@
-// JSON on its way into the database. The driver would send an array as a PostgreSQL array and a string as it is;
-// columns of type jsonb therefore take only what `toJson` made.
+// Prepares JSON for the database. The driver would send an array as a PostgreSQL array and a string as it is; columns of type
+// jsonb therefore only take the output of `toJson`.
 
 declare const brand: unique symbol;
 
-/** Text that is JSON. */
+/** Text in JSON form. */
 export type JsonText = string & { readonly [brand]: "JsonText" };
 
-/** JSON text of a value; fields that are undefined are left out. */
+/** The JSON text of a value; undefined fields are left out. */
 export function toJson(value: object | string | number | boolean | null): JsonText {
   return JSON.stringify(value) as JsonText;
 }

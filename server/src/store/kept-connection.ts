@@ -1,5 +1,5 @@
-// One connection to the database that is there for as long as the platform runs, for what ends with a connection: LISTEN, and
-// locks of a session. One that broke, or does not answer, is replaced.
+// One database connection for as long as the platform runs, for state that ends with a connection: LISTEN and session locks. A
+// connection that breaks or stops answering is replaced.
 import { Client } from "pg";
 import { backoffMs } from "#lib/backoff.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -12,20 +12,20 @@ export type KeptConnectionOptions = {
   /** For the log: "notifications". */
   readonly purpose: string;
   readonly url: Secret;
-  /** Makes a new connection what it is to be. After a rejection another one is made. */
+  /** Sets up a new connection. After a rejection, another connection is opened. */
   readonly prepare: (client: Client) => Promise<void>;
-  /** Runs once a broken connection was replaced. Must not throw. */
+  /** Runs after a broken connection was replaced. Must not throw. */
   readonly onReplaced?: () => void;
   readonly log: Log;
   readonly clock?: Clock;
 };
 
 const connecting: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
-/** A connection that broke without a word is found out after this and the answer's deadline. */
+/** A silently broken connection is detected after this time plus the answer's deadline. */
 const heartbeatMs = 5_000;
 const answerWaitMs = 5_000;
 
-/** `start()` once, then `stop()`. */
+/** Call `start()` once, then `stop()`. */
 export class KeptConnection {
   readonly #options: KeptConnectionOptions;
   readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class KeptConnection {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Resolves when it is prepared; rejects when the database cannot be reached or the preparation fails. */
+  /** Resolves when the connection is set up; rejects when the database cannot be reached or the setup fails. */
   async start(): Promise<void> {
     const client = await this.#connect();
     this.#running = this.#run(client);
@@ -50,7 +50,7 @@ export class KeptConnection {
     await this.#running;
   }
 
-  /** The connection of now; undefined while there is none. */
+  /** The current connection; undefined while there is none. */
   get client(): Client | undefined {
     return this.#client;
   }
@@ -72,7 +72,7 @@ export class KeptConnection {
     const { log, purpose, onReplaced } = this.#options;
     const { signal } = this.#stopping;
     const clock = this.#clock;
-    // Not at once: the server may break each connection as soon as it has taken it.
+    // With a pause: the server may break each connection as soon as it accepts it.
     await clock.sleep(backoffMs(connecting, 1, clock.random()), signal).catch(() => undefined);
     const onFailure = (error: unknown, attempt: number): void =>
       log.warn({ err: error, attempt }, `no connection for ${purpose}`);

@@ -1,6 +1,6 @@
-// Rows as a queue: a worker claims a row for a time, extends that time while it works, and lets go. When a worker dies
-// its time runs out and another may claim. Each claim raises the row's epoch, and every write of a worker names the
-// epoch it holds, so a worker that was given up on can no longer change anything. For the times see database-time.ts.
+// Rows as a queue: a worker claims a row for a lease time, renews the lease while it works, and then releases it. When a worker
+// dies its lease expires and another may claim the row. Each claim raises the row's epoch, and every write names the epoch that
+// the worker holds, so a worker that lost its lease can no longer change anything. For the times see database-time.ts.
 import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -19,16 +19,16 @@ type IdOf<Name extends LeasedTable> = Tables[Name] extends { id: infer Id } ? Id
 export type Lease<Name extends LeasedTable> = {
   readonly id: IdOf<Name>;
   readonly epoch: number;
-  /** True when the row was taken from a worker whose time had run out. */
+  /** True when the previous worker's lease had expired. */
   readonly isTakenOver: boolean;
 };
 
-/** What the signal of `keep` carries when the row belongs to somebody else, or may by now. */
+/** The abort reason of `keep`: somebody else has the row, or may have it by now. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
 
-/** A lease that is extended until `stop()`. */
+/** A lease that is renewed until `stop()`. */
 export type KeptLease = {
   /** Aborted with `LeaseLost` when the work must end because somebody else may have the row. */
   readonly signal: AbortSignal;
@@ -38,7 +38,7 @@ export type KeptLease = {
 export type LeaseOptions<Name extends LeasedTable> = {
   readonly db: Db;
   readonly table: Name;
-  /** Who claims; unique among running platforms. */
+  /** The name of the claiming platform; unique among running platforms. */
   readonly holder: string;
   readonly leaseMs: number;
   readonly log: Log;
@@ -56,8 +56,8 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Claims up to `limit` rows that fulfil `where` and that nobody holds, in `order`. Rows that another transaction
-   * has locked are passed over, never waited for. `set` names further columns that change with the claim.
+   * Claims up to `limit` unheld rows that match `where`, in `order`. Skips rows locked by other transactions. `set` names
+   * further columns that change with the claim.
    */
   async claim(wanted: {
     where: RawBuilder<unknown>;
@@ -80,13 +80,15 @@ export class Leases<Name extends LeasedTable> {
     return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
   }
 
-  /** A condition for updates by the worker: true only while the row is its own. Use it in every one, and look at the count. */
+  /**
+   * A condition for the worker's updates: true only while it holds the row. Use it in every update, and check the row count.
+   */
   held(lease: Lease<Name>): RawBuilder<boolean> {
     const { holder } = this.#options;
     return sql<boolean>`(id = ${lease.id} and lease_epoch = ${lease.epoch} and lease_holder = ${holder})`;
   }
 
-  /** Extends the lease from now; false when it is somebody else's. An expired one that nobody took is extended too. */
+  /** Extends the lease from now; false when somebody else has it. An expired lease that nobody took is also extended. */
   async renew(lease: Lease<Name>): Promise<boolean> {
     const { db, table, leaseMs } = this.#options;
     const result = await sql`
@@ -95,8 +97,8 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Extends many at once; returns those that are still this holder's. Rows that a transaction has locked are not waited for,
-   * which could end in a deadlock with one that ends several of them: they are extended the next time.
+   * Extends many leases at once; returns those that this holder still has. Skips rows locked by a transaction, since waiting
+   * could deadlock with one that ends several of them: they are extended next time.
    */
   async renewAll(leases: readonly Lease<Name>[]): Promise<Set<IdOf<Name>>> {
     const { db, table, holder, leaseMs } = this.#options;
@@ -115,7 +117,7 @@ export class Leases<Name extends LeasedTable> {
     return new Set(rows.map((row) => row.id));
   }
 
-  /** Lets go, in `tx` when given; false when the lease was lost before. */
+  /** Releases the lease, in `tx` if given; false when the lease was already lost. */
   async release(lease: Lease<Name>, tx: Db = this.#options.db): Promise<boolean> {
     const result = await sql`
       update ${sql.table(this.#options.table)} set lease_holder = null, lease_until = null
@@ -124,8 +126,8 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Lets the leases run out that an earlier process held under this holder's name, so that they need not be waited for.
-   * Only for a holder that is surely the only one of its name. Returns how many.
+   * Ends the leases that an earlier process held under this holder's name, so that nobody waits for them. Only for a holder
+   * whose name is certainly unique. Returns how many.
    */
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
@@ -135,7 +137,7 @@ export class Leases<Name extends LeasedTable> {
     return Number(result.numAffectedRows ?? 0n);
   }
 
-  /** Takes back up to `limit` leases whose time ran out, the oldest first, so that nobody holds the rows; returns the rows' ids. */
+  /** Clears up to `limit` expired leases, oldest first, so that nobody holds the rows; returns the rows' ids. */
   async reap(limit: number): Promise<IdOf<Name>[]> {
     const { db, table } = this.#options;
     const { rows } = await sql<{ id: IdOf<Name> }>`
@@ -165,7 +167,7 @@ export class Leases<Name extends LeasedTable> {
 
   async #keepRenewing(lease: Lease<Name>, control: { lost: AbortController; stopping: AbortSignal }): Promise<void> {
     const { leaseMs, log, table } = this.#options;
-    // A quarter of the time is left to the worker for ending its work.
+    // The last quarter of the time is left for the worker to end its work.
     const partMs = leaseMs / 4;
     let endMs = this.#clock.monotonicMs() + leaseMs - partMs;
     const leftMs = (): number => endMs - this.#clock.monotonicMs();
@@ -173,7 +175,7 @@ export class Leases<Name extends LeasedTable> {
       if (!(await this.#pause(Math.min(partMs, leftMs()), control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
       try {
-        // The database may take longer than the lease lasts: then the answer is of no use any more.
+        // The database may take longer than the lease lasts; its answer is then useless.
         const isHeld = await withDeadline(this.#clock, Math.max(0, leftMs()), this.renew(lease));
         endMs = isHeld ? askedMs + leaseMs - partMs : askedMs;
       } catch (error) {

@@ -1,6 +1,6 @@
-// Brings a database to the schema of this version: the files in migrations/, in order, each in one transaction.
-// Forward only. What was applied is recorded with a checksum, so that a changed file is found out. Then the role that the
-// platform works as gets its rights.
+// Migrates a database to the schema of this version: applies the files in migrations/ in order, each in one transaction,
+// forward only. A checksum of each applied file is recorded, so that changed files are detected. Then grants its rights to the
+// role that the platform works as.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,12 +17,14 @@ type Applied = { readonly name: string; readonly checksum: string };
 const migrationsFolder = join(import.meta.dirname, "migrations");
 const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 
-/** Any fixed number: who holds this advisory lock migrates, others wait. */
+/** Any fixed number: the holder of this advisory lock migrates, others wait. */
 const migrationLock = 7_070_001;
 /** Another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
-/** Applies what is missing; returns its names. Throws `CannotStart` when the database does not fit this version's files. */
+/**
+ * Applies missing migrations; returns their names. Throws `CannotStart` when the database does not fit this version's files.
+ */
 export async function migrate(options: { url: Secret; log: Log; folder?: string }): Promise<string[]> {
   const known = readMigrations(options.folder ?? migrationsFolder);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
@@ -56,7 +58,9 @@ export function readMigrations(folder: string): Migration[] {
   });
 }
 
-/** What is to be applied: the files after the applied ones, which must be the first files, unchanged. Throws `CannotStart` else. */
+/**
+ * The files that are still to be applied. The applied ones must be the first files, unchanged; otherwise throws `CannotStart`.
+ */
 export function planMigrations(known: readonly Migration[], applied: readonly Applied[]): Migration[] {
   for (const [index, row] of applied.entries()) {
     const file = known[index];

@@ -1,5 +1,5 @@
-// Tells whoever listens on the database of changes: NOTIFY within the transaction that changes something, LISTEN on one
-// dedicated connection. A notification is only a nudge: whoever gets one looks at the rows.
+// Announces database changes: NOTIFY within the transaction that changes something, LISTEN on one dedicated connection. A
+// notification is only a nudge: its receiver then reads the rows.
 import { sql } from "kysely";
 import type { Client } from "pg";
 import { assert } from "#lib/assert.ts";
@@ -10,7 +10,7 @@ import type { Db } from "./database.ts";
 import { KeptConnection } from "./kept-connection.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 
-/** Every channel, with what its payload names. */
+/** Every channel, with the meaning of its payload. */
 const channelTable = {
   apps: "an app's id",
   tokens: "a token's id, or a signing key's",
@@ -28,19 +28,24 @@ const channelTable = {
 
 export type Channel = keyof typeof channelTable;
 
-/** Gets the payload, or null for "something may have been missed: look at everything". Must not throw for long work: start it and return. */
+/**
+ * Gets the payload, or null for "you may have missed something: look at everything". Must not throw. It starts long work and
+ * returns.
+ */
 export type NotificationListener = (payload: string | null) => void;
 
-/** PostgreSQL's own limit is 8000 bytes; ours are ids. */
+/** PostgreSQL's own limit is 8000 bytes; our payloads are ids. */
 const payloadBytesMax = 1_000;
 
-/** Tells every listener of the channel when the transaction is committed; equal notifications of one transaction are one. */
+/** Notifies every listener of the channel on commit; equal notifications of one transaction are merged. */
 export async function notify(tx: Db, channel: Channel, payload: string): Promise<void> {
   assert(Buffer.byteLength(payload) <= payloadBytesMax, "a notification's payload is too long");
   await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
 }
 
-/** The listening side. `start()` once; after a broken connection it connects again, and then every listener runs with null. */
+/**
+ * The listening side. Call `start()` once; it reconnects after a broken connection, and then calls every listener with null.
+ */
 export class Notifications {
   readonly #log: Log;
   readonly #listeners = new Map<Channel, Set<NotificationListener>>();
@@ -58,7 +63,7 @@ export class Notifications {
     });
   }
 
-  /** Runs `run` for each notification from now on; the returned function ends that. */
+  /** Calls `run` for each notification from now on, until the returned function is called. */
   listen(channel: Channel, run: NotificationListener): () => void {
     const listeners = this.#listeners.get(channel) ?? new Set();
     this.#listeners.set(channel, listeners.add(run));

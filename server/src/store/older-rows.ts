@@ -1,12 +1,11 @@
-// The plain case of retention: rows of a table that have a time of their own.
+// The simple case of retention: rows of a table with a time column.
 import { sql } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
 /**
- * The step that deletes rows whose time is before `before`, in no order; those that others have locked are passed over. The
- * table has an index on the time.
+ * The step that deletes rows with a time before `before`, in no order; skips locked rows. The table has an index on the time.
  */
 export function olderRows<Table extends keyof Tables>(
   db: Db,

@@ -1,5 +1,5 @@
-// Opens the database: the lock on the data folder, the embedded server unless there is another one, the lock on the database,
-// migrations, the platform's clock in statements, the key that seals, notifications.
+// Opens the database: the lock on the data folder, the embedded server unless a URL is given, the lock on the database,
+// migrations, the platform's clock in statements, the sealing key, notifications.
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -20,15 +20,17 @@ export type StoreSettings = {
   /** Null: the embedded server runs in the data folder. */
   readonly databaseUrl: Secret | null;
   readonly databaseConnections: number;
-  /** Null: kept in a file of the data folder. */
+  /** Null: the key is kept in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
   readonly paths: { readonly lockFile: string; readonly postgresDir: string; readonly secretKeyFile: string };
 };
 
-/** The foundation, the counts of the database for metrics, and what resolves when another platform has taken the database. */
+/**
+ * The foundation, the database counts for metrics, and a promise that resolves when another platform has taken the database.
+ */
 export type OpenedStore = Foundation & { readonly counts: DatabaseCounts; readonly lost: Promise<string> };
 
-/** Opens it; it is closed with the platform. Throws `CannotStart` with what to do. */
+/** Opens the store, which closes with the platform. Throws `CannotStart` with what to do. */
 export async function openStore(
   settings: StoreSettings,
   parts: { readonly log: Log; readonly lifecycle: Lifecycle; readonly clock: SteadyClock },

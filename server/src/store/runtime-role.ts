@@ -1,10 +1,10 @@
-// The database role that the platform works as: it may read and add to what is only ever added to, but neither change nor
-// remove it, since it does not own the tables. Whoever migrates makes the role and grants it its rights; every connection
-// takes it. It is named after the database's user, so that platforms of several users on one server do not share it.
+// The database role that the platform works as: it may read and append to append-only tables, but not change or remove their
+// rows, since it does not own the tables. The migrating user creates the role and grants its rights; every connection takes it.
+// Its name contains the database user, so that platforms of several users on one server do not share it.
 import type { Client, DatabaseError } from "pg";
 import type { Log } from "#lib/log.ts";
 
-/** What the role may do with tables that are only ever added to; with all others: select, insert, update and delete. */
+/** The role's rights on append-only tables; on all others: select, insert, update and delete. */
 const keptTables: Readonly<Record<string, readonly string[]>> = {
   audit_chains: ["select"],
   audit_checkpoints: ["select", "insert"],
@@ -16,16 +16,13 @@ const keptTables: Readonly<Record<string, readonly string[]>> = {
   schema_migrations: ["select"],
 };
 const changedTables = ["select", "insert", "update", "delete"];
-/** Functions that not everybody may call. */
+/** Functions that PUBLIC may not call. */
 const ownFunctions = ["remove_audit_entries"];
 
-/** Names are cut after 63 bytes. */
+/** PostgreSQL cuts names after 63 bytes. */
 const roleName = "left(session_user::text, 55) || '_runtime'";
 
-/**
- * A statement that makes a connection work as the role from then on, where the database was prepared for it; where it was
- * not, nothing changes.
- */
+/** Makes a connection work as the role if the database was prepared for it; otherwise changes nothing. */
 export const takeRuntimeRole = `
   select set_config('role', rolname, false) from pg_roles
    where rolname = ${roleName}
@@ -33,7 +30,7 @@ export const takeRuntimeRole = `
               then pg_has_role(session_user, oid, 'SET') else pg_has_role(session_user, oid, 'MEMBER') end
      and has_table_privilege(oid, to_regclass('audit_log'), 'SELECT')`;
 
-/** Makes the role and grants it what it lacks. `client`: of the tables' owner, behind the lock of migrations. */
+/** Creates the role and grants its missing rights. `client`: connected as the tables' owner, under the migration lock. */
 export async function prepareRuntimeRole(client: Client, log: Log): Promise<void> {
   const role = await makeRole(client);
   if (role.reason !== null) {
@@ -67,7 +64,7 @@ async function makeRole(client: Client): Promise<Role> {
   }
 }
 
-/** Roles belong to the whole server, where others may be doing the same at this moment. */
+/** Roles belong to the whole server, where others may be doing the same concurrently. */
 async function makeOnce(client: Client, statement: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
@@ -75,7 +72,7 @@ async function makeOnce(client: Client, statement: string): Promise<void> {
       return;
     } catch (error) {
       const code = codeOf(error);
-      // It was made meanwhile.
+      // Somebody else created it meanwhile.
       if (code === "42710" || code === "23505") return;
       // "tuple concurrently updated".
       if (code !== "XX000" || tries >= 20) throw error;
@@ -96,7 +93,7 @@ async function canTake(client: Client, quoted: string): Promise<boolean> {
   }
 }
 
-/** Statements that bring the role's rights to what they are to be; none when they are. */
+/** Statements that correct the role's rights; empty when they are correct. */
 async function missingGrants(client: Client, role: string): Promise<string[]> {
   const { rows } = await client.query<{ statement: string }>(
     `with wanted as (

@@ -1,8 +1,8 @@
-// What is sealed in the database: which secret keys it needs.
+// Queries about sealed data: which secret keys the database needs.
 import { sql } from "kysely";
 import type { Db } from "./database.ts";
 
-/** Ids of the keys that sealed anything in the database. A sealed text is `v1.<key id>.…`, see lib/seal.ts. */
+/** Ids of all keys that sealed anything in the database. A sealed text is `v1.<key id>.…`, see lib/seal.ts. */
 export async function sealingKeyIds(db: Db): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select distinct split_part(sealed, '.', 2) as id

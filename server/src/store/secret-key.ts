@@ -1,5 +1,5 @@
-// The key that encrypts secrets at rest: from the settings, or made once and kept in the data folder. A database that
-// holds what another key sealed is noticed at the start, not at the first secret that cannot be read.
+// The key that encrypts secrets at rest: from the settings, or created once and kept in the data folder. If the database holds
+// data sealed by another key, the start fails, not the first read of a secret.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -9,7 +9,7 @@ import { writeFileSafely } from "#lib/write-file.ts";
 import type { Db } from "./database.ts";
 import { sealingKeyIds } from "./sealed-store.ts";
 
-/** The sealer for this database. Throws `CannotStart` when the database needs a key that is not there. */
+/** The sealer for this database. Throws `CannotStart` when the database needs a key that is missing. */
 export async function openSealer(
   db: Db,
   options: { secretKeys: readonly Secret[] | null; secretKeyFile: string },

@@ -1,13 +1,13 @@
-// Watches the machine's clock for the platform: steps are reported soon, and at the start what the database last saw is
-// compared with what the clock says, since nothing else shows a step that happened while the platform was down.
+// Watches the machine's clock for the platform and reports steps soon. At the start, compares the clock with the last time in
+// the database, since nothing else shows a step that happened while the platform was down.
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import type { Foundation } from "./foundation.ts";
 
-/** Steps are told to the second or two; reading the clock costs nothing. */
+/** Steps are reported within a second or two; reading the clock costs nothing. */
 const lookEveryMs = 2_000;
-/** A platform that was away for longer cannot be told from one whose clock went ahead. */
+/** A longer downtime cannot be told from a clock that went ahead. */
 const awayMsMax = 86_400_000;
 const backMsMin = 60_000;
 

@@ -1,5 +1,5 @@
-// Signs the ends of the audit log's chains: now and then, after many entries, when the platform stops, and for an export.
-// What was signed cannot be written anew by whoever can write to the database only.
+// Signs the ends of the audit log's chains: periodically, after many entries, at stop, and for an export. Write access to the
+// database alone is not enough to rewrite what was signed.
 import {
   chainBegin,
   checkpointLine,
@@ -30,19 +30,19 @@ export type AuditChainOptions = {
 
 /** A chain with new entries is signed at least this often. */
 const checkpointEveryMs = 3_600_000;
-/** And after so many of them. */
+/** Also after this many new entries. */
 const checkpointEntries = 1_000;
 const lookEveryMs = 300_000;
-/** Of one turn, and of stopping: what is left is signed later. A signature takes a millisecond. */
+/** Per turn and at stop: later turns sign the rest. A signature takes a millisecond. */
 const checkpointsMax = 2_000;
 const batchMax = 100;
-/** More than there are platforms on a database that sign the same chain at the same moment. */
+/** More than the number of platforms on one database that sign the same chain at once. */
 const signTriesMax = 100;
 
-/** The lines with which an export begins. */
+/** The first lines of an export. */
 export type ExportBegin = { readonly header: ExportHeader; readonly stub: StubLine | undefined };
 
-/** The loop; `start` and `stop` it with the platform. */
+/** The signing loop; `start` and `stop` it with the platform. */
 export class AuditChain {
   readonly #options: AuditChainOptions;
   readonly #loop: Loop;
@@ -58,7 +58,7 @@ export class AuditChain {
     this.#loop.start();
   }
 
-  /** Signs what is not signed yet; where the database cannot be reached, the next start does. */
+  /** Signs everything unsigned; if the database cannot be reached, the next start does. */
   async stop(): Promise<void> {
     await this.#loop.stop();
     try {
@@ -69,8 +69,8 @@ export class AuditChain {
   }
 
   /**
-   * Signs the end of a chain, unless that was done; null: of no project. Returns what is signed, which is all that there was
-   * when it was called, or the beginning.
+   * Signs the end of a chain if it is unsigned; null: the chain without a project. Returns the signed position, which covers
+   * every entry that existed at the call, or the beginning of an empty chain.
    */
   async checkpoint(projectId: ProjectId | null): Promise<ChainPosition> {
     const { db } = this.#options;
@@ -81,13 +81,13 @@ export class AuditChain {
       if (end !== undefined) await this.#sign(end);
       min ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? chainBegin;
-      // Else another one was faster, who had seen less of it: whoever begins after that has seen more.
+      // Otherwise a concurrent signer that had seen less was faster; a signer that starts later has seen more.
       if (signed.number >= min) return signed;
     }
     throw new Error(`the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`);
   }
 
-  /** Header and stub of an export up to `through`: a checkpoint's place, where nothing narrows it. */
+  /** Header and stub of an export up to `through`, which is a checkpoint's position if there is no filter. */
   async begin(
     db: Db,
     wanted: {
@@ -109,7 +109,7 @@ export class AuditChain {
     return { header: exportHeader({ ...unsigned, jws }), stub };
   }
 
-  /** Checkpoints for an export: of the numbers after `after` up to `through`, in order, at most `limit`. */
+  /** Checkpoints for an export: numbers after `after` up to `through`, in order, at most `limit`. */
   async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<CheckpointLine[]> {
     const lines = await listCheckpoints(db, range);
     const project = projectOfChain(range.chain);
@@ -119,8 +119,8 @@ export class AuditChain {
   }
 
   /**
-   * The signature of a line; a new one where its key has been withdrawn since, which nobody can have any more. One that
-   * none of our keys made stays as it is: whoever verifies the export must find it.
+   * The signature of a line. A line of a key that was withdrawn since is signed again, because its public key is no longer
+   * published. A signature by none of our keys stays, so that verification of the export finds it.
    */
   async #validJws(line: CheckpointLine | StubLine, project: ProjectId | null): Promise<{ readonly jws: string }> {
     const { signer } = this.#options;
@@ -133,7 +133,7 @@ export class AuditChain {
     return fault === null ? await signText(signer, text) : { jws };
   }
 
-  /** One turn: signs ends whose last checkpoint is old or many entries back. */
+  /** One turn: signs chain ends whose last checkpoint is old or many entries back. */
   async signDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#options.clock.now();
     const [before, beyond] = [new Date(nowMs - checkpointEveryMs), new Date(nowMs + checkpointEveryMs)];

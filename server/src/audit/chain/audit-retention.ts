@@ -1,5 +1,5 @@
-// Removes entries of the audit log that are older than they are to be kept, and leaves a signed stub in each chain that it
-// cuts. Older ones are not shown to readers any more before.
+// Removes audit log entries past their retention and leaves a signed stub in each chain that it cuts. Readers no longer see
+// such entries, even before their removal.
 import { signedText, stubLine, type ChainPosition } from "#audit/export/export-format.ts";
 import { projectOfChain, type Chain } from "#audit/export/export-store.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -9,10 +9,10 @@ import type { Db } from "#store/database.ts";
 import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 
-/** For how many days entries of a project are kept, at least 1; null: of no project. Answers from memory. */
+/** For how many days a project's entries are kept, at least 1; null: entries without a project. Answers from memory. */
 export type RetentionOf = (projectId: ProjectId | null) => number;
 
-/** What retention needs. */
+/** The parts of audit retention. */
 export type AuditRetentionOptions = {
   readonly db: Db;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export async function* auditRetention(options: AuditRetentionOptions): AsyncGene
   }
 }
 
-/** One step. A chain is cut before the first entry that is kept, so what came late may stay until those before it go. */
+/** One step. Cuts a chain before its first entry that is still kept, so old entries behind that one stay for now. */
 async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },

@@ -1,13 +1,13 @@
-// The one text that a JSON value has when it is hashed, so that everybody gets the same bytes from the same value. It is
-// the text that PostgreSQL gives a jsonb value, since the database makes the hashes; docs/guides/audit-log.md describes it.
+// The canonical text of a JSON value for hashing: equal values give equal bytes everywhere. It is PostgreSQL's text of a jsonb
+// value, since the database computes the hashes; docs/guides/audit-log.md describes it.
 
 /** Any JSON. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
-/** Its members in any order. */
+/** An object with its members in any order. */
 export type JsonObject = { readonly [name: string]: JsonValue };
 
 /**
- * The names of an object by length in UTF-8 bytes, then by bytes; `, ` between members and `: ` after names, no other
+ * Object names are sorted by length in UTF-8 bytes, then by bytes; `, ` separates members and `: ` follows names, with no other
  * white space; control characters in their short escapes or as `\u001f`; numbers in full, without exponent.
  */
 export function canonicalText(value: JsonValue): string {
@@ -27,21 +27,21 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
   return Array.isArray(value);
 }
 
-/** The order of names: by length in UTF-8 bytes, then by bytes. */
+/** Orders names by length in UTF-8 bytes, then by bytes. */
 export function compareNames(left: string, right: string): number {
   const length = Buffer.byteLength(left);
   const difference = length - Buffer.byteLength(right);
   if (difference !== 0) return difference;
-  // As many bytes as units: all of them are ASCII.
+  // As many bytes as code units: both names are ASCII.
   if (length === left.length && length === right.length) return left < right ? -1 : Number(left > right);
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
 const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
 
-/** The shortest decimal that reads as this number, as JavaScript prints it, but never with an exponent. */
+/** The shortest decimal that parses to this number, as JavaScript prints it, but never with an exponent. */
 function plainDecimal(value: number): string {
-  // As JSON: minus zero is zero.
+  // As in JSON, minus zero becomes zero.
   const text = JSON.stringify(value);
   const found = exponentForm.exec(text);
   if (found === null) return text;

@@ -1,4 +1,4 @@
-// The walk along the chain of an exported audit log, line by line: what is next, and what it means when it is not.
+// Verifies the chain of an exported audit log line by line: what must come next, and what a different line means.
 import {
   chainBegin,
   linkHash,
@@ -17,10 +17,10 @@ import { broken, type Broken, type Verdict } from "#audit/export/verdict.ts";
 import type { Survey } from "#audit/export/verify-survey.ts";
 import { keyIdOf, signatureFault, type PublicKeys } from "./chain-signature.ts";
 
-/** What is wrong, as far as the lines that follow tell: those of entries and checkpoints with the numbers sought. */
+/** A fault whose kind depends on the lines that follow: those of entries and checkpoints with the numbers in `sought`. */
 export type Doubt = { readonly sought: readonly number[]; readonly judge: (rest: Survey) => Broken };
 
-/** What is wrong with a signature: a trouble, and a predicate for the sentence. */
+/** The fault of a signature: a trouble, and a predicate for the sentence. */
 export async function lineFaultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
   if (keys === null) return null;
   const { jws, ...unsigned } = line;
@@ -33,11 +33,11 @@ export async function lineFaultOf(line: SignedLine, project: string | null, keys
   return { trouble: "altered", what: "was altered: its signature does not match" } as const;
 }
 
-/** The walk along the chain. */
+/** Verifies one chain. */
 export class ChainCheck {
   readonly #header: ExportHeader;
   readonly #keys: PublicKeys | null;
-  /** The last entry that is as it should be, its line, and the hash before it. */
+  /** The last valid entry, its line, and the hash before it. */
   #last: ChainPosition;
   #lastLine = 1;
   #hashBefore = chainBegin.hash;
@@ -52,12 +52,12 @@ export class ChainCheck {
     this.#last = header.after;
   }
 
-  /** How far it has come. */
+  /** The position of the last valid entry. */
   get position(): ChainPosition {
     return this.#last;
   }
 
-  /** Takes one more line; null: it is as it should be. */
+  /** Checks one more line; null: it is valid. */
   async take({ line, text, isEnded }: TextLine): Promise<Doubt | Broken | null> {
     if (!isEnded) return broken("truncated", line, this.#next, `The file ends within line ${line}.`);
     const parsed = parseLine(text);
@@ -70,7 +70,7 @@ export class ChainCheck {
     return broken("inserted", line, null, `Line ${line} is a header: it was inserted.`);
   }
 
-  /** After the last line. */
+  /** The verdict after the last line. */
   end(lastLine: number): Verdict {
     const { project, exportedAt, after, through } = this.#header;
     const at = lastLine + 1;
@@ -177,7 +177,7 @@ export class ChainCheck {
     );
   }
 
-  /** Two entries follow the one before them: the one that the next follows is the true one. */
+  /** Two entries follow the same entry; the one that the next entry links to is genuine. */
   #twins(line: number, given: EntryLine): Doubt {
     const { number, hash } = given;
     const [earlier, next, { project, through }] = [this.#lastLine, this.#next, this.#header];
@@ -194,7 +194,7 @@ export class ChainCheck {
     return { sought: [next], judge };
   }
 
-  /** An entry before its turn. */
+  /** An entry that comes too early. */
   #early(line: number, { number, entry }: EntryLine): Doubt {
     const next = this.#next;
     const what = `Line ${line}, entry ${number} (id ${entry.id})`;
@@ -230,7 +230,7 @@ export class ChainCheck {
     return null;
   }
 
-  /** Behind more than its entry: it was moved, or the entry before it was put in. */
+  /** A checkpoint too late after its entry: it was moved, or the entry before it was inserted. */
   #lateCheckpoint(line: number, number: number): Doubt {
     const [lastLine, last] = [this.#lastLine, this.#last.number];
     const judge = ({ entries }: Survey): Broken => {
@@ -261,7 +261,7 @@ export class ChainCheck {
     return { sought: [next, number], judge };
   }
 
-  /** The chain is sound, but is not the one that was signed. */
+  /** The chain is consistent, but differs from the signed one. */
   #writtenAnew(line: number, number: number): Broken {
     const from = (this.#signed ?? this.#header.after.number) + 1;
     const what = `Entries ${from} to ${number} are not those that were signed: some of them were rewritten`;

@@ -1,14 +1,14 @@
-// Signatures over the header, the checkpoints and the stubs of a chain: JWS (RFC 7515) in the compact form with the
-// payload left out, since whoever checks one makes it from the line: `signedText` in export-format.ts.
+// Signatures over the header, checkpoints and stubs of a chain: compact JWS (RFC 7515) with detached payload. A verifier
+// rebuilds the payload from the line: `signedText` in export-format.ts.
 import type { KeyObject } from "node:crypto";
 import { decodeProtectedHeader, errors, FlattenedSign, flattenedVerify, type CompactJWSHeaderParameters } from "jose";
 
-/** What signs; the platform hands in the keys that sign tokens. */
+/** Signs chains; the platform passes in the keys that also sign tokens. */
 export type ChainSigner = {
   current(): { readonly id: string; readonly privateKey: KeyObject };
-  /** The public half of a key; undefined when it was withdrawn: what it signed proves nothing any more. */
+  /** The public half of a key; undefined after its withdrawal, since its signatures no longer prove anything. */
   verifier(keyId: string): KeyObject | undefined;
-  /** The public half of a key that was withdrawn: what it signed was once ours. */
+  /** The public half of a withdrawn key: identifies signatures that were once ours. */
   withdrawn(keyId: string): KeyObject | undefined;
 };
 
@@ -26,7 +26,7 @@ export async function signText(signer: ChainSigner, text: string): Promise<Chain
 /** Public keys by their ids. */
 export type PublicKeys = ReadonlyMap<string, KeyObject>;
 
-/** What is wrong with a signature over a text, or null. */
+/** The fault of a signature over a text, or null. */
 export async function signatureFault(
   jws: string,
   text: string,
@@ -34,7 +34,7 @@ export async function signatureFault(
 ): Promise<"malformed" | "unknown key" | "wrong" | null> {
   const keyId = keyIdOf(jws);
   const signature = jws.split(".").at(-1) ?? "";
-  // One text for each signature: other spellings of the same bytes are not taken.
+  // Each signature has exactly one text: other encodings of the same bytes are refused.
   const isOurs = keyId !== null && jws === `${encode(JSON.stringify(headerOf(keyId)))}..${signature}`;
   if (!isOurs || signature !== encode(Buffer.from(signature, "base64url"))) return "malformed";
   const key = keys.get(keyId);
@@ -44,13 +44,13 @@ export async function signatureFault(
     await flattenedVerify({ protected: header, payload: encode(text), signature }, key, { algorithms: [algorithm] });
     return null;
   } catch (error) {
-    // A TypeError is about the key: one that cannot have made it, as it is too short.
+    // A TypeError concerns the key: it is too short, so it cannot have made the signature.
     if (error instanceof errors.JOSEError || error instanceof TypeError) return "wrong";
     throw error;
   }
 }
 
-/** The id of the key that a signature names; null when it cannot be read. */
+/** The id of the key that a signature names; null when it is unreadable. */
 export function keyIdOf(jws: string): string | null {
   try {
     const { kid } = decodeProtectedHeader(jws);
@@ -63,7 +63,7 @@ export function keyIdOf(jws: string): string | null {
 
 const algorithm = "RS256";
 
-/** The type keeps it from being taken for anything else that these keys sign. */
+/** The type keeps it apart from everything else that these keys sign. */
 function headerOf(keyId: string): CompactJWSHeaderParameters {
   return { alg: algorithm, kid: keyId, typ: "slipway-audit" };
 }

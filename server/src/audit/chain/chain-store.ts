@@ -1,5 +1,5 @@
-// Rows of the chains beside their links: which chains there are, their checkpoints, and the stubs that retention leaves.
-// Links are read in export-store.ts; the database itself writes them.
+// Rows of the chains except their links: the list of chains, their checkpoints, and the stubs that retention leaves.
+// export-store.ts reads links; the database itself writes them.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 import {
@@ -11,18 +11,18 @@ import {
 } from "#audit/export/export-format.ts";
 import type { Chain } from "#audit/export/export-store.ts";
 
-/** The end of a chain that no checkpoint is of yet. `previous`: the number of its last checkpoint, or 0. */
+/** The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint, or 0. */
 export type OpenEnd = ChainPosition & { readonly chain: Chain; readonly previous: number };
 
 export type OpenEndQuery = {
-  /** Of this chain only. */
+  /** Only this chain. */
   readonly chain?: Chain;
-  /** Only those whose last checkpoint is older, of a time that no clock can have come to, or so many entries back. */
+  /** Only ends whose last checkpoint is at least this old, lies impossibly far in the future, or is this many entries back. */
   readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesMin: number };
   readonly limit: number;
 };
 
-/** Ends of chains that are to be signed, by chain. No locks. */
+/** Unsigned chain ends, by chain. No locks. */
 export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery): Promise<OpenEnd[]> {
   const ofChain = chain === undefined ? sql`true` : sql`known.chain = ${chain}`;
   const isDue =
@@ -43,7 +43,7 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
 
 export type NewCheckpoint = OpenEnd & { readonly at: Date; readonly keyId: string; readonly jws: string };
 
-/** Adds one, unless another process has added one behind the same. */
+/** Inserts a checkpoint, unless another process has inserted one after the same predecessor. */
 export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheckpoint): Promise<void> {
   await db
     .insertInto("audit_checkpoints")
@@ -52,7 +52,7 @@ export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheck
     .execute();
 }
 
-/** Checkpoints of the numbers after `after` up to `through`, in order, at most `limit`. No locks. */
+/** Checkpoints with numbers after `after` up to `through`, in order, at most `limit`. No locks. */
 export async function listCheckpoints(
   db: Db,
   range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
@@ -69,7 +69,7 @@ export async function listCheckpoints(
   return rows.map((row) => checkpointLine({ ...row, hash: row.hash.toString("hex"), at: row.at.toISOString() }));
 }
 
-/** What stands for the entries that were removed from a chain; undefined: none were. No locks. */
+/** The stub of a chain in place of its removed entries; undefined: none were removed. No locks. */
 export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefined> {
   const row = await db.selectFrom("audit_stubs").selectAll().where("chain", "=", chain).executeTakeFirst();
   if (row === undefined) return undefined;
@@ -77,7 +77,7 @@ export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefin
   return stubLine({ number: row.number, hash: row.hash.toString("hex"), before, at, jws: row.jws });
 }
 
-/** The last place of a chain that is signed, by a checkpoint or a stub; undefined: there is none. No locks. */
+/** The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No locks. */
 export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | undefined> {
   const { rows } = await sql<ChainPosition>`
     (select number, encode(hash, 'hex') as hash from audit_checkpoints where chain = ${chain} order by number desc limit 1)
@@ -87,7 +87,7 @@ export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | 
   return rows[0];
 }
 
-/** Every chain that has links, with the time of the first of them; by chain. No locks. */
+/** Every chain with links, and the time of its first link; by chain. No locks. */
 export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date }[]> {
   const { rows } = await sql<{ chain: Chain; at: Date }>`
     select known.chain, first.at
@@ -98,7 +98,7 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
   return rows;
 }
 
-/** The last of the first `limit` links of a chain before which, and with which, all entries are older than `before`. No locks. */
+/** Among the first `limit` links of a chain, the last one up to which all entries are older than `before`. No locks. */
 export async function findCut(
   db: Db,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
@@ -116,16 +116,16 @@ export async function findCut(
 
 export type Removal = {
   readonly chain: Chain;
-  /** The last link that goes. */
+  /** The last link to remove. */
   readonly through: number;
-  /** All that goes is older. */
+  /** Everything removed is older. */
   readonly before: Date;
   readonly at: Date;
   readonly keyId: string;
   readonly jws: string;
 };
 
-/** Removes the beginning of a chain and leaves the stub; returns how many entries went: 0 when they were gone already. */
+/** Removes the beginning of a chain and leaves the stub; returns the number of removed entries: 0 if they were already gone. */
 export async function removeEntries(db: Db, removal: Removal): Promise<number> {
   const { chain, through, before, at, keyId, jws } = removal;
   const { rows } = await sql<{ removed: number }>`

@@ -1,6 +1,6 @@
-// The audit log of a project as one text that is made while it is read: constant memory, and without a transaction that
-// would be open for so long. What it holds is settled when it begins: all entries up to the number that the chain has
-// reached then. All of it as NDJSON goes by number and can be verified; CSV and what filters leave go by time.
+// Exports the audit log of a project as one text that is produced while it is read: with constant memory and without a long
+// transaction. The content is fixed at the beginning: all entries up to the chain's number at that time. Full NDJSON exports go
+// by number and can be verified; CSV and filtered exports go by time.
 import type { By } from "#audit/actor.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
 import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
@@ -36,7 +36,7 @@ import {
 
 export type ExportFormat = "ndjson" | "csv";
 
-/** What is wanted; null narrows nothing. */
+/** The requested export; null fields do not filter. */
 export type ExportWish = {
   readonly projectId: ProjectId;
   readonly format: ExportFormat;
@@ -54,11 +54,11 @@ export type AuditExportOptions = {
   readonly retentionOf: RetentionOf;
 };
 
-/** Fewer while entries are long: so many characters make a batch, more or less. */
+/** The approximate size of a batch in characters; long entries make smaller batches. */
 const batchLength = 1_000_000;
 const batchMax = { first: 200, min: 20, max: 2_000 } as const;
 
-/** Exports; each is an entry itself, the last one of what it holds where nothing narrows it. */
+/** Makes exports. Each is recorded as an entry, which is the last one of an unfiltered export. */
 export class AuditExport {
   readonly #options: AuditExportOptions;
 
@@ -67,8 +67,8 @@ export class AuditExport {
   }
 
   /**
-   * Records the export, and returns its text in parts of about a megabyte. Throws `Fault("invalid")` for `from` after
-   * `to`; reading the parts throws when the database does not answer, or when retention was faster.
+   * Records the export, and returns its text in parts of about a megabyte. Throws `Fault("invalid")` when `from` is after `to`;
+   * reading the parts throws when the database does not answer, or when retention removed entries first.
    */
   async begin(wish: ExportWish, by: By): Promise<AsyncGenerator<string>> {
     const { db, clock, retentionOf, chain } = this.#options;
@@ -85,7 +85,7 @@ export class AuditExport {
     return this.#filtered(header, wish, settled);
   }
 
-  /** Up to a checkpoint that is made for it. */
+  /** Ends with a checkpoint made for this export. */
   async *#whole(projectId: ProjectId): AsyncGenerator<string> {
     const { db, chain: signed } = this.#options;
     const chain = chainOf(projectId);
@@ -112,7 +112,7 @@ export class AuditExport {
       const last = rows.at(-1);
       const numbers = { chain, after, through: last?.number ?? through, limit };
       const checkpoints = await signed.checkpoints(db, numbers);
-      // Asked last: what was read is then whole, or was taken out past the platform, which whoever verifies the export finds.
+      // Checked last: the batch is then complete, or entries were removed behind the platform's back, which verification finds.
       if (((await readStub(db, chain))?.number ?? 0) > after) {
         throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
       }
@@ -133,12 +133,12 @@ export class AuditExport {
     for await (const rows of readAhead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
   }
 
-  /** Oldest first by time and id; what is committed later than the export began is left out. */
+  /** Oldest first by time and id; entries committed after the export began are left out. */
   async *#byTime(wish: ExportWish, { window, end }: Settled): AsyncGenerator<LinkedRow[]> {
     if (window === null) return;
     const { db } = this.#options;
     const { projectId, action, actorId, outcome } = wish;
-    // Entries of the chain have the time of before its end was read; without this bound new ones would be run after.
+    // All entries of the chain have times before its end was read; without this bound the export would chase new ones.
     const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
     const query = {
       chain: chainOf(projectId),
@@ -178,21 +178,21 @@ function textOf(lines: readonly ExportLine[]): string {
   return lines.map((line) => `${lineText(line)}\n`).join("");
 }
 
-/** How many entries the next batch has, when these are like the next. */
+/** The size of the next batch, if its entries are similar to these. */
 function nextLimit(rows: readonly LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
   return Math.min(batchMax.max, Math.max(batchMax.min, Math.min(fitting, 4 * rows.length)));
 }
 
-/** Roughly, without making the line. */
+/** An estimate, without building the line. */
 function lengthOf({ changes, reason }: LinkedRow): number {
   return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
 }
 
 function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFilter | null {
   const time = (instant: Instant | null): string | null => {
-    // The year 9999 is the last that the form has.
+    // The format ends with the year 9999.
     return instant === null ? null : timeOfMicros(Math.max(0, Number(microsFrom(instant))));
   };
   const filter = { from: time(from), to: time(to), action, actor: actorId, outcome };

@@ -6,7 +6,7 @@ import { timeOfMicros } from "#audit/instant.ts";
 /** An entry, and its number in its chain. */
 export type CsvEntry = AuditRow & { readonly number: number };
 
-/** Each column and where its value comes from; null is an empty value, empty text is `""`. */
+/** Each column with its source; null is an empty value, empty text is `""`. */
 const columns: readonly (readonly [string, (row: CsvEntry) => string | number | null])[] = [
   ["number", (row) => row.number],
   ["id", (row) => row.id],
@@ -26,7 +26,7 @@ const columns: readonly (readonly [string, (row: CsvEntry) => string | number | 
   ["reason", (row) => row.reason],
 ];
 
-/** The line of names. */
+/** The header line. */
 export const csvHead = `${columns.map(([name]) => name).join(",")}\r\n`;
 
 /** One line. */

@@ -1,20 +1,20 @@
-// The lines of an audit log that was exported as NDJSON, and what is hashed and signed of them. The first line is the
-// header; where old entries were removed a stub follows; then entries in the order of their numbers, each checkpoint right
-// behind the entry that it is of. Each line is what `lineText` makes of it, to the byte, and ends in one "\n".
+// The lines of an NDJSON export of the audit log, and the texts that are hashed and signed. The first line is the header; a
+// stub follows if old entries were removed; then come entries in the order of their numbers, each checkpoint directly after its
+// entry. Each line is exactly the output of `lineText` and ends in one "\n".
 import { createHash } from "node:crypto";
 import { canonicalText, type JsonObject } from "#audit/chain/canonical.ts";
 import type { ShownEntry } from "#audit/shown-entry.ts";
 
-/** What this version writes; another one is not read. */
+/** The version that is written; no other version can be read. */
 export const exportVersion = 1;
 
-/** A link of a chain: entries of a project are numbered from 1 on, without gaps. `hash`: 64 lower-case hexadecimal digits. */
+/** A link of a chain: a project's entries are numbered from 1, without gaps. `hash`: 64 lower-case hexadecimal digits. */
 export type ChainPosition = { readonly number: number; readonly hash: string };
 
-/** Before the first entry of a chain. */
+/** The position before the first entry of a chain. */
 export const chainBegin: ChainPosition = { number: 0, hash: "0".repeat(64) };
 
-/** What narrows an export; null: it does not. */
+/** The filter of an export; null fields do not filter. */
 export type ExportFilter = {
   readonly from: string | null;
   readonly to: string | null;
@@ -24,9 +24,9 @@ export type ExportFilter = {
 };
 
 /**
- * The first line. The file holds the entries after `after` up to `through`, all of them where `filter` is null: only then
- * can it be verified, and `through` is then the place of a checkpoint, the last line. `after` is the beginning of the chain
- * or the place of the stub. Null as `project`: of no project.
+ * The first line. The file holds the entries after `after` up to `through`, all of them if `filter` is null: only then can it
+ * be verified, and `through` is the position of a checkpoint, the last line. `after` is the beginning of the chain or the
+ * stub's position. `project` is null for entries without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -37,14 +37,14 @@ export type ExportHeader = {
   readonly filter: ExportFilter | null;
   readonly after: ChainPosition;
   readonly through: ChainPosition;
-  /** Over `signedText` of this line. */
+  /** Signs `signedText` of this line. */
   readonly jws: string;
 };
 
-/** The second line, where retention has removed the entries up to `number`, whose hash was `hash`. */
+/** The second line, if retention has removed the entries up to `number`, whose hash was `hash`. */
 export type StubLine = ChainPosition & {
   readonly kind: "stub";
-  /** All that was removed is older. */
+  /** All removed entries are older. */
   readonly before: string;
   readonly at: string;
   readonly jws: string;
@@ -53,7 +53,7 @@ export type StubLine = ChainPosition & {
 /** One entry, exactly as the API shows it. */
 export type EntryLine = ChainPosition & { readonly kind: "entry"; readonly entry: ShownEntry };
 
-/** What the platform signed when the chain had reached `number`. `previous`: the number of the checkpoint before it, or 0. */
+/** Signed by the platform when the chain had reached `number`. `previous`: the number of the checkpoint before it, or 0. */
 export type CheckpointLine = ChainPosition & {
   readonly kind: "checkpoint";
   readonly previous: number;
@@ -61,16 +61,16 @@ export type CheckpointLine = ChainPosition & {
   readonly jws: string;
 };
 
-/** Any line that is signed. */
+/** Any signed line. */
 export type SignedLine = ExportHeader | StubLine | CheckpointLine;
 export type ExportLine = SignedLine | EntryLine;
 
-/** The line without its end. Make it with the functions below: they put its members into their order. */
+/** The text of a line, without line end. Create lines with the functions below: they set the order of members. */
 export function lineText(line: ExportLine): string {
   return JSON.stringify(line);
 }
 
-/** The header in its form. */
+/** A header with its members in order. */
 export function exportHeader(given: Omit<ExportHeader, "kind" | "version">): ExportHeader {
   const { project, exportedAt, after, through, jws } = given;
   const filter = given.filter === null ? null : filterOf(given.filter);
@@ -78,35 +78,35 @@ export function exportHeader(given: Omit<ExportHeader, "kind" | "version">): Exp
   return { kind: "slipway-audit-export", version: exportVersion, project, exportedAt, filter, ...places, jws };
 }
 
-/** A stub's line in its form. */
+/** A stub line with its members in order. */
 export function stubLine({ number, hash, before, at, jws }: Omit<StubLine, "kind">): StubLine {
   return { kind: "stub", number, hash, before, at, jws };
 }
 
-/** An entry's line in its form. */
+/** An entry line with its members in order. */
 export function entryLine({ number, hash, entry }: Omit<EntryLine, "kind">): EntryLine {
   return { kind: "entry", number, hash, entry };
 }
 
-/** A checkpoint's line in its form. */
+/** A checkpoint line with its members in order. */
 export function checkpointLine({ number, hash, previous, at, jws }: Omit<CheckpointLine, "kind">): CheckpointLine {
   return { kind: "checkpoint", number, hash, previous, at, jws };
 }
 
-/** What of a line is signed: all but the signature, and the project, which of the others the header names. */
+/** The signed text of a line: everything except the signature, plus the project, which only the header line names itself. */
 export function signedText(line: Unsigned<SignedLine>, project: string | null): string {
   return canonicalText({ ...(line as unknown as JsonObject), project });
 }
 
-/** A line that is yet to be signed. */
+/** A line without its signature. */
 export type Unsigned<Line extends SignedLine> = Line extends SignedLine ? Omit<Line, "jws"> : never;
 
-/** The bytes that are hashed for an entry, behind those of the hash before it. */
+/** The bytes that are hashed for an entry, after those of the previous hash. */
 export function linkText(link: { number: number; project: string | null; entry: ShownEntry }): string {
   return canonicalText({ entry: link.entry as unknown as JsonObject, number: link.number, project: link.project });
 }
 
-/** SHA-256 over the 32 bytes of the hash before and the bytes of `linkText`. */
+/** SHA-256 over the 32 bytes of the previous hash and the bytes of `linkText`. */
 export function linkHash(previousHash: string, text: string): string {
   return createHash("sha256").update(Buffer.from(previousHash, "hex")).update(text).digest("hex");
 }

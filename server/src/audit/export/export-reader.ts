@@ -1,5 +1,5 @@
-// Reads an exported audit log line by line, however large it is. A line counts only when it is to the byte what an export
-// has; anything else has been altered.
+// Reads an exported audit log of any size line by line. A line only counts if it is byte for byte what an export contains;
+// anything else was altered.
 import { isUtf8 } from "node:buffer";
 import { compareNames, type JsonValue } from "#audit/chain/canonical.ts";
 import type { ShownEntry } from "#audit/shown-entry.ts";
@@ -16,14 +16,14 @@ import {
   type StubLine,
 } from "./export-format.ts";
 
-/** `text` is null when the bytes are no text, or are longer than any line. `isEnded`: an end of line stands behind it. */
+/** `text` is null when the bytes are not valid text or exceed any line's length. `isEnded`: a line end follows. */
 export type TextLine = { readonly line: number; readonly text: string | null; readonly isEnded: boolean };
 
 /** The longest entry has some 250,000 bytes. */
 const lineBytesMax = 4_000_000;
 const endOfLine = 0x0a;
 
-/** Lines of a stream of bytes, the first of which is line 1. */
+/** The lines of a byte stream, counted from 1. */
 export class LineReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #chunk: Buffer = Buffer.alloc(0);
@@ -74,7 +74,7 @@ export class LineReader {
   }
 }
 
-/** The line of a text; null: no export has this line. */
+/** Parses a line; null: no export contains it. */
 export function parseLine(text: string | null): ExportLine | null {
   const value = text === null ? null : parseObject(text);
   if (value === null) return null;
@@ -82,7 +82,7 @@ export function parseLine(text: string | null): ExportLine | null {
     const line = rebuild(value);
     return line !== null && lineText(line) === text ? line : null;
   } catch (error) {
-    // Nested without end.
+    // Nested too deeply.
     if (error instanceof RangeError) return null;
     throw error;
   }
@@ -90,7 +90,7 @@ export function parseLine(text: string | null): ExportLine | null {
 
 type Loose = { readonly [name: string]: unknown };
 
-/** Null for what is no JSON object. */
+/** Null for anything but a JSON object. */
 export function parseObject(text: string): Loose | null {
   try {
     const value: unknown = JSON.parse(text);
@@ -101,7 +101,7 @@ export function parseObject(text: string): Loose | null {
   }
 }
 
-/** The value in the form of a line; null where it is of no kind that there is. What does not fit differs as a text then. */
+/** Rebuilds a line from the value; null for an unknown kind. Members that do not fit show up as a difference in the text. */
 function rebuild(value: Loose): ExportLine | null {
   switch (value["kind"]) {
     case "slipway-audit-export":
@@ -125,11 +125,11 @@ function rebuild(value: Loose): ExportLine | null {
   }
 }
 
-/** Members that may be null. One that is left out is hashed as null is, but no export leaves it out. */
+/** Members that may be null. A missing one has the same hash as null, but exports always write it. */
 const nullable = ["requestId", "address", "userAgent", "changes", "reason"];
 const ofThing = ["id", "name"];
 
-/** With every member that may be null; without another one the hash differs. */
+/** Checks that all nullable members are present; any other missing member changes the hash. */
 function isWhole(entry: unknown): boolean {
   if (!isObject(entry) || !nullable.every((name) => name in entry)) return false;
   const { actor, resource } = entry;
@@ -150,7 +150,7 @@ function rebuildEntry({ number, hash, entry }: EntryLine): EntryLine {
   return entryLine({ number, hash, entry: rebuilt });
 }
 
-/** With the names of objects in the order in which the database hands them out. */
+/** Sorts object names in the order in which the database returns them. */
 function inOrder(value: JsonValue): JsonValue {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);

@@ -1,5 +1,5 @@
-// Reads chains of the audit log in the order of their numbers, as they are exported and sent on. A number is given when its
-// entry is committed, and behind the lock on the chain: whoever has read up to one number has missed nothing before it.
+// Reads chains of the audit log by number, for exports and forwarding. A number is assigned when its entry commits, under the
+// chain's lock: a reader at one number has missed nothing before it.
 import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -14,34 +14,34 @@ import {
 import { timeOfMicros } from "#audit/instant.ts";
 import { chainBegin, type ChainPosition } from "./export-format.ts";
 
-/** A project's id, or `platform` for entries of no project. */
+/** A project's id, or `platform` for entries without a project. */
 export type Chain = string;
 
 const platformChain = "platform";
 
-/** The chain of a project's entries; null: of entries of no project. */
+/** The chain of a project's entries; null: of entries without a project. */
 export function chainOf(projectId: ProjectId | null): Chain {
   return projectId ?? platformChain;
 }
 
-/** The other way. */
+/** The inverse of `chainOf`. */
 export function projectOfChain(chain: Chain): ProjectId | null {
   return chain === platformChain ? null : (chain as ProjectId);
 }
 
-/** An entry with its place in its chain. */
+/** An entry with its position in its chain. */
 export type LinkedRow = AuditRow & ChainPosition;
 
-/** The last link of a chain, which may have been removed. No locks. */
+/** The last link of a chain, even if it was removed since. No locks. */
 export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
   const { rows } = await headOf(chain).execute(db);
   return rows[0] ?? chainBegin;
 }
 
-/** `atMicros`: the database's clock when it was read; every entry up to `number` is of before. */
+/** `atMicros`: the database's time of the read; every entry up to `number` is earlier. */
 export type ChainEnd = ChainPosition & { readonly atMicros: number };
 
-/** The last link of a chain, which may have been removed, and when that was. No locks. */
+/** The last link of a chain, even if it was removed since, and the time of the read. No locks. */
 export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
@@ -52,7 +52,7 @@ export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   return end;
 }
 
-/** The last link, or the stub where there is none. */
+/** The last link, or the stub if there is no link. */
 function headOf(chain: Chain): RawBuilder<ChainPosition> {
   return sql<ChainPosition>`
     (select number, encode(hash, 'hex') as hash from audit_links where chain = ${chain} order by number desc limit 1)
@@ -61,7 +61,7 @@ function headOf(chain: Chain): RawBuilder<ChainPosition> {
     order by number desc limit 1`;
 }
 
-/** What to read by time; absent conditions do not narrow. `after` itself is left out. */
+/** Which links to read by time; absent conditions do not filter. `after` itself is left out. */
 export type LinksByTime = Pick<
   AuditQuery,
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
@@ -71,7 +71,7 @@ export type LinksByTime = Pick<
   readonly limit: number;
 };
 
-/** Entries of a project, oldest first by time and id, each with its link; by the same indexes as pages. No locks. */
+/** Entries of a project, oldest first by time and id, each with its link; uses the same indexes as pages. No locks. */
 export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {
   const { chain, outcome, limit } = wanted;
   const parts = outcome
@@ -93,7 +93,7 @@ function oldestOf(wanted: LinksByTime, outcome: AuditOutcome): RawBuilder<unknow
     (select * from audit_log where ${conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
 }
 
-/** Entries after the number `after` up to `through`, in order, at most `limit`. No locks. */
+/** Entries with numbers after `after` up to `through`, in order, at most `limit`. No locks. */
 export async function readLinks(
   db: Db,
   range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },

@@ -1,10 +1,10 @@
-// What is said of an exported audit log that was verified.
+// The possible verdicts on an exported audit log.
 import type { ChainPosition, StubLine } from "./export-format.ts";
 
-/** What is wrong at a line. "signature": it is not by a key that was given, or does not fit. */
+/** The fault at a line. "signature": its key is not among the given ones, or it does not match. */
 export type Trouble = "altered" | "missing" | "reordered" | "inserted" | "truncated" | "signature";
 
-/** All is as it was written. `areSigned`: the signatures were checked as well. */
+/** Everything is as written. `areSigned`: the signatures were also checked. */
 export type Intact = {
   readonly result: "intact";
   readonly project: string | null;
@@ -16,7 +16,7 @@ export type Intact = {
   readonly areSigned: boolean;
 };
 
-/** `line`: where in the file; `entry`: the number of the entry that it is about. `message`: a sentence. */
+/** `line`: the line in the file; `entry`: the number of the affected entry. `message`: a sentence. */
 export type Broken = {
   readonly result: "broken";
   readonly trouble: Trouble;
@@ -25,12 +25,12 @@ export type Broken = {
   readonly message: string;
 };
 
-/** It cannot be verified: no export, one of another version, or one that was narrowed. */
+/** The file cannot be verified: not an export, another version, or a filtered one. */
 export type Unverifiable = { readonly result: "unverifiable"; readonly message: string };
 
 export type Verdict = Intact | Broken | Unverifiable;
 
-/** A place that is not as it should be. */
+/** Creates the verdict for a broken line. */
 export function broken(trouble: Trouble, line: number, entry: number | null, message: string): Broken {
   return { result: "broken", trouble, line, entry, message };
 }

@@ -1,9 +1,9 @@
-// Whether an export goes on from an earlier one of the same log. Only that shows a log whose end was cut off and written
-// anew, which whoever owns the database can do and have signed.
+// Checks that an export continues an earlier one of the same log. Only this detects a log whose end was cut off and rewritten,
+// which an owner of the database can do, and have signed.
 import type { ChainPosition, ExportHeader } from "./export-format.ts";
 import { broken, type Broken, type Intact, type Unverifiable } from "./verdict.ts";
 
-/** What the first line tells; null: nothing that speaks against it. `earlier`: an export that was found intact. */
+/** Checks the header line; null: no contradiction. `earlier`: an export that was verified as intact. */
 export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unverifiable | null {
   const { number } = earlier.through;
   if (header.project !== earlier.project) {
@@ -20,7 +20,7 @@ export function headerFault(header: ExportHeader, earlier: Intact): Broken | Unv
   return positionFault(header.after, 1, earlier);
 }
 
-/** What a place of the chain tells, which is known behind a line. */
+/** Checks a chain position that is known after a line; null: no contradiction. */
 export function positionFault(position: ChainPosition, line: number, { through, exportedAt }: Intact): Broken | null {
   if (position.number !== through.number || position.hash === through.hash) return null;
   const what = `Not all entries up to ${position.number} match the earlier export from ${exportedAt}`;

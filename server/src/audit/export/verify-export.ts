@@ -1,5 +1,5 @@
-// Checks an exported audit log with nothing but the file and the public keys, in one pass and in constant memory, and says
-// where it was first altered, or where something is missing, out of order or was put in.
+// Verifies an exported audit log with only the file and the public keys, in one pass and constant memory. Reports the first
+// place where it was altered, or where something is missing, out of order or inserted.
 import { ChainCheck, lineFaultOf } from "#audit/chain/chain-check.ts";
 import type { PublicKeys } from "#audit/chain/chain-signature.ts";
 import { exportVersion } from "./export-format.ts";
@@ -9,8 +9,8 @@ import { headerFault, positionFault } from "./verify-earlier.ts";
 import { surveyRest } from "./verify-survey.ts";
 
 /**
- * `keys`: null leaves signatures unchecked, and then whoever could write the whole chain anew is not found out. `earlier`: an
- * export that was verified, which this one must go on from.
+ * `keys`: null skips signatures, and then a complete rewrite of the chain goes unnoticed. `earlier`: a verified export that
+ * this one must continue.
  */
 export async function verifyExport(
   bytes: AsyncIterable<Uint8Array>,

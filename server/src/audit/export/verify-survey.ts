@@ -1,9 +1,9 @@
-// Looks through what follows a line that is not as it should be: whether what was expected there comes later tells entries
-// that are missing from those that were moved or put in.
+// Scans the lines after a faulty one: whether the expected line comes later distinguishes missing entries from moved or
+// inserted ones.
 import type { EntryLine } from "./export-format.ts";
 import { parseLine, type LineReader } from "./export-reader.ts";
 
-/** Where the entries and checkpoints that were sought are first found, and the stub. */
+/** The first occurrences of the sought entries and checkpoints, and of the stub. */
 export type Survey = {
   readonly entries: ReadonlyMap<number, { readonly line: number; readonly entry: EntryLine }>;
   readonly checkpoints: ReadonlyMap<number, number>;
@@ -11,7 +11,7 @@ export type Survey = {
   readonly stub: number | null;
 };
 
-/** Reads to the end. */
+/** Reads to the end of the file. */
 export async function surveyRest(reader: LineReader, sought: readonly number[]): Promise<Survey> {
   const entries = new Map<number, { line: number; entry: EntryLine }>();
   const checkpoints = new Map<number, number>();

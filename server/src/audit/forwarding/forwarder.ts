@@ -1,6 +1,6 @@
-// Sends entries of the audit log on to those who want them, in the order of each chain and at least once. Every platform on
-// the database looks every few seconds for forwardings that have something to send and that nobody works on. Entries
-// announce nothing themselves: a notification in every change would make changes wait for each other.
+// Forwards entries of the audit log to receivers, in the order of each chain and at least once. Every platform on the database
+// polls every few seconds for unclaimed forwardings with something to send. Entries send no notification: it would make
+// concurrent changes wait for each other.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
@@ -21,31 +21,31 @@ export type ForwarderOptions = {
   readonly db: Db;
   readonly sealer: Sealer;
   readonly notifications: Pick<Notifications, "listen">;
-  /** Of this process on its data folder; absent: there is none. */
+  /** Identifies this process on its data folder; may be absent. */
   readonly instanceId?: string;
-  /** For URLs that owners of projects chose. */
+  /** For URLs from project owners. */
   readonly client: Receiver["client"];
   /** The operator's receiver of all chains. */
   readonly platform: Receiver | null;
   readonly clock: Clock;
   readonly log: Log;
-  /** The longest time between two looks; 2 s unless given. */
+  /** The polling interval; 2 s by default. */
   readonly intervalMs?: number;
-  /** Of one attempt; 20 s unless given. */
+  /** Timeout of one attempt; 20 s by default. */
   readonly timeoutMs?: number;
 };
 
 /**
- * Forwardings at once, of projects and of chains to the operator's receiver apart, so that neither waits for the other. Each
- * may hold a connection to its receiver, and now and then one to the database.
+ * Concurrent forwardings, separate for projects and for chains to the operator's receiver, so that neither waits for the other.
+ * Each may hold a connection to its receiver and, now and then, one to the database.
  */
 const atOnceMax = { project: 24, platform: 8 } as const;
 const intervalMsUsual = 2_000;
 const timeoutMsUsual = 20_000;
-/** More than an attempt and what is written around it take. */
+/** Longer than an attempt and the writes around it. */
 const leaseMs = 60_000;
 
-/** `start()` once. `stop()` ends what is under way; call it after the clients were closed, else it waits for them. */
+/** Call `start()` once. `stop()` ends running work; close the clients first, otherwise it waits for them. */
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #leases: Leases<"audit_forwardings">;
@@ -62,7 +62,7 @@ export class Forwarder {
     this.#loop = new Loop({ name: "audit forwarding", intervalMs, clock, log, turn: () => this.#turn() });
   }
 
-  /** Takes back what an earlier process of this folder was sending, and begins. */
+  /** Releases the leases of an earlier process on this folder, and begins. */
   async start(): Promise<void> {
     const { db, instanceId, notifications, platform } = this.#options;
     if (instanceId !== undefined) await this.#leases.endEarlier();
@@ -93,7 +93,7 @@ export class Forwarder {
       scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
       and exists (select from audit_links as link
                    where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
-    // Those that wait for the longest time first.
+    // The longest waiting first.
     const leases = await this.#leases.claim({ where, order: sql`coalesce(delivered_at, created_at), id`, limit });
     for (const lease of leases) this.#begin(lease, scope);
   }

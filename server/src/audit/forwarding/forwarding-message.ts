@@ -1,9 +1,9 @@
-// A batch of entries as a receiver gets it: one message of Standard Webhooks. Made of the same entries it is the same to
-// the byte, but for the time of the attempt and the signature. Pure.
+// Encodes a batch of entries for a receiver: one message of Standard Webhooks. The same entries give the same bytes, except for
+// the attempt's time and the signature. Pure.
 import { standardSignature } from "#lib/webhook-signature.ts";
 import type { EntryLine } from "#audit/export/export-format.ts";
 
-/** A message without what is of one attempt. */
+/** A message without the parts that differ per attempt. */
 export type BatchMessage = { readonly id: string; readonly body: Buffer };
 
 /** Entries of one chain in the order of their numbers; at least one. */
@@ -20,7 +20,7 @@ export function batchMessage(batch: {
   return { id: `audit_${forwardingId}_${first.number}-${last.number}`, body: Buffer.from(body) };
 }
 
-/** The header fields of an attempt. `key` null: it is not signed. */
+/** The headers of an attempt. `key` null: unsigned. */
 export function batchHeaders(message: BatchMessage, at: { readonly key: Buffer | null; readonly nowMs: number }) {
   const seconds = Math.floor(at.nowMs / 1000);
   return {
@@ -31,7 +31,7 @@ export function batchHeaders(message: BatchMessage, at: { readonly key: Buffer |
   };
 }
 
-/** How many of the lines, at least one, are together no longer than `bytesMax`. */
+/** How many lines fit into `bytesMax` together; at least one. */
 export function countWithin(lines: readonly EntryLine[], bytesMax: number): number {
   let bytes = 0;
   for (const [index, line] of lines.entries()) {

@@ -1,4 +1,4 @@
-// What becomes of a batch of entries after it was sent on: taken, sent again after a while, or held back. Pure.
+// Decides what happens to a batch after an attempt: taken, retried later, or paused. Pure.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { OutwardAnswer } from "#lib/outward-request.ts";
 import { retryAfterMs } from "#lib/retry-after.ts";
@@ -8,21 +8,21 @@ export type BatchVerdict =
   | { readonly kind: "again"; readonly waitMs: number; readonly reason: string }
   | { readonly kind: "pause"; readonly reason: string };
 
-/** What the verdict depends on. */
+/** The inputs of the verdict. */
 export type JudgedBatch = {
   readonly answer: OutwardAnswer;
-  /** Attempts that failed before this one since the last that did not. */
+  /** Failed attempts since the last success, without this one. */
   readonly failures: number;
-  /** When the first of them failed; null: none did. */
+  /** When the first of them failed; null: there is none. */
   readonly failingSinceMs: number | null;
-  /** False for the operator's receiver: nobody would set it again. */
+  /** False for the operator's receiver: nobody would resume it. */
   readonly isPausable: boolean;
   readonly nowMs: number;
   /** In [0, 1). */
   readonly random: number;
 };
 
-/** Soon at first; never so rarely that a receiver that is back waits for long. */
+/** Short at first; bounded, so that a recovered receiver does not wait long. */
 const waits: Backoff = { firstMs: 1_000, factor: 2, msMax: 900_000, jitter: 0.2 };
 const retryAfterMsMax = 3_600_000;
 /** Longer than a weekend with a holiday. */
@@ -43,7 +43,7 @@ export function judgeBatch({ answer, failures, failingSinceMs, isPausable, nowMs
   return { kind: "again", waitMs: Math.max(plainMs, Math.min(asked, retryAfterMsMax)), reason };
 }
 
-/** Why an attempt was no success, as a sentence; null when it was one. */
+/** Why an attempt failed, as a sentence; null when it succeeded. */
 function reasonOf(answer: OutwardAnswer): string | null {
   if (answer.kind === "failed") return sentence(answer.reason);
   const { status } = answer;
@@ -53,7 +53,7 @@ function reasonOf(answer: OutwardAnswer): string | null {
   return `The receiver answered ${status}.`;
 }
 
-/** Reasons come as parts of sentences and may hold what a resolver said. */
+/** Reasons are fragments of sentences and may contain a resolver's text. */
 function sentence(reason: string): string {
   const clean = reason.replaceAll("\0", "").slice(0, 400).toWellFormed();
   return /[.!?]$/.test(clean) ? clean : `The receiver cannot be reached: ${clean}.`;

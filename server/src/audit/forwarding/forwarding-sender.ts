@@ -1,6 +1,6 @@
-// One forwarding at work, under its lease: batch after batch, until the receiver has everything, does not take one, or it
-// is another's turn. A batch is noted before it is sent and sent as it was noted until the receiver takes it, so that one
-// that comes twice has the same id.
+// Runs one forwarding under its lease: sends batch after batch until the receiver has everything, refuses one, or the turn is
+// over. A batch is recorded before it is sent and resent unchanged until the receiver takes it, so that duplicates have the
+// same id.
 import { platformActor } from "#audit/actor.ts";
 import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
 import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
@@ -23,7 +23,7 @@ import {
   type ForwardingRow,
 } from "./forwarding-store.ts";
 
-/** Where entries go. `key` null: messages are not signed. */
+/** Where entries go. `key` null: messages are unsigned. */
 export type Receiver = {
   readonly url: string;
   readonly key: Buffer | null;
@@ -36,7 +36,7 @@ export type SenderParts = {
   readonly receiverOf: (row: ForwardingRow) => Receiver | null;
   readonly clock: Clock;
   readonly log: Log;
-  /** Of one attempt; well below the lease, which is extended before each. */
+  /** Timeout of one attempt; well below the lease, which is renewed before each. */
   readonly timeoutMs: number;
   /** Aborted when the platform stops. */
   readonly stopping: AbortSignal;
@@ -45,14 +45,14 @@ export type SenderParts = {
 export type ForwardingLease = Lease<"audit_forwardings">;
 
 const entriesMax = 500;
-/** Common receivers take a MiB; one entry is 33 kB at most. */
+/** Common receivers accept a MiB; one entry is 33 kB at most. */
 const bytesMax = 512_000;
-/** Then others are looked at; a slow receiver has fewer. */
+/** Then other forwardings get their turn; a slow receiver gets fewer batches. */
 const batchesMax = 20;
 const flightMs = 30_000;
 const answerBytesMax = 0;
 
-/** Rejects when the database does not answer; the lease then runs out. */
+/** Rejects when the database does not answer; the lease then expires. */
 export async function sendBatches(lease: ForwardingLease, parts: SenderParts): Promise<void> {
   const { db, leases, clock, stopping } = parts;
   const endMs = clock.monotonicMs() + flightMs;
@@ -82,7 +82,7 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   });
   const headers = batchHeaders(message, { key: receiver.key, nowMs: clock.now() });
   const answer = await receiver.client.post(receiver.url, { headers, body: message.body, timeoutMs, answerBytesMax });
-  // Then the failure is the platform's own.
+  // The platform itself caused this failure by stopping.
   if (stopping.aborted && answer.kind === "failed") return false;
   const { failures, failing_since: since } = row;
   const verdict = judgeBatch({
@@ -94,7 +94,7 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   return false;
 }
 
-/** Those of the batch that was begun, or as many as make the next one. */
+/** The entries of the batch in progress, or of a new one. */
 async function nextEntries(row: ForwardingRow, db: Db): Promise<EntryLine[]> {
   const { chain, position: after, sending_through: begun } = row;
   const range = { chain, after, through: begun ?? Number.MAX_SAFE_INTEGER, limit: entriesMax };

@@ -1,5 +1,5 @@
-// Rows of where entries of the audit log are sent on, and how far each receiver has come. Whoever sends holds the row's
-// lease, and every write of theirs names it.
+// Rows of forwardings: where entries go, and how far each receiver has got. A sender holds the row's lease, and each of its
+// writes names the lease.
 import { sql, type RawBuilder } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -13,7 +13,7 @@ export type ForwardingRow = {
   readonly id: ForwardingId;
   readonly scope: "project" | "platform";
   readonly chain: Chain;
-  /** Null where the operator's settings say it. */
+  /** Null: the operator's settings have the URL. */
   readonly url: string | null;
   readonly secret_sealed: string | null;
   readonly created_at: Date;
@@ -27,14 +27,14 @@ export type ForwardingRow = {
   readonly delivered_at: Date | null;
 };
 
-/** A condition that is true of the row only while its lease is held; see `store/lease.ts`. */
+/** True for the row only while its lease is held; see `store/lease.ts`. */
 export type Held = RawBuilder<boolean>;
 
 const columns = sql`
   id, scope, chain, url, secret_sealed, created_at, position, sending_through, failures, failing_since, due_at,
   paused_at, reason, delivered_at`;
 
-/** What a project's owner chose; undefined: nothing. `lock`: the row, until the transaction ends. */
+/** The forwarding of a project; undefined: none. `lock`: locks the row until the transaction ends. */
 export async function readProjectForwarding(
   db: Db,
   projectId: ProjectId,
@@ -46,14 +46,14 @@ export async function readProjectForwarding(
   return rows[0];
 }
 
-/** Those of the ids. No locks. */
+/** The forwardings with these ids. No locks. */
 export async function readForwardings(db: Db, ids: readonly ForwardingId[]): Promise<ForwardingRow[]> {
   const { rows } = await sql<ForwardingRow>`
     select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`.execute(db);
   return rows;
 }
 
-/** Adds a project's. Nothing before `position` is sent. */
+/** Adds a project's forwarding. It sends nothing before `position`. */
 export async function insertProjectForwarding(
   tx: Tx,
   row: Pick<ForwardingRow, "id" | "chain" | "url" | "secret_sealed" | "position">,
@@ -65,8 +65,8 @@ export async function insertProjectForwarding(
 }
 
 /**
- * Gives a project's another receiver, or lets it go on after it was held back. Whoever is sending at the moment loses the
- * lease, so that nothing of theirs is written any more.
+ * Changes the receiver of a project's forwarding, or resumes it after a pause. A current sender loses the lease, so that its
+ * writes no longer count.
  */
 export async function changeProjectForwarding(
   tx: Tx,
@@ -87,7 +87,7 @@ export async function deleteProjectForwarding(tx: Tx, projectId: ProjectId): Pro
   return result.numAffectedRows === 1n;
 }
 
-/** Notes which batch is sent from now on; false when the lease is lost. */
+/** Records which batch is sent from now on; false when the lease is lost. */
 export async function beginBatch(db: Db, held: Held, through: number): Promise<boolean> {
   const result = await sql`update audit_forwardings set sending_through = ${through} where ${held}`.execute(db);
   return result.numAffectedRows === 1n;
@@ -103,7 +103,7 @@ export async function endBatch(db: Db, held: Held, through: number): Promise<boo
   return result.numAffectedRows === 1n;
 }
 
-/** The batch is sent again after the wait; the lease ends. False when it was lost. */
+/** Schedules the batch for a retry and ends the lease. False when the lease was lost. */
 export async function postpone(
   db: Db,
   held: Held,
@@ -117,7 +117,7 @@ export async function postpone(
   return result.numAffectedRows === 1n;
 }
 
-/** Nothing is sent until it is set again; the lease ends. False when it was lost. */
+/** Stops sending until the forwarding is set again, and ends the lease. False when the lease was lost. */
 export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean> {
   const result = await sql`
     update audit_forwardings
@@ -127,7 +127,7 @@ export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean
   return result.numAffectedRows === 1n;
 }
 
-/** Retention has removed what was to be sent next: it goes on behind that. False when the lease is lost. */
+/** Retention has removed the entries to send next: continues after them. False when the lease is lost. */
 export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
   const result = await sql`
     update audit_forwardings as stuck
@@ -137,8 +137,8 @@ export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
 }
 
 /**
- * Adds a row towards the operator's receiver for each chain that has none: from now on for those of before it was set, from
- * their first entry on for later ones. Waits for nobody.
+ * Adds a forwarding to the operator's receiver for each chain without one. Chains that are older than the receiver start at
+ * their present end, later ones at their first entry. Waits for no locks.
  */
 export async function followChains(db: Db): Promise<void> {
   await sql`
@@ -153,12 +153,12 @@ export async function followChains(db: Db): Promise<void> {
         on conflict do nothing`.execute(db);
 }
 
-/** The operator has a receiver no more: one that is set later begins anew. */
+/** The operator no longer has a receiver: a later one starts afresh. */
 export async function forgetChains(db: Db): Promise<void> {
   await db.deleteFrom("audit_forwardings").where("scope", "=", "platform").execute();
 }
 
-/** Removes those of deleted projects whose receivers have everything, or were given up on. */
+/** Removes forwardings of deleted projects that are complete or paused. */
 export async function forgetDeletedProjects(db: Db): Promise<void> {
   await sql`
     delete from audit_forwardings as known using projects

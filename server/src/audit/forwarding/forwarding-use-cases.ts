@@ -1,4 +1,4 @@
-// Where a project's audit log is sent on: chosen, shown and ended. Called by the API; each change and its entry are one
+// Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one
 // transaction.
 import { randomUUID } from "node:crypto";
 import type { By } from "#audit/actor.ts";
@@ -20,12 +20,12 @@ import {
   type ForwardingRow,
 } from "./forwarding-store.ts";
 
-/** What an owner wants. `secret` left out: the one there is stays, or one is made. */
+/** The requested forwarding. Without `secret`, the existing one stays, or a new one is created. */
 export type ForwardingWish = { readonly url: string; readonly secret?: Secret | undefined };
 
-/** How it stands. */
+/** The state of a forwarding. */
 export type AuditForwarding = {
-  /** Without query, which may hold a key of the receiver's. */
+  /** Without the query, which may contain a key of the receiver. */
   readonly url: string;
   readonly state: "active" | "failing" | "paused";
   readonly createdAt: Date;
@@ -40,10 +40,10 @@ export type AuditForwarding = {
   readonly reason: string | null;
 };
 
-/** `secret`: only when it was made now; it is not shown again. */
+/** `secret`: only if it was created by this call; it is not shown again. */
 export type SetForwarding = { readonly forwarding: AuditForwarding; readonly secret: Secret | null };
 
-/** What a sealed secret of a forwarding is bound to. */
+/** The sealing context of a forwarding's secret. */
 export function forwardingSecretContext(id: ForwardingId): string {
   return `audit-forwarding:${id}`;
 }
@@ -61,7 +61,7 @@ export class ForwardingUseCases {
     this.#checkUrl = parts.checkUrl;
   }
 
-  /** From now on, beginning with the entry of this very choice; where there was another receiver, from where that one was. */
+  /** Starts with the entry of this change itself; a replaced receiver's successor continues at its position. */
   async set(projectId: ProjectId, wish: ForwardingWish, by: By): Promise<SetForwarding> {
     const problem = this.#checkUrl(wish.url);
     if (problem !== null) throw new Fault("invalid", `url cannot be called. ${problem}`);
@@ -77,12 +77,12 @@ export class ForwardingUseCases {
     });
   }
 
-  /** How it stands. */
+  /** The current state. */
   async get(projectId: ProjectId): Promise<AuditForwarding> {
     return await show(this.#db, projectId);
   }
 
-  /** Nothing more is sent; what is under way at the moment may still arrive. */
+  /** Sends nothing more; a message under way may still arrive. */
   async delete(projectId: ProjectId, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       if (!(await deleteProjectForwarding(tx, projectId))) throw noForwarding();
@@ -91,7 +91,7 @@ export class ForwardingUseCases {
     });
   }
 
-  /** Returns the secret when it was made here. */
+  /** Returns the secret if this call created it. */
   async #write(
     tx: Tx,
     given: { readonly projectId: ProjectId; readonly wish: ForwardingWish; readonly before: ForwardingRow | undefined },

@@ -1,10 +1,10 @@
-// Rotation of the secret key for what the audit log keeps sealed: the secrets that sign what is sent on. Called at the
-// start of the platform, after `apps/reseal.ts`.
+// Rotates the secret key for sealed data of the audit log: the secrets that sign forwarded messages. Called at the platform's
+// start, after `apps/reseal.ts`.
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { forwardingSecretContext } from "./forwarding-use-cases.ts";
 
-/** Seals anew what an older key sealed; returns how many texts. May run twice, or beside changes: those win. */
+/** Reseals what an older key sealed; returns how many texts. Safe to run twice, and concurrently with changes, which win. */
 export async function resealForwardings(db: Db, sealer: Sealer): Promise<number> {
   const rows = await db
     .selectFrom("audit_forwardings")

@@ -1,5 +1,5 @@
-// The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket in a private
-// folder, with a password. It is started again when it dies, and stopped with the platform.
+// The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket in a private folder, with a
+// password. It is restarted when it dies, and stopped with the platform.
 import { existsSync } from "node:fs";
 import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -16,21 +16,21 @@ import { PostgresServer } from "./postgres-server.ts";
 
 /** A running embedded server. */
 export type Embedded = {
-  /** Of the platform's own database, with the password. Stays the same when the server is started again. */
+  /** The URL of the platform's own database, with the password. Survives restarts of the server. */
   readonly url: Secret;
-  /** Process id of the server that runs now, null while there is none. */
+  /** Process id of the running server, or null. */
   pid(): number | null;
-  /** Ends sessions, writes everything, waits for the end. May be called twice. */
+  /** Ends sessions, writes everything and waits for the end. May be called twice. */
   stop(): Promise<void>;
 };
 
 export type EmbeddedOptions = {
   /** The embedded server's own folder, inside the data folder. */
   readonly folder: string;
-  /** Held lock of the data folder: what an earlier server left is stopped, so nobody else may be using it. */
+  /** The held lock of the data folder. It makes sure that a left-over server may be stopped, since nobody else uses it. */
   readonly lock: FolderLock;
   readonly log: Log;
-  /** The most connections that clients will open. */
+  /** The maximum number of client connections. */
   readonly connections?: number;
   /** False only for tests: data need not survive a power failure. */
   readonly durable?: boolean;
@@ -39,11 +39,13 @@ export type EmbeddedOptions = {
 
 const databaseName = "slipway";
 
-/** sockaddr_un holds 108 bytes on Linux, 104 on macOS, with the end mark. */
+/** sockaddr_un holds 108 bytes on Linux, 104 on macOS, including the terminator. */
 const socketPathBytesMax = 103;
 const socketName = ".s.PGSQL.5432";
 
-/** Makes the database when there is none, clears what a killed platform left, starts the server. Throws `CannotStart` with what to do. */
+/**
+ * Creates the database if needed, cleans up after a killed platform, starts the server. Throws `CannotStart` with what to do.
+ */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { folder, log, durable = true, clock = systemClock } = options;
   await makeClusterFolder(folder);
@@ -76,7 +78,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   return { url: new Secret(url(databaseName)), pid: () => server.pid(), stop };
 }
 
-/** Small buffers, few processes; one write-ahead log for crash recovery only, since nothing replicates from here. */
+/** Small buffers, few processes, and a write-ahead log for crash recovery only, since nothing replicates from here. */
 function serverSettings(options: { socketFolder: string; durable: boolean; connections: number }): string[] {
   const settings: Record<string, string | number> = {
     listen_addresses: "",
@@ -95,7 +97,7 @@ function serverSettings(options: { socketFolder: string; durable: boolean; conne
     timezone: "UTC",
     log_timezone: "UTC",
     log_checkpoints: "off",
-    // Refused statements are the platform's own business; here they would only repeat values of rows.
+    // The platform handles refused statements itself; here they would only repeat values of rows.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
@@ -104,7 +106,7 @@ function serverSettings(options: { socketFolder: string; durable: boolean; conne
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
 
-/** Below the data folder, or, when that path is too long for a socket, a private folder of the system's temporary one. */
+/** Below the data folder; if that path is too long for a socket, a private folder in the system's temporary folder. */
 async function makeSocketFolder(preferred: string, program: PostgresProgram): Promise<string> {
   const folder = await chooseSocketFolder(preferred);
   await chown(folder, program.owner.uid, program.owner.gid);

@@ -1,5 +1,5 @@
-// The files of the embedded PostgreSQL: made once, in a folder of another name that is renamed when it is complete,
-// so that a start which was interrupted half-way leaves nothing that looks finished.
+// The files of the embedded PostgreSQL: created once, in a folder with another name that is renamed when complete, so that an
+// interrupted start leaves nothing that looks finished.
 import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, open, rename } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { collect, type PostgresProgram } from "./postgres-program.ts";
 /** The superuser that the platform connects as. */
 export const embeddedUser = "slipway";
 
-/** What there is below the embedded server's folder. */
+/** The paths below the embedded server's folder. */
 export function clusterPaths(folder: string) {
   return {
     dataFolder: join(folder, "data"),
@@ -25,11 +25,11 @@ export function clusterPaths(folder: string) {
 
 const unfinishedPrefix = "data.new-";
 
-/** It takes about half a second; a slow disk may take a hundred times as long. */
+/** Initialization takes about half a second; a slow disk may take a hundred times as long. */
 const initWaitMs = 120_000;
 const removeWaitMs = 10_000;
 
-/** Makes the cluster unless it is there; returns its password. Throws `CannotStart` when what is there cannot be used. */
+/** Creates the cluster if it is missing; returns its password. Throws `CannotStart` when the existing one cannot be used. */
 export async function prepareCluster(
   folder: string,
   options: { program: PostgresProgram; durable: boolean; clock: Clock },
@@ -51,7 +51,7 @@ export async function prepareCluster(
   return password;
 }
 
-/** The killed platform's initdb may be about to end and still be in there, which can make a removal incomplete. */
+/** The killed platform's initdb may still be running in there, which can make a removal incomplete. */
 async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
   const deadline = clock.monotonicMs() + removeWaitMs;
   for (;;) {
@@ -68,8 +68,8 @@ async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
 }
 
 /**
- * The builtin locale C.UTF-8 sorts by code point and needs no locale files, so every machine sorts alike.
- * The password goes through a file of its own, because initdb may run as another user.
+ * The builtin locale C.UTF-8 sorts by code point without locale files, so every machine sorts alike. The password goes through
+ * its own file, because initdb may run as another user.
  */
 async function initialise(
   target: string,
@@ -122,7 +122,7 @@ function readPassword(passwordFile: string): Secret {
   }
 }
 
-/** PostgreSQL insists on owning its files; who runs it can change from start to start (see postgres-program.ts). */
+/** PostgreSQL insists on owning its files, and its user can change between starts (see postgres-program.ts). */
 function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
   if (statSync(path).uid === owner.uid) return;
   for (const name of readdirSync(path, { recursive: true, encoding: "utf8" })) {
@@ -150,7 +150,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes the private folder that holds everything. */
+/** Creates the private folder that holds everything. */
 export async function makeClusterFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);

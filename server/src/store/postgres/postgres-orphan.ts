@@ -1,5 +1,5 @@
-// What an earlier run of the embedded server may have left: its process, when the platform was killed and the server
-// was not; and its `postmaster.pid`, which PostgreSQL takes for a running server when the process id is in use again.
+// Cleans up after an earlier run of the embedded server: its process, when only the platform was killed, and its
+// `postmaster.pid`, which PostgreSQL takes for a running server when the process id is in use again.
 import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { spawnSync } from "node:child_process";
@@ -8,23 +8,29 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 
-/** Sockets live in a folder with this prefix below the system's temporary folder when the data folder's path is too long. */
+/** When the data folder's path is too long, sockets are in a folder with this prefix in the system's temporary folder. */
 export const shortSocketPrefix = "slipway-postgres-";
 
-/** A fast shutdown ends sessions and writes a checkpoint; after that the server is told to drop everything, which loses nothing either. */
+/**
+ * A fast shutdown ends sessions and writes a checkpoint; after this time the server gets an immediate shutdown, which loses no
+ * data either.
+ */
 const fastWaitMs = 15_000;
 const immediateWaitMs = 5_000;
 
-/** No system gives this process id, so PostgreSQL takes the file for a left-over one and still checks its shared memory. */
+/** No system uses this process id, so PostgreSQL takes the file for a left-over and still checks its shared memory. */
 const impossiblePid = 2_147_483_647;
 
-/** Stops a server that still works on the data folder and makes a left-over pid file harmless. Nothing of ours may be running on it. */
+/**
+ * Stops a server that still works on the data folder and makes a left-over pid file harmless. No server of this platform may be
+ * using the folder.
+ */
 export async function clearOrphan(dataFolder: string, tools: { log: Log; clock: Clock }): Promise<void> {
   const pidFile = join(dataFolder, "postmaster.pid");
   const lines = readLines(pidFile);
   const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
   if (!(pid > 0)) {
-    // Empty or torn: PostgreSQL refuses to start on it, and no server runs that has not filled it.
+    // Empty or torn: PostgreSQL refuses to start with it, and a running server would have filled it.
     rmSync(pidFile, { force: true });
     return;
   }
@@ -70,14 +76,14 @@ function readLines(path: string): string[] {
   }
 }
 
-/** True when the process lives and is a PostgreSQL whose working folder is the data folder; a zombie has none any more. */
+/** True when the process lives and is a PostgreSQL whose working folder is the data folder; a zombie no longer has one. */
 export function isServerOf(pid: number, dataFolder: string): boolean {
   if (process.platform !== "linux") return isServerByCommand(pid, dataFolder);
   try {
     const program = basename(readlinkSync(`/proc/${pid}/exe`));
     return program.startsWith("postgres") && readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dataFolder);
   } catch {
-    // It ended, or it belongs to another user and so is not a server of ours.
+    // It ended, or it belongs to another user and so is not ours.
     return false;
   }
 }
@@ -87,7 +93,10 @@ function isServerByCommand(pid: number, dataFolder: string): boolean {
   return typeof stdout === "string" && stdout.includes("postgres") && stdout.includes(dataFolder);
 }
 
-/** The socket's lock names the same process. It has no shared memory to tell by: what has the id now, or is not reaped yet, counts as running. */
+/**
+ * The socket's lock names the same process, but without shared memory to check: any process with that id, even a zombie, would
+ * count as running.
+ */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   if (!socketFolder || !/^\d+$/.test(port ?? "")) return;
   rmSync(join(socketFolder, `.s.PGSQL.${port}.lock`), { force: true });

@@ -1,6 +1,6 @@
-// Finds the PostgreSQL that came with npm and a way to run it. PostgreSQL refuses to run as root; there it runs in a
-// user namespace, where root's own files stay reachable, or else as the user nobody, at need with the right to pass through
-// root's folders. Where the system can do it, the server is asked to stop by the kernel when the platform dies.
+// Finds the PostgreSQL that npm installed and a way to run it. PostgreSQL refuses to run as root. As root, it runs in a user
+// namespace, where root's own files stay reachable, or else as the user nobody, if necessary with the right to pass through
+// root's folders. Where the system supports it, the kernel asks the server to stop when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -24,15 +24,15 @@ type Way = {
   readonly spawnAs: { readonly uid?: number; readonly gid?: number };
 };
 
-/** All that the programs get to see of the environment: secrets of the platform's own are none of their business. */
+/** The whole environment of the programs: they must not see the platform's secrets. */
 const environment = { PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C", TZ: "UTC" };
 
-/** Only the last step of a start hangs on these; a second is a hundred times what they take. */
+/** Only the last step of a start waits for these; a second is a hundred times their usual time. */
 const probeWaitMs = 5_000;
 
 const nobody = { uid: 65534, gid: 65534 };
 
-/** For containers without user namespaces whose folders only root may enter, as /root is. */
+/** For containers without user namespaces whose folders only root may enter, such as /root. */
 const passing = [
   "setpriv",
   `--reuid=${nobody.uid}`,
@@ -40,13 +40,16 @@ const passing = [
   "--clear-groups",
   "--inh-caps=+dac_override",
   "--ambient-caps=+dac_override",
-  // PostgreSQL asks the kernel whether its programs may be run; without this the answer leaves that right out.
+  // PostgreSQL asks the kernel whether its programs are executable; without this flag the answer ignores that right.
   "--securebits=+no_setuid_fixup",
   "--",
 ];
 const elsewhere = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead.";
 
-/** Tries the ways to run PostgreSQL on files in `folder` (which exists) and takes the first that works. Throws `CannotStart` when none does. */
+/**
+ * Tries the ways to run PostgreSQL on files in the existing `folder` and returns the first that works. Throws `CannotStart` if
+ * none does.
+ */
 export async function findPostgres(folder: string): Promise<PostgresProgram> {
   const binaries = findBinaries();
   const complaints: string[] = [];
@@ -77,12 +80,12 @@ function findBinaries(): string {
   throw new CannotStart(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
 }
 
-/** The data folder is root's own; others may pass through it to what is theirs, and see nothing else. */
+/** The data folder belongs to root; other users may pass through it to their own files, and see nothing else. */
 function letThrough(folder: string): void {
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
-/** The prefix order matters: the kernel forgets the signal for a parent's death when a process changes its user. */
+/** The prefix order matters: the kernel clears the parent-death signal when a process changes its user. */
 function waysToRun(folder: string): Way[] {
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
   const namespace = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
@@ -99,7 +102,7 @@ function waysToRun(folder: string): Way[] {
   return plain.flatMap((way) => [{ ...way, prefix: [...way.prefix, ...diesWithParent] }, way]);
 }
 
-/** Asks for the version, as the user that will run the server, after a look whether that user reaches the folder. */
+/** Asks for the version as the user that will run the server, after checking that this user reaches the folder. */
 async function probe(
   way: Way,
   target: readonly [folder: string, postgres: string],
@@ -119,7 +122,7 @@ async function probe(
   return { complaint: output.trim().slice(0, 300) || `ended with code ${code}` };
 }
 
-/** Output and exit code of a short program; a program that cannot be started has code -1. */
+/** Output and exit code of a short program; code -1 if it cannot be started. */
 export function collect(child: ChildProcess): Promise<{ code: number; output: string }> {
   let output = "";
   const keep = (chunk: Buffer): void => {

@@ -1,4 +1,4 @@
-// The process of the embedded PostgreSQL: started, watched, started again after an unwanted end, stopped.
+// The process of the embedded PostgreSQL: starts it, watches it, restarts it after an unexpected end, stops it.
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
@@ -10,12 +10,12 @@ import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
 
-/** Recovery after a crash reads at most the write-ahead log of one checkpoint interval; minutes are a broken disk. */
+/** Crash recovery reads at most the write-ahead log of one checkpoint interval; minutes mean a broken disk. */
 const readyWaitMs = 120_000;
 const pollMs = 5;
 const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
-/** Processes of a killed server notice its death within moments and let go of its shared memory. */
+/** Processes of a killed server notice its death within moments and release its shared memory. */
 const sharedMemoryWaitMs = 15_000;
 const restarting: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
 const logFileBytesMax = 1_000_000;
@@ -29,7 +29,7 @@ export type PostgresServerOptions = {
   readonly settings: readonly string[];
 };
 
-/** One server on one data folder. Make a new one to start after `stop()`. */
+/** One server on one data folder. To start again after `stop()`, create a new one. */
 export class PostgresServer {
   readonly #options: PostgresServerOptions;
   readonly #stopping = new AbortController();
@@ -46,7 +46,7 @@ export class PostgresServer {
     return this.#child?.pid ?? null;
   }
 
-  /** Resolves when the server takes connections. Throws `CannotStart` with what it said. */
+  /** Resolves when the server accepts connections. Throws `CannotStart` with the server's output. */
   async start(): Promise<void> {
     const { clock, logFile } = this.#options;
     const deadline = clock.monotonicMs() + sharedMemoryWaitMs;
@@ -56,7 +56,7 @@ export class PostgresServer {
       if (await this.#isReady(child)) {
         this.#child = child;
         child.once("exit", (code, signal) => this.#onExit(code ?? signal));
-        // It may have died before anybody listened.
+        // It may have died before the listener was added.
         if (hasEnded(child)) this.#onExit(child.exitCode ?? child.signalCode);
         return;
       }
@@ -68,7 +68,7 @@ export class PostgresServer {
     }
   }
 
-  /** Asks it to end sessions and write everything, and more harshly when it takes long. May be called twice. */
+  /** Asks it to end sessions and write everything, and escalates when that takes long. May be called twice. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -80,7 +80,7 @@ export class PostgresServer {
     if (this.#child !== undefined) await this.#end(this.#child);
   }
 
-  /** In a session of its own, so that Ctrl-C in a terminal reaches the platform alone, which then stops things in order. */
+  /** In its own session, so that Ctrl-C in a terminal only reaches the platform, which then stops everything in order. */
   #spawn(): ChildProcess {
     const { program, dataFolder, logFile, settings } = this.#options;
     const logTo = openSync(logFile, "a", 0o600);
@@ -95,7 +95,7 @@ export class PostgresServer {
     }
   }
 
-  /** False when the server ended instead. Its pid file says when it takes connections. */
+  /** False when the server ended instead. Its pid file says when it accepts connections. */
   async #isReady(child: ChildProcess): Promise<boolean> {
     const { clock, dataFolder } = this.#options;
     child.once("error", () => undefined);
@@ -121,7 +121,7 @@ export class PostgresServer {
   async #restart(): Promise<void> {
     const { clock, dataFolder, log } = this.#options;
     const { signal } = this.#stopping;
-    // Not at once: it may end each time as soon as it has started.
+    // With a pause: the server may end each time right after it starts.
     await clock.sleep(backoffMs(restarting, 1, clock.random()), signal).catch(() => undefined);
     const onFailure = (error: unknown, attempt: number): void =>
       log.error({ err: error, attempt }, "the embedded database does not start");
@@ -159,7 +159,7 @@ function saysReady(pidFile: string, pid: number | undefined): boolean {
   return lines[0] === String(pid) && lines[7]?.trim() === "ready";
 }
 
-/** Keeps the file small, with one older file beside it; returns where this start's lines will begin. */
+/** Keeps the file small, with one older file beside it; returns the offset where this start's lines begin. */
 function startLogFile(path: string): number {
   if (!existsSync(path)) return 0;
   if (statSync(path).size > logFileBytesMax) {
