@@ -24,7 +24,7 @@ export class BuildCache {
   }
 
   /**
-   * Returns the folder of a key; `make` fills a new one when there is none, or all are older than `ageMsMax`. Rejects
+   * Returns the folder of a key; `make` fills a new one when there is none, or it is older than `ageMsMax`. Rejects
    * when `make` does or `signal` is aborted.
    */
   async get(given: {

@@ -202,7 +202,7 @@ export class ProcessBuilder implements Builder {
     const command = (folder: string): [string, ...string[]] => [python.path, "-I", "-m", "compileall", "-q", folder];
     await runTool(bounded, {
       ...{ command: command(appDir), cwd: appDir, stage: "code", isQuiet: true },
-      // Only in this case may commands have left links among the files and given them to the user of confined programs.
+      // Only in this case may the files contain links made by commands, and belong to the user of confined programs.
       ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
     });
     if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path)) return;

@@ -20,7 +20,7 @@ export type LogPiece = {
   readonly lines: readonly CutLine[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
-  /** The time of the last write to the file, in milliseconds since the epoch. */
+  /** The time of the last write to the file; an upper bound for the time of its lines. */
   readonly writtenAt: number;
   readonly next: { readonly offset: number; readonly isCutting: boolean; readonly endsGap: boolean };
 };
