@@ -1,4 +1,4 @@
-// Queries on apps and, for reading, on their builds and replicas.
+// Queries on apps and, read-only, on their builds and replicas.
 import type { Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
@@ -7,7 +7,7 @@ import { toJson } from "#store/json.ts";
 import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
 
 type AppRow = Selectable<AppsTable>;
-/** A build without what it is made from. */
+/** A build row without the columns of its source. */
 export type BuildRow = Omit<
   Selectable<BuildsTable>,
   | "request"
@@ -21,7 +21,7 @@ export type BuildRow = Omit<
 >;
 export type ReplicaRow = Selectable<ReplicasTable>;
 
-/** An app, and what became of its builds. */
+/** An app, with the state of its builds. */
 export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
   readonly latest_build_id: BuildId | null;
   readonly latest_status: BuildRow["status"] | null;
@@ -29,13 +29,16 @@ export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_
   readonly live_build_id: BuildId | null;
 };
 
-/** All that an app's settings may come from. */
+/** All sources of an app's settings. */
 export type AppSource = Pick<AppRow, "request" | "config_toml"> & {
   readonly live_settings: unknown;
   readonly latest_settings: unknown;
 };
 
-/** Adds an app; false when the project has one of that name. Waits for another transaction that adds the same. */
+/**
+ * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the
+ * same name.
+ */
 export async function insertApp(
   tx: Tx,
   app: {
@@ -63,7 +66,7 @@ export async function insertApp(
   return row !== undefined;
 }
 
-/** True when the project has the app. */
+/** True when the app exists in the project. */
 export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promise<boolean> {
   const row = await db
     .selectFrom("apps")
@@ -88,7 +91,7 @@ export async function readApps(
   return await query.orderBy("apps.name").limit(limit).execute();
 }
 
-/** What an app's settings come from. No locks. */
+/** The sources of an app's settings. No locks. */
 export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | undefined> {
   return await withBuilds(db)
     .select(["apps.request", "apps.config_toml"])
@@ -115,7 +118,7 @@ function withBuilds(db: Db) {
     );
 }
 
-/** The newest builds of an app first, at most `limit`; with `buildId` only that one. No locks. */
+/** Builds of an app, newest first, at most `limit`; with `buildId` only that one. No locks. */
 export async function readBuilds(
   db: Db,
   given: {
@@ -135,7 +138,7 @@ export async function readBuilds(
   return await query.orderBy("number", "desc").limit(given.limit).execute();
 }
 
-/** The replicas of an app that have not stopped, oldest first, at most `limit`. No locks. */
+/** Replicas of an app that have not stopped, oldest first, at most `limit`. No locks. */
 export async function readReplicas(
   db: Db,
   { appId, limit }: { readonly appId: AppId; readonly limit: number },
@@ -151,7 +154,7 @@ export async function readReplicas(
     .execute();
 }
 
-/** The same for an app that is not there and for one that is not the project's. */
+/** The same fault for a missing app and for an app of another project. */
 export function noSuchApp(appId: string): Fault {
   return new Fault("not_found", `The project has no app ${appId}.`);
 }

@@ -1,4 +1,4 @@
-// Creating and reading apps. A create is one transaction: the app, its first build, the audit row.
+// Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
@@ -27,7 +27,7 @@ export type AppsOptions = {
   readonly db: Db;
   readonly sealer: Sealer;
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
-  /** Identifiers that the field provider may name. */
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
 };
 
@@ -40,7 +40,7 @@ export type CreatedApp = {
 
 export type AppStatus = "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED";
 
-/** An app as the API lists it. */
+/** An app in a list of the API. */
 export type AppView = {
   readonly appId: AppId;
   readonly name: string;
@@ -50,16 +50,16 @@ export type AppView = {
   readonly latestBuild: {
     readonly buildId: BuildId;
     readonly status: BuildRow["status"];
-    /** Why it ended so, or what it waits for. */
+    /** The reason for its status, or what it waits for. */
     readonly reason: string | null;
   } | null;
   readonly liveBuildId: BuildId | null;
 };
 
-/** With the settings of the live release; before the first one as far as they are known. */
+/** With the settings of the live release; before the first release, the settings known so far. */
 export type AppDetail = AppView & { readonly settings: AppSettings };
 
-/** A project has fewer; this only bounds one answer. */
+/** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
 
 /** Apps of projects. */
@@ -76,7 +76,7 @@ export class Apps {
     this.#providers = options.providers;
   }
 
-  /** Checks a create request as far as it can be without the repository. Throws `Fault("malformed" | "invalid")`. */
+  /** Validates a create request without the repository, as far as possible. Throws `Fault("malformed" | "invalid")`. */
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
     const request = readCreateRequest(body);
     const { settings } = resolveSettings({
@@ -87,7 +87,7 @@ export class Apps {
     return { request, name: settings.name };
   }
 
-  /** Creates the app that `check` read. Throws `Fault("conflict")` when the name is taken. */
+  /** Creates the app from the result of `check`. Throws `Fault("conflict")` when the name is taken. */
   async create(given: {
     readonly projectId: ProjectId;
     readonly checked: { readonly request: CreateRequest; readonly name: string };
@@ -134,7 +134,7 @@ export class Apps {
     return { ...view(row), settings: this.#settings(source) };
   }
 
-  /** Throws `Fault("not_found")` when the project has no such app. */
+  /** Throws `Fault("not_found")` when the app does not exist in the project. */
   async require(projectId: ProjectId, appId: AppId): Promise<void> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
   }
@@ -143,7 +143,7 @@ export class Apps {
     const stored = source.live_settings ?? source.latest_settings;
     if (stored !== null) return releaseSettings(stored);
     const request = source.request as Readonly<Record<string, unknown>>;
-    // Providers may have been taken out of the configuration since; the app is shown all the same.
+    // Still show the app if its provider was removed from the configuration.
     const provider = typeof request["provider"] === "string" ? [request["provider"]] : [];
     const providers = [...this.#providers, ...provider];
     return resolveSettings({ body: request, configToml: source.config_toml, providers }).settings;
@@ -163,7 +163,7 @@ function view(row: AppWithState): AppView {
   };
 }
 
-/** What the sealed registry credentials of an app are bound to. */
+/** The encryption context of an app's registry credentials. */
 export function dockerAuthContext(appId: AppId): string {
   return `docker-auth:${appId}`;
 }

@@ -1,5 +1,5 @@
-// Records what an authenticated caller tried and was refused, or what failed under way: by itself, since there is no
-// change to be one transaction with.
+// Records attempts of authenticated callers that were refused or failed, in a separate transaction since there is no
+// change to combine them with.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -7,17 +7,17 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
 export type Attempt = {
-  /** Null: of no project. */
+  /** Null: no project. */
   readonly projectId: ProjectId | null;
   readonly action: AuditAction;
   readonly by: By;
-  /** What was to be acted on, as the path of the request names it. */
+  /** The target, as named in the path of the request. */
   readonly resource: { readonly type: string; readonly id: string };
   /** A sentence without secrets. */
   readonly reason: string;
 };
 
-/** Attempts that led to nothing. */
+/** Records failed attempts. */
 export class Attempts {
   readonly #db: Db;
 
@@ -25,7 +25,7 @@ export class Attempts {
     this.#db = db;
   }
 
-  /** Adds a row with the outcome failure. */
+  /** Adds an audit row with the outcome failure. */
   async recordFailure(attempt: Attempt): Promise<void> {
     await record(this.#db, { ...attempt, outcome: "failure" });
   }

@@ -1,4 +1,4 @@
-// Builds as the API shows them, and requests to cancel or repeat one.
+// Reads builds for the API, and handles requests to cancel or repeat one.
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -9,7 +9,7 @@ import type { BuildReceiver, BuildRef } from "./build-receiver.ts";
 
 type BuildStatus = BuildRow["status"];
 
-/** A build as the API shows it. */
+/** A build in the API. */
 export type BuildView = {
   readonly buildId: BuildId;
   readonly appId: AppId;
@@ -36,7 +36,7 @@ export class Builds {
     this.#receiver = options.receiver;
   }
 
-  /** The newest 100 builds of an app first. Throws `Fault("not_found")` when there is no such app. */
+  /** The newest 100 builds of an app, newest first. Throws `Fault("not_found")` when the app does not exist. */
   async list(projectId: ProjectId, appId: AppId): Promise<BuildView[]> {
     const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMax });
     if (rows.length === 0 && !(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
@@ -50,7 +50,7 @@ export class Builds {
     return view(row);
   }
 
-  /** Asks for its end, and returns it as it is then. Throws `Fault("not_found" | "conflict")`. */
+  /** Requests cancellation, and returns the resulting build. Throws `Fault("not_found" | "conflict")`. */
   async cancel(ref: BuildRef, by: By): Promise<BuildView> {
     await this.#db.transaction().execute(async (tx) => {
       const { status } = await this.#receiver.requestCancel(tx, ref);

@@ -1,4 +1,4 @@
-// The replicas of an app as the API shows them, under the name that its clients know: containers.
+// Lists an app's replicas for the API, which calls them containers.
 import type { AppId, BuildId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readReplicas, type ReplicaRow } from "./app-store.ts";
@@ -12,7 +12,7 @@ export type ContainerView = {
   readonly state: Exclude<ReplicaRow["state"], "stopped">;
   readonly createdAt: Date;
   readonly startedAt: Date | null;
-  /** `host:port`, once it has one. */
+  /** `host:port`, once it is known. */
   readonly address: string | null;
   readonly provider: string | null;
   readonly region: string | null;
@@ -28,7 +28,7 @@ export class Containers {
     this.#db = db;
   }
 
-  /** Oldest first. Throws `Fault("not_found")` when there is no such app. */
+  /** Oldest first. Throws `Fault("not_found")` when the app does not exist. */
   async list(projectId: ProjectId, appId: AppId): Promise<ContainerView[]> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
     const rows = await readReplicas(this.#db, { appId, limit: containersMax });

@@ -1,4 +1,4 @@
-// Takes the body of a create request apart: fields of the table only, secrets and the TOML text separately.
+// Splits the body of a create request: fields of the table, secrets, and the TOML text.
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -6,14 +6,14 @@ import { Secret } from "#lib/secret.ts";
 import { kindOf, refused, shown, suggestion } from "./refusal.ts";
 
 export type CreateRequest = {
-  /** The fields as sent, without dockerAuth and config_toml and without those that were null. Checked by `resolveSettings`. */
+  /** The fields as sent, without dockerAuth, config_toml and null values. Checked by `resolveSettings`. */
   readonly fields: Readonly<Record<string, unknown>>;
   /** Byte for byte as sent. */
   readonly configToml: string | null;
   readonly dockerAuth: Secret | null;
 };
 
-/** Names that clients know from other requests, and what stands for them here. */
+/** Names that clients know from other requests, with their equivalents here. */
 const otherNames: Readonly<Record<string, string>> = {
   cerebrium_toml: "config_toml",
   shellCommands: "config_toml with deployment.shell_commands",
@@ -22,7 +22,7 @@ const otherNames: Readonly<Record<string, string>> = {
   branch: "gitBranch",
 };
 
-/** Throws `Fault("malformed")` when it is not an object, `Fault("invalid")` for an unknown field. */
+/** Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown field. */
 export function readCreateRequest(body: unknown): CreateRequest {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`);

@@ -1,4 +1,4 @@
-// Rows of git credentials, sealed; one for each host of a project.
+// Queries on git credentials, which are sealed; one per host of a project.
 import { sql, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -33,7 +33,7 @@ export async function putCredential(
     .execute();
 }
 
-/** False when there was none. */
+/** Removes the credential of a host; false when there was none. */
 export async function dropCredential(tx: Tx, projectId: ProjectId, host: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom("git_credentials")

@@ -1,4 +1,4 @@
-// Credentials that private repositories are fetched with, one for each host of a project: encrypted at rest, never shown.
+// Credentials for private repositories, one per host of a project: encrypted at rest, never shown.
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -9,7 +9,7 @@ import type { Db } from "#store/database.ts";
 import { dockerAuthContext } from "./app.ts";
 import { dropCredential, putCredential, readCredentials, type CredentialRow } from "./credential-store.ts";
 
-/** What a repository is fetched with. */
+/** A credential for fetching a repository. */
 export type GitCredential = {
   readonly kind: "token" | "ssh_key";
   /** Null: `x-access-token` for a token, `git` for a key. */
@@ -36,14 +36,14 @@ export class Credentials {
     this.#sealer = options.sealer;
   }
 
-  /** All of a project, by host; the reading is recorded. */
+  /** All credentials of a project, by host. Records the access. */
   async list(projectId: ProjectId, by: By): Promise<CredentialView[]> {
     const rows = await readCredentials(this.#db, { projectId, limit: credentialsMax });
     await record(this.#db, { projectId, action: "git_credentials.read", by });
     return rows.map(view);
   }
 
-  /** One, without its secret; the reading is recorded. Throws `Fault("not_found")`. */
+  /** One credential, without its secret. Records the access. Throws `Fault("not_found")`. */
   async get(projectId: ProjectId, host: string, by: By): Promise<CredentialView> {
     const [row] = await readCredentials(this.#db, { projectId, host, limit: 1 });
     if (row === undefined) throw noSuchCredential(host);
@@ -51,7 +51,7 @@ export class Credentials {
     return view(row);
   }
 
-  /** Sets the credential of a host. Throws `Fault("invalid")` for an ssh key that is none. */
+  /** Sets the credential of a host. Throws `Fault("invalid")` for an invalid ssh key. */
   async set(given: {
     readonly projectId: ProjectId;
     readonly host: string;
@@ -91,7 +91,7 @@ export class Credentials {
     });
   }
 
-  /** What an app's base image is pulled with, in Docker's own form; null: nothing was given. */
+  /** Credentials for pulling an app's base image, in Docker's own format; null when none are set. */
   async forRegistry(appId: AppId): Promise<Secret | null> {
     const row = await this.#db
       .selectFrom("apps")
@@ -102,7 +102,7 @@ export class Credentials {
     return sealed === null ? null : this.#sealer.open(sealed, dockerAuthContext(appId));
   }
 
-  /** What to fetch with from a host; null: the project has nothing for it. For builds, and so not recorded. */
+  /** The credential for a host; null when the project has none. Used by builds, so the access is not recorded. */
   async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
     const [row] = await readCredentials(this.#db, { projectId, host: host.toLowerCase(), limit: 1 });
     if (row === undefined) return null;
@@ -115,7 +115,7 @@ function noSuchCredential(host: string): Fault {
   return new Fault("not_found", `The project has no git credential for ${host}.`);
 }
 
-/** What a sealed credential is bound to. */
+/** The encryption context of a credential. */
 export function credentialContext(projectId: ProjectId, host: string): string {
   return `git-credential:${projectId}:${host}`;
 }

@@ -1,4 +1,4 @@
-// Opens apps: their routes in memory, and all that the API does with them.
+// Opens the apps area: the routes in memory, and all use cases of the API.
 import type { Foundation } from "#store/foundation.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Routes } from "./routes.ts";
@@ -8,7 +8,7 @@ type Parts = Foundation & { readonly receiver: BuildReceiver; readonly personCha
 
 export type OpenedApps = { readonly routes: Routes; readonly useCases: UseCases };
 
-/** Opens them; all routes are known when this resolves. */
+/** Resolves when all routes are loaded. */
 export async function openApps(
   { providers }: { readonly providers: readonly string[] },
   { receiver, personChanged, db, notifications, sealer, log, clock, lifecycle }: Parts,

@@ -1,4 +1,4 @@
-// Projects as callers see, make, rename and delete them.
+// Lists, creates, renames and deletes projects.
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { isProject, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
@@ -8,7 +8,7 @@ import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-/** `role`: the caller's in it; null for operators and for tokens without one. */
+/** `role`: the caller's role in it; null for operators and for tokens without one. */
 export type ProjectView = {
   readonly id: ProjectId;
   readonly name: string;
@@ -18,47 +18,50 @@ export type ProjectView = {
 
 const projectsMax = 10_000;
 
-/** The use cases. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
+/** Use cases of projects. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
 export class ProjectList {
   readonly #db: Db;
   readonly #personChanged: (personId: string) => void;
 
-  /** `personChanged` hears of each person who has a new project, after the commit: for what remembers people in this process. */
+  /**
+   * `personChanged` is called after the commit for each person with a new project, to update this process's cache of
+   * people.
+   */
   constructor({ db, personChanged }: { readonly db: Db; readonly personChanged: (personId: string) => void }) {
     this.#db = db;
     this.#personChanged = personChanged;
   }
 
-  /** True when there is such a project. */
+  /** True when the project exists. */
   async has(projectId: ProjectId): Promise<boolean> {
     return (await findProject(this.#db, projectId)) !== null;
   }
 
-  /** True when there is such a project, or was. */
+  /** True when the project exists or existed before. */
   wasMade(projectId: ProjectId): Promise<boolean> {
     return isProject(this.#db, projectId);
   }
 
-  /** The caller's own, or all for an operator, oldest first. */
+  /** The caller's own projects, or all for an operator, oldest first. */
   async of(caller: Caller): Promise<ProjectView[]> {
     return (await this.#rowsOf(caller)).map((row) => viewOf(row, caller));
   }
 
-  /** One project, which the caller may see. */
+  /** One project that the caller may see. */
   async get(projectId: ProjectId, caller: Caller): Promise<ProjectView> {
     const row = await findProject(this.#db, projectId);
     if (row === null) throw noSuchProject();
     return viewOf(row, caller);
   }
 
-  /** Throws `Fault("forbidden")` for callers who may make no projects: tokens that belong to one. */
+  /** Throws `Fault("forbidden")` for callers that may not create projects: tokens of a project. */
   requireMaker(caller: Caller): void {
     if (caller.kind === "person" || caller.kind === "operator") return;
     const text = `The token "${caller.name}" belongs to one project and cannot create others.`;
     throw new Fault("forbidden", text);
   }
 
-  /** Makes a project: a person becomes its owner; an operator's has no members until some are invited. */
+  /** Creates a project. A person becomes its owner; an operator's project has no members until some are invited. */
   async create(name: string, caller: Caller, by: By): Promise<ProjectView> {
     this.requireMaker(caller);
     const ownerId = caller.kind === "person" ? caller.personId : null;
@@ -72,12 +75,12 @@ export class ProjectList {
     return made;
   }
 
-  /** Gives it another name. */
+  /** Renames the project. */
   async rename(wanted: { id: ProjectId; name: string; by: By }, caller: Caller): Promise<ProjectView> {
     return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, wanted)), caller);
   }
 
-  /** Ends a project without apps, with its members, invitations, tokens and secrets. */
+  /** Deletes a project without apps, and its members, invitations, tokens and secrets. */
   async delete(wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
     await this.#db.transaction().execute((tx) => deleteProject(tx, wanted));
   }

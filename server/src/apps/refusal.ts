@@ -1,10 +1,10 @@
-// How values are shown in refusals and warnings: short, on one line, never a secret. Used wherever settings are checked.
+// Formats values in refusals and warnings: short, on one line, never a secret. Used by all checks of settings.
 import { Fault } from "#lib/fault.ts";
 import { closestName } from "#lib/closest-name.ts";
 
 const shownMax = 80;
 
-/** A given value, for a sentence about it: JSON, cut to 80 characters; lists and objects only when they are small. */
+/** A value for use in a sentence: JSON, truncated to 80 characters; lists and objects only when they are small. */
 export function shown(value: unknown): string {
   if (value === undefined) return "absent";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
@@ -17,8 +17,8 @@ export function shown(value: unknown): string {
 }
 
 /**
- * A URL without what is often a key in it, its user and its query: refusals stand in logs and in the audit log, from which
- * nothing can be taken out.
+ * Removes the parts of a URL that often contain keys, its user and its query: refusals appear in logs and in the audit
+ * log, where nothing can be deleted.
  */
 function withoutKeys(text: string): string {
   const withoutUser = text.replace(/\/\/[^/?#]*@/g, "//[…]@");
@@ -35,7 +35,7 @@ function shownList(values: readonly unknown[]): string {
   return text.length > 3 * shownMax ? `a list of ${values.length}` : text;
 }
 
-/** What kind of thing a body is, for the refusal of a whole body: its content may hold secrets. */
+/** The type of a body, for refusing it as a whole: its content may include secrets. */
 export function kindOf(body: unknown): string {
   if (body === undefined) return "empty";
   if (body === null) return "null";
@@ -48,7 +48,7 @@ export function refused(what: { field: string; given: unknown; allowed: string; 
   return new Fault("invalid", `${what.field} is ${given}, but must be ${what.allowed}.`);
 }
 
-/** The end of a sentence about an unknown name: the known one that was probably meant, if there is one. */
+/** The end of a sentence about an unknown name: suggests the most similar known name, if there is one. */
 export function suggestion(given: string, known: Iterable<string>): string {
   const close = closestName(given, known);
   return close === undefined ? "" : `; did you mean ${close}?`;

@@ -1,5 +1,5 @@
-// Rotation of the secret key: after the platform was started with a new key first, everything that an older one sealed is
-// sealed anew, so that the old key can be taken out of the settings.
+// Rotates the secret key. After the platform starts with a new first key, it re-encrypts everything sealed with an
+// older key, so that the old key can be removed from the settings.
 import { sql } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -8,14 +8,17 @@ import { dockerAuthContext } from "./app.ts";
 import { credentialContext } from "./credentials.ts";
 import { secretContext } from "./secrets.ts";
 
-/** One sealed text, and how a newer one takes its place unless it was changed meanwhile. */
+/** One sealed text, and how to replace it unless it changed meanwhile. */
 type SealedRow = {
   readonly sealed: string;
   readonly context: string;
   readonly replace: (by: string) => Promise<unknown>;
 };
 
-/** Seals anew what an older key sealed; returns how many texts. May run twice, or beside changes: those win. */
+/**
+ * Re-encrypts what an older key sealed; returns the number of texts. May run twice, or concurrently with changes, which
+ * take precedence.
+ */
 export async function resealOld(db: Db, sealer: Sealer): Promise<number> {
   const rows = [...(await secretRows(db)), ...(await credentialRows(db)), ...(await dockerAuthRows(db))];
   const old = rows.filter(({ sealed }) => sealer.isOld(sealed));

@@ -18,14 +18,14 @@ export type RouteRow = {
   readonly latest_settings: unknown;
 };
 
-/** Which apps to read; `everything` wins. */
+/** Selects the apps to read; `everything` overrides the rest. */
 export type RouteSelection = {
   readonly everything: boolean;
   readonly appIds: readonly AppId[];
   readonly buildIds: readonly BuildId[];
 };
 
-/** Reads the routes of all apps, or of some, named by themselves or by their builds. No order, no locks. */
+/** Reads the routes of all apps, or of those selected by app or build id. No order, no locks. */
 export async function readRoutes(db: Db, selection: RouteSelection): Promise<RouteRow[]> {
   let query = db
     .selectFrom("apps")

@@ -1,5 +1,5 @@
-// The routing table: all apps with their live release, held in memory, so that the proxy finds an app without the
-// database. Read at the start, and again whenever an app or a build has changed.
+// The routing table: all apps with their live release, in memory, so that the proxy finds an app without the database.
+// Loaded at the start, and updated whenever an app or a build changes.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -11,18 +11,18 @@ import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 import { readSettings } from "./stored-settings.ts";
 
-/** What the proxy must know about an app. Frozen. */
+/** The proxy's data about an app. Frozen. */
 export type AppRoute = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
   readonly appName: string;
-  /** Of the live release; before the first one as the latest request asks for it. */
+  /** From the live release; before the first release, from the latest request. */
   readonly disableAuth: boolean;
-  /** How often a restart of its replicas was asked for; absent: never. */
+  /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
-  /** What takes calls; null: no build has succeeded yet. */
+  /** The release that takes calls; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
-  /** Why the live release cannot take calls all the same: its stored settings cannot be read. */
+  /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
   readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
 };
@@ -38,7 +38,7 @@ type Listener = (appId: AppId) => void;
 
 const reading: RetryPolicy = { firstMs: 100, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 
-/** `start()` once, before it is asked; `stop()` ends the listening. */
+/** The routing table. Call `start()` once before using it; `stop()` ends its subscription. */
 export class Routes {
   readonly #db: Db;
   readonly #notifications: Pick<Notifications, "listen">;
@@ -49,7 +49,7 @@ export class Routes {
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
-  /** Which read an app's entry comes from: an older one that ends late must not put back what it saw. */
+  /** The number of the read that produced an app's entry: an older read that ends later must not overwrite it. */
   readonly #readOf = new Map<AppId, number>();
   #reads = 0;
   #working: Promise<void> | undefined;
@@ -62,7 +62,7 @@ export class Routes {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** The app of this name, in one map access; undefined: there is none. */
+  /** Finds an app by name, in one map access; undefined when it does not exist. */
   find(projectId: string, appName: string): AppRoute | undefined {
     return this.#byKey.get(`${projectId}/${appName}`);
   }
@@ -71,18 +71,18 @@ export class Routes {
     return this.#byAppId.get(appId);
   }
 
-  /** All routes there are now, in no order. */
+  /** All current routes, unordered. */
   all(): AppRoute[] {
     return [...this.#byAppId.values()];
   }
 
-  /** Calls `listener` after each change of an app's route, within the change. Returns how to end it. */
+  /** Calls `listener` after each change of an app's route, synchronously. Returns a function that removes it. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Listens, and resolves when all apps are known. Rejects when the database does not answer. */
+  /** Subscribes to changes, and resolves when all apps are loaded. Rejects when the database does not answer. */
   async start(): Promise<void> {
     this.#unlisten.push(
       this.#notifications.listen("apps", (payload) => this.#lookAgain(payload, this.#pending.appIds)),
@@ -97,7 +97,7 @@ export class Routes {
     await this.#working;
   }
 
-  /** Resolves when what is committed for the app is what `find` gives. When the database fails, it is tried again behind the scenes. */
+  /** Resolves when `find` returns the committed state of the app. Retries in the background when the database fails. */
   async refresh(appId: AppId): Promise<void> {
     try {
       await this.#read({ everything: false, appIds: [appId], buildIds: [] });
@@ -109,7 +109,7 @@ export class Routes {
 
   #lookAgain(payload: string | null, names: Set<AppId> | Set<BuildId>): void {
     if (payload === null) this.#pending.everything = true;
-    // The channel's payload is an id of the kind that the set holds.
+    // The channel's payload is an id of the set's type.
     else names.add(payload as AppId & BuildId);
     this.#working ??= this.#work().finally(() => {
       this.#working = undefined;
@@ -187,7 +187,7 @@ function keyOf(route: AppRoute): string {
   return `${route.projectId}/${route.appName}`;
 }
 
-/** A release never changes, so its id stands for its settings. */
+/** A release is immutable, so its id identifies its settings. */
 function isSame(left: AppRoute, right: AppRoute): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
@@ -201,7 +201,7 @@ function isSame(left: AppRoute, right: AppRoute): boolean {
 
 function toRoute(row: RouteRow): AppRoute {
   const live = liveOf(row);
-  // Before the first release as the latest build found it, or else as the request asks for it.
+  // Before the first release, use the result of the latest build, or else the request.
   const asked = (row.latest_settings ?? row.request) as { readonly disableAuth?: unknown };
   return Object.freeze({
     appId: row.id,
@@ -214,7 +214,7 @@ function toRoute(row: RouteRow): AppRoute {
   });
 }
 
-/** The live release, or why it cannot be used: one app must not keep the others from being read. */
+/** The live release, or why it is unusable: one app must not prevent the others from loading. */
 function liveOf({ release_id: releaseId, build_id: buildId, settings: stored }: RouteRow): AppRoute["live"] | Fault {
   if (releaseId === null || buildId === null) return null;
   const settings = readSettings(stored);

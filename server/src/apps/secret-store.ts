@@ -1,13 +1,13 @@
-// Rows of secrets, sealed. `appId` null: secrets of the whole project.
+// Queries on secrets, which are sealed. `appId` null: secrets of the whole project.
 import { sql } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
-/** Whose secrets. */
+/** The owner of secrets. */
 export type SecretScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
 export type SealedSecret = { readonly name: string; readonly value_sealed: string };
 
-/** All secrets of a place, by name. No locks. */
+/** All secrets of a scope, by name. No locks. */
 export async function readSealed(db: Db, scope: SecretScope): Promise<SealedSecret[]> {
   return await db
     .selectFrom("secrets")
@@ -34,7 +34,10 @@ export async function readSealedForApp(
     .execute();
 }
 
-/** Asks for a restart of the replicas of those apps of a place that have a release, all of the project where it names none; returns which. */
+/**
+ * Requests a restart of the replicas of each app in the scope that has a release; of the whole project if the scope
+ * names no app. Returns those apps.
+ */
 export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Promise<AppId[]> {
   const rows = await tx
     .updateTable("apps")

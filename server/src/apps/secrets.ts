@@ -1,4 +1,5 @@
-// Secrets of projects and apps: encrypted at rest, shown only to who may read them, and given to replicas when they start.
+// Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and passed to replicas at
+// their start.
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -24,16 +25,19 @@ const secretsMax = 1000;
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
 const valueLengthMax = 65_536;
 
-/** Name → value. */
+/** Maps names to values. */
 export type SecretMap = ReadonlyMap<string, Secret>;
 
-/** By whom, and whether what uses the secrets is to be restarted. */
+/** The actor, and whether to restart the apps that use the secrets. */
 export type Replacing = { readonly by: By; readonly restarts?: boolean };
 
-/** How many secrets were changed, and how many apps are restarted for it. */
+/** How many secrets changed, and how many apps restart because of it. */
 export type Replaced = { readonly changed: number; readonly restarted: number };
 
-/** Reads the body of a request that replaces secrets: a flat object; null values count as absent, no body as none. Throws `Fault("malformed" | "invalid")`. */
+/**
+ * Parses the body of a request that replaces secrets: a flat object. Null values count as absent, and no body as no
+ * secrets. Throws `Fault("malformed" | "invalid")`.
+ */
 export function readSecretMap(body: unknown): SecretMap {
   if (body === undefined || body === null) return new Map();
   if (typeof body !== "object" || Array.isArray(body)) {
@@ -69,7 +73,7 @@ export class Secrets {
     this.#sealer = options.sealer;
   }
 
-  /** Shows the secrets of a place; the reading is recorded. Throws `Fault("not_found")` when there is no such app. */
+  /** Reads the secrets of a scope; records the access. Throws `Fault("not_found")` when the app does not exist. */
   async read(scope: SecretScope, by: By): Promise<SecretMap> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
@@ -79,13 +83,16 @@ export class Secrets {
     });
   }
 
-  /** Replaces all secrets of a place, and has the apps that use them restarted if wanted. Throws `Fault("not_found")` when there is no such app. */
+  /**
+   * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws `Fault("not_found")` when
+   * the app does not exist.
+   */
   async replace(scope: SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
       await lockProject(tx, scope.projectId);
       const before = this.#open(scope, await readSealed(tx, scope));
-      // A secret may be named as a property that every object has.
+      // A secret may have the name of a built-in object property.
       const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
       for (const [name, old] of dropped) changed.set(name, { old });
@@ -118,7 +125,7 @@ export class Secrets {
     });
   }
 
-  /** What a replica of the app gets as environment variables: the project's secrets, and over them the app's own. Not recorded. */
+  /** Environment variables for a replica of the app: the project's secrets, overridden by the app's own. Not recorded. */
   async environmentOf(appId: AppId): Promise<Record<string, Secret>> {
     const rows = await readSealedForApp(this.#db, appId);
     const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
@@ -136,7 +143,7 @@ async function requireApp(db: Db, { projectId, appId }: SecretScope): Promise<vo
   if (appId !== null && !(await hasApp(db, projectId, appId))) throw noSuchApp(appId);
 }
 
-/** What a sealed secret is bound to. */
+/** The encryption context of a secret. */
 export function secretContext({ projectId, appId }: SecretScope, name: string): string {
   return `secret:${projectId}:${appId ?? ""}:${name}`;
 }

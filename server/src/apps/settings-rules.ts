@@ -1,23 +1,24 @@
-// The rules across the fields of an app. A rule that compares two values waits until both are known: what the request
-// leaves out may still stand in the repository's TOML file. A rule that asks for something more must be met by the request.
+// Rules across the fields of an app. A rule that compares two values waits until both are known: a field missing in the
+// request may be in the repository's TOML file. If the request triggers a rule that requires another setting, the
+// request itself must contain it.
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { ComputeType } from "@slipway/contract/app-choices.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
 
-/** A value as it was given, and where: a field of the body, or a place in a TOML file. */
+/** A value and its source: a field of the body, or a path in a TOML file. */
 export type GivenSetting = { readonly value: unknown; readonly path: string; readonly isBody: boolean };
 
 export type RulesContext = {
   readonly source: (field: FieldName) => GivenSetting | undefined;
-  /** True once the repository was read: then a field that is not given has its default for good. */
+  /** True once the repository has been read: a field that is still missing then gets its default. */
   readonly isComplete: boolean;
 };
 
 type Rules = { readonly settings: AppSettings; readonly warnings: readonly string[] };
 
-/** Checks the rules; returns the settings with what was contradicted harmlessly put right. Throws `Fault("invalid")`. */
+/** Checks the rules; returns the settings with harmless contradictions corrected. Throws `Fault("invalid")`. */
 export function checkRules(settings: AppSettings, context: RulesContext): Rules {
   checkReplicas(settings, context);
   checkScaling(settings, context);

@@ -1,5 +1,5 @@
-// Decides the settings of an app, purely: body, then config_toml, then the TOML file of the repository, then the
-// default. The API calls it with what is known at the request, the build once the repository was read.
+// Resolves the settings of an app, as a pure function: body, then config_toml, then the TOML file of the repository,
+// then the default. The API calls it with what the request contains, the build after reading the repository.
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
 import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
@@ -14,31 +14,31 @@ import { noToml, readTomlFile, type TomlSettings } from "./toml-file.ts";
 export type SettingsInput = {
   /** Fields of the create request, by name; `null` counts as absent. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** Text of the request's config_toml; null: none was sent. */
+  /** Text of the request's config_toml; null when not sent. */
   readonly configToml: string | null;
   /** The repository's TOML file; null: it has none; absent: not read yet. The name is for messages. */
   readonly repositoryToml?: { readonly name: string; readonly text: string } | null;
-  /** Of an earlier build, which a rebuild goes by; nothing is decided anew then. */
+  /** Settings of an earlier build, for a rebuild: nothing is resolved again then. */
   readonly settled?: AppSettings | null;
-  /** What the field provider may name. */
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
 };
 
 export type ResolvedSettings = {
   readonly settings: AppSettings;
-  /** Sentences for the build log: what was not understood, ignored or read in another way than written. */
+  /** Sentences for the build log: what was not understood, ignored, or interpreted differently than written. */
   readonly warnings: readonly string[];
-  /** False when the Python version is only the default. */
+  /** False when the Python version is the default. */
   readonly isPythonVersionGiven: boolean;
 };
 
-/** The settings that say where an app's files are. */
+/** The settings that locate an app's files. */
 export type SourceSettings = Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPath">;
 
-/** Settings as far as they are known; the rest has defaults. */
+/** The settings known so far; the rest get defaults. */
 export type GivenSettings = Partial<AppSettings> & { readonly name: string; readonly gitRepo: string };
 
-/** Throws `Fault("invalid")` naming the field, what was given and what is allowed. */
+/** Throws `Fault("invalid")` with the field, the given value and the allowed values. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
   const { repositoryToml: file, settled } = input;
   const configToml = input.configToml === null ? noToml : readTomlFile("config_toml", input.configToml);
@@ -58,7 +58,7 @@ export function resolveSettings(input: SettingsInput): ResolvedSettings {
   };
 }
 
-/** Where an app's files are, which its request alone says. Throws `Fault("invalid")`. */
+/** The location of an app's files, which only its request sets. Throws `Fault("invalid")`. */
 export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   const given = new GivenValues({ body, providers: [] }, []);
   const { gitBranch, gitPath } = appFields;
@@ -69,7 +69,7 @@ export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   };
 }
 
-/** Finds the value of each field where it counts first, and checks it. */
+/** Finds the first source of each field in order of precedence, and checks its value. */
 class GivenValues {
   readonly warnings: string[] = [];
   readonly #input: Pick<SettingsInput, "body" | "providers">;
@@ -80,7 +80,7 @@ class GivenValues {
     this.#tomls = tomls;
   }
 
-  /** Where the value that counts was given; undefined: nowhere. */
+  /** The effective source of a field; undefined when no source has it. */
   source(field: FieldName): GivenSetting | undefined {
     const own = Object.hasOwn(this.#input.body, field) ? this.#input.body[field] : undefined;
     if (own !== undefined && own !== null) return { value: own, path: field, isBody: true };
@@ -90,7 +90,7 @@ class GivenValues {
     return { value: toml.values.get(field), path: `${place} in ${toml.file}`, isBody: false };
   }
 
-  /** The checked value; undefined: given nowhere. */
+  /** The checked value; undefined when no source has it. */
   value<Name extends FieldName>(name: Name): FieldValue<Name> | undefined {
     const given = this.source(name);
     if (given === undefined) return undefined;
@@ -101,11 +101,11 @@ class GivenValues {
       const allowed = name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
       throw refused({ field: given.path, given: given.value, allowed, isSecret: "isSecret" in row });
     }
-    // The schema above is made from the same row as the type.
+    // The schema above and the type come from the same row.
     return value as FieldValue<Name>;
   }
 
-  /** As `value`, for what must be given. */
+  /** Like `value`, for required fields. */
   required(name: "name" | "gitRepo"): string {
     const value = this.value(name);
     if (value !== undefined) return value;
@@ -113,7 +113,7 @@ class GivenValues {
     throw new Fault("invalid", `${name} is missing; it must be ${allowedText(appFields[name])}${toml}.`);
   }
 
-  /** All settings that were given; of those that must be, the first that was not is refused. */
+  /** All given settings; refuses the first required one that is missing. */
   all(): GivenSettings {
     const required = { name: this.required("name"), gitRepo: this.required("gitRepo") };
     const values = settingNames.map((name) => [name, this.value(name)]).filter(([, value]) => value !== undefined);
@@ -121,7 +121,7 @@ class GivenValues {
   }
 }
 
-/** Forms that TOML files of existing apps use, read as what they mean. */
+/** Accepts forms used in TOML files of existing apps, with their intended meaning. */
 function tolerated(field: FieldName, value: unknown): unknown {
   if (field === "pythonVersion" && typeof value === "number") return String(value);
   if (field === "entrypoint" && typeof value === "string") return value.trim() === "" ? [] : [value];
@@ -143,12 +143,12 @@ function assemble(given: GivenValues, tomls: readonly TomlSettings[]): AppSettin
   });
 }
 
-/** Null also where `withDefaults` knows better. */
+/** Also null where `withDefaults` has a better default. */
 const tableDefaults = Object.fromEntries(
   settingNames.map((name): [string, unknown] => [name, appFields[name].default]),
 ) as Pick<AppSettings, SettingName>;
 
-/** The settings with a default for each that was not given. */
+/** Adds a default for each missing setting. */
 export function withDefaults(given: GivenSettings): AppSettings {
   const isCpu = (given.compute ?? appFields.compute.default)[0] === "CPU";
   const replicaConcurrency = given.replicaConcurrency ?? (isCpu ? 100 : 1);
@@ -156,7 +156,7 @@ export function withDefaults(given: GivenSettings): AppSettings {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,
     replicaConcurrency,
-    // A small limit fills replica by replica, so that the others may go idle; a large one spreads.
+    // A small limit fills one replica after another, so that the others may go idle; a large one spreads calls.
     loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
     preBuildCommands: [],
     shellCommands: [],
@@ -173,7 +173,7 @@ function isGiven<Value>(value: Value | undefined): value is Value {
   return value !== undefined;
 }
 
-/** Without `.` parts, doubled slashes and a slash at the end. */
+/** Removes `.` parts, repeated slashes and a trailing slash. */
 function plainPath(path: string): string {
   return path
     .split("/")
@@ -181,7 +181,7 @@ function plainPath(path: string): string {
     .join("/");
 }
 
-/** An unquoted 3.10 is the number 3.1 in TOML, and clients send it on as "3.1"; Python 3.1 itself is not to be had. */
+/** An unquoted 3.10 is the number 3.1 in TOML, and clients pass it on as "3.1"; Python 3.1 itself is not supported. */
 function pythonVersion(written: string, given: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
@@ -203,7 +203,7 @@ function entrypoint(written: readonly string[], given: GivenValues): readonly st
   });
 }
 
-/** Of each kind the packages or the file of the first TOML that has one of them. */
+/** For each kind, the packages or the file of the first TOML that has one of them. */
 function dependencies(tomls: readonly TomlSettings[]): AppSettings["dependencies"] {
   const result = { pip: {}, apt: {}, conda: {}, paths: {} as { pip?: string; apt?: string; conda?: string } };
   for (const kind of packageKinds) {

@@ -1,6 +1,9 @@
 // Splits a command line into words as a POSIX shell would, without expanding anything.
 
-/** The words of `line`; null when a quote or a backslash is left open. Quotes and backslashes work as in a shell; `$`, `*`, `|` are plain characters. */
+/**
+ * Returns the words of `line`; null when a quote or a backslash is unclosed. Quotes and backslashes work as in a shell;
+ * `$`, `*`, `|` are plain characters.
+ */
 export function shellWords(line: string): string[] | null {
   const words: string[] = [];
   let word: string | undefined;

@@ -1,5 +1,5 @@
-// Settings as the database keeps them with builds and releases: parsed, since another version of the platform may have
-// stored them. Called by whoever reads such a row, in every area.
+// Parses the settings stored with builds and releases, since another version of the platform may have stored them. Used
+// by every area that reads such a row.
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
@@ -8,8 +8,8 @@ import { shown } from "./refusal.ts";
 import { withDefaults, type GivenSettings } from "./settings.ts";
 
 /**
- * The settings of a stored build or release, or why they cannot be read. A field that was added since has its default, one
- * that was taken away is left out. The limits of a request are not checked: they may have been wider then.
+ * The settings of a stored build or release, or why they cannot be read. Fields added since get their defaults; removed
+ * fields are dropped. Limits of requests are not checked: they may have been wider at that time.
  */
 export function readSettings(stored: unknown): AppSettings | Fault {
   const parsed = schema.safeParse(withoutNulls(stored), { reportInput: true });
@@ -20,7 +20,7 @@ export function readSettings(stored: unknown): AppSettings | Fault {
   return new Fault("not_usable", `The app's stored settings cannot be read: ${what}. Deploy it again.`);
 }
 
-/** As `readSettings`. Throws `Fault("not_usable")`. */
+/** Like `readSettings`. Throws `Fault("not_usable")`. */
 export function releaseSettings(stored: unknown): AppSettings {
   const settings = readSettings(stored);
   if (settings instanceof Fault) throw settings;
@@ -42,14 +42,14 @@ const schema = z.object({
     .optional(),
 }) as unknown as z.ZodType<GivenSettings>;
 
-/** By type alone. */
+/** Checks only the type. */
 function storedValue(field: (typeof appFields)[SettingName]): z.ZodType {
   if (field.kind === "choice") return z.enum(field.choices);
   if (field.kind === "list") return z.array("choices" in field ? z.enum(field.choices) : z.string());
   return scalars[field.kind];
 }
 
-/** A setting that is null has nothing to say, as in a request. */
+/** Null counts as absent, as in a request. */
 function withoutNulls(stored: unknown): unknown {
   if (typeof stored !== "object" || stored === null || Array.isArray(stored)) return stored;
   return Object.fromEntries(Object.entries(stored).filter(([, value]) => value !== null));

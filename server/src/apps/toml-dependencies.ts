@@ -3,14 +3,17 @@ import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { refused } from "./refusal.ts";
 
-/** What packages are installed with; each is a table below `dependencies`. */
+/** The package installers; each has a table below `dependencies`. */
 export const packageKinds = ["pip", "apt", "conda"] as const;
 export type PackageKind = (typeof packageKinds)[number];
 
 const packagesMax = 2000;
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
-/** Reads one table name → version. Versions stay as written; a number is taken as its text, with a warning. Throws `Fault("invalid")`. */
+/**
+ * Reads one table name → version. Keeps versions as written; a number becomes its text, with a warning. Throws
+ * `Fault("invalid")`.
+ */
 export function readPackages(path: string, value: unknown): { packages: PackageVersions; warnings: string[] } {
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) {
     throw refused({ field: path, given: value, allowed: 'a table of the form name = "version"' });

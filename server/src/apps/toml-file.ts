@@ -1,5 +1,5 @@
-// Reads an app's TOML file (facts: the tables below `cerebrium`) into values for the table of fields, commands and
-// dependencies. It finds out where things stand; whether a value is allowed is `settings.ts`'s to say.
+// Converts an app's TOML file (format: the tables below `cerebrium`) into values for the table of fields, commands and
+// dependencies. It only locates values; `settings.ts` checks them.
 import { parse, TomlError } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
@@ -9,7 +9,7 @@ import { refused, suggestion } from "./refusal.ts";
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** What one TOML file says; what it leaves out is absent. */
+/** The content of one TOML file; missing settings are absent. */
 export type TomlSettings = {
   /** For messages: `config_toml` or the file's name. */
   readonly file: string;
@@ -18,13 +18,13 @@ export type TomlSettings = {
   readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
   readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;
   readonly paths: Readonly<Partial<Record<PackageKind, string>>>;
-  /** What was not understood or not used, in sentences for the app's owner. */
+  /** Sentences for the app's owner about what was not understood or not used. */
   readonly warnings: readonly string[];
 };
 
 type CommandKind = "preBuildCommands" | "shellCommands";
 
-/** A file that is not there. */
+/** The result for a missing file. */
 export const noToml: TomlSettings = {
   file: "",
   values: new Map(),
@@ -44,7 +44,7 @@ const commandsByPlace = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
   ["deployment.shell_commands", "shellCommands"],
 ]);
-/** Which files are packed is a matter of uploads; an app that is linked to a repository has all files of its folder. */
+/** These select files for uploads; an app with a linked repository gets all files of its folder. */
 const ignoredPlaces = new Set(["deployment.include", "deployment.exclude"]);
 const tables = ["deployment", "hardware", "scaling", "dependencies", "runtime", "runtime.custom", "runtime.cortex"];
 const knownPlaces = [
@@ -55,7 +55,7 @@ const knownPlaces = [
   ...packageKinds.map((kind) => `dependencies.${kind}`),
 ];
 
-/** Reads `text`. Throws `Fault("invalid")` for what is not TOML and for what cannot be a settings file. */
+/** Parses `text`. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
 export function readTomlFile(file: string, text: string): TomlSettings {
   const reader = new Reader(file);
   reader.readRoot(parseToml(file, text));
@@ -81,7 +81,7 @@ class Reader {
   readonly #packages: Partial<Record<PackageKind, PackageVersions>> = {};
   readonly #paths: Partial<Record<PackageKind, string>> = {};
   readonly #warnings: string[] = [];
-  /** Warnings beyond those that are kept. */
+  /** Number of warnings beyond those that are kept. */
   #unsaid = 0;
 
   constructor(file: string) {
@@ -182,7 +182,7 @@ class Reader {
   }
 
   #warnUnknown(path: string): void {
-    // Looking for the name that was meant takes time, which a file with very many of them must not have.
+    // Finding a similar name is slow, so skip it for a file with very many unknown names.
     if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
     const name = path.slice(path.lastIndexOf(".") + 1);
     const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));

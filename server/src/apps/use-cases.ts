@@ -1,4 +1,4 @@
-// All that the management API does with apps, made in one place for the platform and for tests.
+// Creates all use cases of the management API for apps, for the platform and for tests.
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
@@ -20,15 +20,15 @@ export type UseCases = {
   readonly attempts: Attempts;
 };
 
-/** Holds no state of its own: nothing is to be closed. */
+/** Creates the use cases. They hold no state, so there is nothing to close. */
 export function useCases(options: {
   readonly db: Db;
   readonly sealer: Sealer;
-  /** `deploy/receive.ts`. */
+  /** Implemented by `deploy/receive.ts`. */
   readonly receiver: BuildReceiver;
-  /** Identifiers that the field provider may name. */
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** Hears of people whose projects have changed, after the commit. */
+  /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
 }): UseCases {
   const { db, sealer, receiver, providers, personChanged } = options;

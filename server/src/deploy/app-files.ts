@@ -1,15 +1,18 @@
-// Reads small text files of an app's folder without ever leaving it.
+// Reads small text files of an app's folder and never follows a path out of it.
 import { lstatSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import type { ReadText } from "./requirements.ts";
 
-/** Lists of packages and settings are far smaller. */
+/** Package lists and settings are far smaller. */
 const textBytesMax = 1_000_000;
 
-/** Names of the file that holds an app's settings; the first one that is there counts. */
+/** Names of an app's settings file; the first existing one applies. */
 const tomlNames = ["slipway.toml", "cerebrium.toml"] as const;
 
-/** A reader for one folder. Gives null for what is not there, is no regular file, is larger than 1 MB, is not UTF-8 or lies outside. */
+/**
+ * A reader for one folder. Returns null when the path is missing, is not a regular file, is larger than 1 MB, is not
+ * UTF-8 or lies outside.
+ */
 export function textReader(appDir: string): ReadText {
   const root = realpathSync(appDir);
   return (path) => {
@@ -24,7 +27,7 @@ export function textReader(appDir: string): ReadText {
   };
 }
 
-/** The settings file of the repository; null when it has none. */
+/** The repository's settings file; null when it has none. */
 export function readAppToml(readText: ReadText): { readonly name: string; readonly text: string } | null {
   for (const name of tomlNames) {
     const text = readText(name);

@@ -1,10 +1,10 @@
-// What becomes of a build that did not succeed: from the error that ended its work to its state and reason. Pure.
+// Maps the error that ended a build to its final state and reason. Pure.
 import { BuildFailed } from "#drivers/builder.ts";
 import { Fault } from "#lib/fault.ts";
 import type { BuildEnd } from "./build-states.ts";
 import { StartFailed } from "./trial.ts";
 
-/** Why the platform itself ended the work on a build; carried by the signal of the work. */
+/** Why the platform itself stopped a build; the abort reason of its signal. */
 export class BuildStopped extends Error {
   override readonly name = "BuildStopped";
   readonly why: "cancelled" | "timeout" | "lease_lost" | "stopping";
@@ -22,12 +22,12 @@ export type BuildEnding =
       readonly reason: string;
       readonly isUnexpected: boolean;
     }
-  /** Somebody else has it; nothing is to be written. */
+  /** Another worker owns it; write nothing. */
   | { readonly kind: "leave" }
-  /** The platform stops; the build goes back into the queue. */
+  /** The platform is stopping; the build returns to the queue. */
   | { readonly kind: "put_back" };
 
-/** Decides by the error. `timeoutMs` is what the build was allowed. */
+/** Decides the ending from the error. `timeoutMs` is the timeout of the build. */
 export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof BuildStopped) {
     if (error.why === "lease_lost") return { kind: "leave" };

@@ -1,4 +1,4 @@
-// Decides what a build does, from the app's settings and what its folder holds: pure but for `readText`.
+// Decides what a build does, from the app's settings and the files in its folder. Pure except for `readText`.
 import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
@@ -18,7 +18,7 @@ import type { Checked } from "./checked.ts";
 
 export type PlannedBuild = {
   readonly plan: BuildPlan;
-  /** For the build log: what was found out, and what cannot be done here. */
+  /** For the build log: findings, and what is not supported here. */
   readonly notes: readonly string[];
   readonly warnings: readonly string[];
 };
@@ -28,7 +28,7 @@ export type PlanInput = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly settings: AppSettings;
-  /** False when the Python version is the default and nothing that the app asked for. */
+  /** False when the app did not ask for a Python version and gets the default. */
   readonly isPythonVersionGiven: boolean;
   readonly capabilities: Capabilities;
   readonly driver: Driver["name"];
@@ -37,7 +37,7 @@ export type PlanInput = {
 
 const usualRequirementsFile = "requirements.txt";
 
-/** The plan, or a sentence why there can be none. */
+/** Returns the plan, or a sentence that says why there is none. */
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const { settings, readText } = input;
   const notes: string[] = [];
@@ -67,7 +67,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     requirements: withServer(settings, pip.value, notes),
     aptPackages: apt.value,
     condaPackages: conda.value,
-    // `shell_commands = [""]` is common in app folders and means none.
+    // `shell_commands = [""]` is common and means no commands.
     preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
     shellCommands: settings.shellCommands.filter((line) => line.trim() !== ""),
     baseImage: settings.baseImage,
@@ -78,7 +78,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   return { ok: true, value: { plan, notes, warnings } };
 }
 
-/** A sentence when there is nothing to start. */
+/** Returns a sentence when there is nothing to start. */
 function checkEntry(settings: AppSettings, readText: ReadText): string | null {
   const folder = settings.gitPath === "" ? "the repository's root" : `the folder ${settings.gitPath}`;
   if (settings.dockerfilePath !== null) {
@@ -90,13 +90,13 @@ function checkEntry(settings: AppSettings, readText: ReadText): string | null {
       ? null
       : "The app has the custom runtime but no entrypoint: set its start command under runtime.custom.entrypoint or in the field entrypoint.";
   }
-  // Commands of the build may make the file.
+  // Commands of the build may create the file.
   if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
   if (readText("main.py") !== null) return null;
   return `There is no main.py in ${folder}, where the cortex runtime looks for the app's functions. Add one, set gitPath to the folder that has it, or use the custom runtime.`;
 }
 
-/** Inline packages first, then the file that the settings name, then the file that is usual. */
+/** Inline packages first, then the file named in the settings, then the default file. */
 function pipLines(settings: AppSettings, readText: ReadText, notes: string[]): Checked<string[]> {
   const { pip, paths } = settings.dependencies;
   if (Object.keys(pip).length > 0) return pipRequirements(pip);

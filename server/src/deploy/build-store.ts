@@ -1,5 +1,5 @@
-// Queries of the build queue. Every change by a worker holds its lease in the condition, names the states it leaves, and
-// notifies; the count tells whether it still was the worker's to make.
+// Queries of the build queue. Every change by a worker checks its lease, names the states it leaves, and notifies; the
+// row count shows whether the worker still owned the build.
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
@@ -10,7 +10,7 @@ import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 
-/** What a worker must know of a build. */
+/** What a worker needs to know about a build. */
 export type BuildRecord = {
   readonly buildId: BuildId;
   readonly projectId: ProjectId;
@@ -19,24 +19,24 @@ export type BuildRecord = {
   readonly number: number;
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
-  /** Known from an earlier try or, for a rebuild, from the earlier build. */
+  /** Known from an earlier attempt or, for a rebuild, from the earlier build. */
   readonly commit: string | null;
-  /** As stored. */
+  /** In stored form. */
   readonly settings: unknown;
 };
 
-/** What a platform works on, and how much of it may be one project's while there are other projects. */
+/** The builds that a platform works on, and the maximum for one project while other projects have builds. */
 export type ProjectShare = {
   readonly running: readonly BuildId[];
   readonly runningMax: number;
-  /** Those of `running` that take a place: they do not only start their app. */
+  /** Those of `running` that use a slot: they do more than start their app. */
   readonly working: readonly BuildId[];
   readonly workingMax: number;
 };
 
 /**
- * Unfinished builds that may be begun: neither cancelled nor given up on, no older one of the same app unfinished, and
- * within the share of their project. For `Leases.claim`.
+ * Unfinished builds that may start: not cancelled, attempts left, no older unfinished build of the same app, and within
+ * the share of their project. For `Leases.claim`.
  */
 export function claimable({ running, runningMax, working, workingMax }: ProjectShare) {
   return {
@@ -46,13 +46,13 @@ export function claimable({ running, runningMax, working, workingMax }: ProjectS
       and (not exists (select from projects other where other.id <> builds.project_id) or (
         select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
         from builds beside where beside.id = any(${running}::uuid[]) and beside.project_id = builds.project_id))`,
-    // Projects with fewer builds under way first, so that one with a hundred in the queue does not make all others wait.
+    // Projects with fewer builds in progress first, so that one with a hundred in the queue does not block all others.
     order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
       and busy.lease_until > lease_clock()), created_at, number`,
   };
 }
 
-/** The build; undefined when there is none. */
+/** Reads a build; undefined when it does not exist. */
 export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {
   const row = await db
     .selectFrom("builds")
@@ -76,8 +76,8 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
 }
 
 /**
- * Moves a build, within `tx`; false when the lease is lost, the state does not allow it, or it should go on but was
- * cancelled meanwhile. An end and `pending` let go of the lease.
+ * Moves a build, within `tx`. Returns false when the lease is lost, the state does not allow it, or the build should
+ * continue but was cancelled meanwhile. Final states and `pending` release the lease.
  */
 export async function moveBuild(
   tx: Tx,
@@ -100,7 +100,7 @@ export async function moveBuild(
   if (isEnd(to)) update = update.set({ ended_at: sql<Date>`clock_timestamp()` });
   if (letsGo) update = update.set({ lease_holder: null, lease_until: null });
   if (move.artifact !== undefined) update = update.set({ artifact: toJson(move.artifact) });
-  // A build that shall end must not go on; putting it back keeps the wish.
+  // A cancelled build must not continue; putting it back keeps the cancel request.
   if (to === "building" || to === "initializing" || to === "success")
     update = update.where("cancel_requested_at", "is", null);
   const moved = await update.returning("id").executeTakeFirst();
@@ -109,7 +109,10 @@ export async function moveBuild(
   return true;
 }
 
-/** Keeps what was found out on the way; false when the lease is lost. A reason is made known at once: it is what calls of the app are answered. */
+/**
+ * Stores intermediate results; false when the lease is lost. A reason is published at once, since calls of the app are
+ * answered with it.
+ */
 export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
@@ -117,7 +120,7 @@ export async function recordProgress(
     readonly commit?: string;
     readonly settings?: AppSettings;
     readonly reason?: string;
-    /** When an environment was made. */
+    /** When an environment was created. */
     readonly environment?: { readonly startedAt: Date; readonly endedAt: Date };
   },
 ): Promise<boolean> {
@@ -139,7 +142,7 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-/** Those of the builds that somebody asked to end. */
+/** Those of the builds with a cancel request. */
 export async function readCancelled(db: Db, buildIds: readonly BuildId[]): Promise<BuildId[]> {
   const rows = await db
     .selectFrom("builds")
@@ -150,7 +153,10 @@ export async function readCancelled(db: Db, buildIds: readonly BuildId[]): Promi
   return rows.map((row) => row.id);
 }
 
-/** Ends builds that nobody works on and that will not be begun again: cancelled ones, and those begun too often. Returns how many. */
+/**
+ * Ends builds that nobody works on and that will not start again: cancelled ones, and those without attempts left.
+ * Returns how many.
+ */
 export async function endAbandoned(db: Db): Promise<number> {
   return await db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ id: BuildId }>`
@@ -171,7 +177,7 @@ export async function endAbandoned(db: Db): Promise<number> {
   });
 }
 
-/** Makes the release of a build, or gives the one that an earlier try made the new artifact. */
+/** Creates the release of a build, or updates the one of an earlier attempt with the new artifact. */
 export async function putRelease(
   tx: Tx,
   release: {
@@ -199,7 +205,7 @@ export async function putRelease(
   return row.id;
 }
 
-/** Makes a release the one that takes the app's traffic. Locks the app's row. */
+/** Makes a release live, so that it takes the app's traffic. Locks the app's row. */
 export async function makeLive(tx: Tx, appId: AppId, releaseId: ReleaseId): Promise<void> {
   await tx
     .updateTable("releases")
@@ -214,7 +220,10 @@ export async function makeLive(tx: Tx, appId: AppId, releaseId: ReleaseId): Prom
   await notify(tx, "apps", appId);
 }
 
-/** Artifacts that must stay: of live releases, of releases with replicas, of each app's last `keptMax` releases that were live; and the builds that are not finished. */
+/**
+ * Artifacts to keep: of live releases, of releases with replicas, and of the last `keptMax` releases of each app that
+ * were live. Also returns unfinished builds.
+ */
 export async function readUsed(
   db: Db,
   keptMax: number,

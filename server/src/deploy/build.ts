@@ -1,5 +1,5 @@
-// The work on one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. Begins
-// anew when it is begun again; every write holds the lease, and every way out ends in a state with a reason.
+// Executes one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. A retry
+// starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { requestedSource, resolveSettings } from "#apps/settings.ts";
@@ -29,32 +29,32 @@ export type BuildParts = {
   readonly logs: BuildLogSink;
   readonly source: Source;
   readonly builder: Builder;
-  /** For the registry of the base image of an app. */
+  /** Credentials for the registry of an app's base image. */
   readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
   readonly driver: Pick<Driver, "name" | "capabilities">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;
-  /** What the field provider may name. */
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** From the start of the work until the trial start. */
+  /** Timeout from the start of the build until the trial start. */
   readonly buildTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Log;
 };
 
-/** A claimed build, and how its work is told to go on or to end. */
+/** A claimed build, and the signals between its work and the queue. */
 export type BuildTask = {
   readonly lease: Lease<"builds">;
   /** Aborted with `BuildStopped`. */
   readonly stop: AbortSignal;
-  /** Called when everything is built and only the start of the app is left, which may take long or wait for a machine. */
+  /** Called when the build is complete and only the start of the app is left, which may take long or wait for a machine. */
   readonly onBuilt: () => void;
 };
 
 /**
- * Works on the claimed build until it has ended, is put back, or is somebody else's; returns how it ended, null in the
- * other cases. Never rejects.
+ * Works on the claimed build until it ends, is put back, or belongs to another worker. Returns its final state; null in
+ * the other cases. Never rejects.
  */
 export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<BuildEnd | null> {
   const { log } = parts;
@@ -65,7 +65,7 @@ export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<B
     const work = new BuildWork(parts, task, record);
     return await work.run();
   } catch (error) {
-    // The database did not take the end: the lease runs out, and the build is begun again.
+    // The final state could not be stored: the lease expires, and the build is retried.
     log.error({ err: error, buildId: lease.id }, "the work on a build broke off");
     return null;
   }
@@ -91,7 +91,7 @@ class BuildWork {
   async run(): Promise<BuildEnd | null> {
     const { appName, number, buildId } = this.#record;
     if (!(await this.#move("building", null))) {
-      // Cancelled since it was claimed, or claimed by somebody else already: only the first can be written.
+      // Either cancelled since the claim, or already claimed by another worker: only the first can be written.
       return (await this.#move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
     const { epoch, isTakenOver } = this.#lease;
@@ -114,7 +114,7 @@ class BuildWork {
     }
   }
 
-  /** Everything up to the release, within the build's time. */
+  /** Everything up to the release, within the build's timeout. */
   async #makeRelease(): Promise<CandidateRelease> {
     const { clock, buildTimeoutMs, log } = this.#parts;
     const timeout = new AbortController();
@@ -171,7 +171,7 @@ class BuildWork {
     return { settings: decided.settings, artifact };
   }
 
-  /** Notes the time in which an environment was made, however that ended: it is what a build is billed for. */
+  /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
   async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
     const { clock, db, leases } = this.#parts;
     let startedMs: number | null = null;
@@ -191,7 +191,7 @@ class BuildWork {
     }
   }
 
-  /** The release and the step to `initializing`, in one transaction. */
+  /** Writes the release and the move to `initializing` in one transaction. */
   async #release(settings: AppSettings, artifact: Artifact): Promise<CandidateRelease> {
     const { db, leases } = this.#parts;
     const { buildId, projectId, appId } = this.#record;
@@ -254,7 +254,7 @@ class BuildWork {
     if (!(await recordProgress(db, leases.held(this.#lease), found))) throw new BuildStopped("lease_lost");
   }
 
-  /** A step was not taken: the build was cancelled a moment ago, or the lease is lost. */
+  /** Why a step was refused: the build was just cancelled, or the lease is lost. */
   async #whyNotMine(): Promise<BuildStopped> {
     const isHeld = await recordProgress(this.#parts.db, this.#parts.leases.held(this.#lease), {});
     return new BuildStopped(isHeld ? "cancelled" : "lease_lost");

@@ -1,5 +1,5 @@
-// What an app asks for and the driver in use cannot give: said in the build log before work begins, each with what
-// to do instead. Pure.
+// Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
+// instead. Pure.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 
@@ -9,10 +9,10 @@ export type CapabilityFindings = {
   readonly warnings: readonly string[];
 };
 
-/** The image that apps get when they name none; asking for it asks for nothing. */
+/** The default image of apps; asking for it needs no support. */
 const defaultBaseImage = "debian:bookworm-slim";
 
-/** Compares what is asked for with what there is. */
+/** Compares the app's settings with the driver's capabilities. */
 export function checkCapabilities(given: {
   readonly settings: AppSettings;
   readonly aptPackages: readonly string[];

@@ -1,4 +1,4 @@
-// What a check of something given gives; used wherever a build's reason names what is wrong.
+// The result of a check of user input, used wherever a build's reason explains what is wrong.
 
-/** Either the value, or a sentence that says what is wrong with what was given. */
+/** Either the value, or a sentence that says what is wrong with the input. */
 export type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };

@@ -1,8 +1,11 @@
-// How much a folder holds on disk, measured while others write to it.
+// Measures the size of a folder on disk while others write to it.
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Bytes of all files below `folder`, links not followed; stops early once it is above `enough`. What vanishes meanwhile counts nothing. */
+/**
+ * Bytes of all files below `folder`, without following links; stops early once the sum exceeds `enough`. Ignores files
+ * that disappear meanwhile.
+ */
 export async function folderBytes(folder: string, enough: number): Promise<number> {
   let bytes = 0;
   const open = [folder];

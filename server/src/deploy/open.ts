@@ -1,4 +1,4 @@
-// Opens the queue of builds over git.
+// Opens the build queue with git as its source.
 import type { Credentials } from "#apps/credentials.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -11,7 +11,7 @@ import { cpuSecondsFor, Git } from "./sources/git-command.ts";
 import type { TrialStarter } from "./trial.ts";
 
 export type DeploySettings = {
-  /** With `{owner}` and `{repo}`. */
+  /** Contains `{owner}` and `{repo}`. */
   readonly gitUrl: string;
   readonly gitTimeoutSeconds: number;
   readonly gitSizeBytes: number;
@@ -31,7 +31,7 @@ type Parts = Foundation & {
   readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
 
-/** The queue; it takes builds once it is started, and stops with the platform. */
+/** Returns the queue; it claims builds once started, and stops with the platform. */
 export function openBuilds(settings: DeploySettings, parts: Parts): BuildQueue {
   const { db, notifications, instanceId, log, clock, driver, builder, buildLogs, credentials, trial, refreshRoute } =
     parts;

@@ -1,5 +1,5 @@
-// Lets a release that has proved itself take the app's traffic: release, app, build, the last line of its log and the
-// audit row in one transaction, so that a kill at any moment leaves the old one or the new one, never half of each.
+// Promotes a release that passed its trial: release, app, build, the last line of its log and the audit row change in
+// one transaction, so that a kill at any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -10,7 +10,10 @@ import type { Db } from "#store/database.ts";
 import { makeLive, moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
-/** Ends the build's log and the build; all its lines must be stored. False when the build is not the caller's any more or was cancelled meanwhile: then nothing has changed. Resolves when the proxy of this process knows. */
+/**
+ * Ends the build and its log; all its lines must be stored. Returns false, without any change, when the caller no
+ * longer owns the build or it was cancelled meanwhile. Resolves when the proxy of this process knows the release.
+ */
 export async function promote(
   parts: { readonly db: Db; readonly clock: Clock; readonly refreshRoute: (appId: AppId) => Promise<void> },
   given: { readonly release: CandidateRelease; readonly held: RawBuilder<boolean> },
@@ -20,7 +23,7 @@ export async function promote(
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     await makeLive(tx, appId, releaseId);
-    // Who reads it may call the app at once.
+    // A reader of the line may call the app at once.
     const at = parts.clock.now();
     await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line: "App started successfully!" }]);
     await record(tx, {

@@ -1,6 +1,6 @@
-// Works on builds: claims what is waiting, as many at once as allowed (those that only start their app do not count), one
-// per app and not all of one project, ends what is cancelled, takes back what a killed platform left. The rows are the
-// queue, and leases keep two processes from one build; its trial and its artifacts are of the process that works on it.
+// Executes builds: claims waiting builds up to a limit (builds that only start their app do not count), one per app and
+// not all of one project; ends cancelled builds and takes over those of a killed platform. The rows are the queue, and
+// leases keep a build to one process; its trial and artifacts belong to that process.
 import { randomUUID } from "node:crypto";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -16,39 +16,42 @@ import { workOnBuild, type BuildParts } from "./build.ts";
 export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly buildsAtOnce: number;
-  /** Of the data folder, which one process has at a time; absent: builds of an earlier process are taken back when their leases run out. */
+  /**
+   * The instance of the data folder, which only one process holds at a time; absent: builds of an earlier process are
+   * taken over when their leases expire.
+   */
   readonly instanceId?: string;
-  /** How long a killed platform's builds wait before they are taken back. */
+  /** How long a killed platform's builds wait before they are taken over. */
   readonly leaseMs?: number;
 };
 
 type RunningBuild = {
   readonly control: AbortController;
   readonly done: Promise<void>;
-  /** Its app is being started: it takes no place of the builds that work. */
+  /** Its app is starting: it uses no build slot. */
   isBuilt: boolean;
 };
 
 const leaseMsDefault = 15_000;
-/** Nudges come by NOTIFY; this is for leases that run out and for a broken connection. */
+/** Nudges come by NOTIFY; the interval covers expired leases and a broken connection. */
 const intervalMs = 2000;
-/** Artifacts of so many earlier releases of an app are kept. */
+/** Artifacts of this many earlier releases of an app are kept. */
 const releasesKeptMax = 3;
-/** Builds whose apps are being started, or wait for a machine, beside those that work. */
+/** The maximum number of builds whose apps are starting or waiting for a machine, in addition to builds in progress. */
 const startingMax = 200;
 
-/** The builds of one platform. `start()` once; `stop()` puts what runs back into the queue. */
+/** The builds of one platform. Call `start()` once; `stop()` puts running builds back into the queue. */
 export class BuildQueue {
-  /** Builds that ended here since the platform started. */
+  /** Builds that ended here since the platform started, by final state. */
   readonly ended = new Tally<BuildEnd>("success", "build_failure", "init_failure", "init_timeout", "cancelled");
-  /** From the beginning of the work to its end. */
+  /** From the start of the work to its end. */
   readonly durations = new Histogram();
   readonly #options: BuildQueueOptions;
   readonly #leases: Leases<"builds">;
   readonly #loop: Loop;
   readonly #running = new Map<BuildId, RunningBuild>();
   #unlisten: (() => void) | undefined;
-  /** There may be artifacts that nothing needs. */
+  /** There may be unused artifacts. */
   #isUntidy = true;
 
   constructor(options: BuildQueueOptions) {
@@ -62,12 +65,12 @@ export class BuildQueue {
     this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
   }
 
-  /** How many builds are worked on here. */
+  /** Number of builds in progress here. */
   get runningCount(): number {
     return this.#running.size;
   }
 
-  /** Looks whether sources can be fetched, and begins to work. */
+  /** Checks whether sources can be fetched, and starts working. */
   async start(): Promise<void> {
     const { notifications, source } = this.#options;
     await source.check();
@@ -76,7 +79,7 @@ export class BuildQueue {
     this.#loop.start();
   }
 
-  /** Resolves when no build is worked on any more. */
+  /** Resolves when no build is in progress any more. */
   async stop(): Promise<void> {
     this.#unlisten?.();
     await this.#loop.stop();
@@ -96,8 +99,8 @@ export class BuildQueue {
   }
 
   /**
-   * Begins the build whose turn it is; false when there is none or no place. One at a time, since each changes whose turn
-   * is next. A project leaves one place to others: builds are long, and those that run are not ended for others.
+   * Starts the next build; false when there is none or no free slot. Claims one at a time, since each claim changes
+   * which build is next. A project leaves one slot to others: builds take long, and running ones are not interrupted.
    */
   async #beginNext(): Promise<boolean> {
     const { buildsAtOnce } = this.#options;
@@ -139,7 +142,7 @@ export class BuildQueue {
     this.#running.set(lease.id, { control, done: work(), isBuilt: false });
   }
 
-  /** While nothing is built here, so that nothing is dropped that a build is about to use. */
+  /** Only while nothing is built here, so that it removes nothing that a build is about to use. */
   async #tidy(): Promise<void> {
     const { db, builder, source } = this.#options;
     const used = await readUsed(db, releasesKeptMax);

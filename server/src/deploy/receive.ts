@@ -1,5 +1,5 @@
-// Takes on builds, and requests to end them. Called by the API inside its own transactions, so that the build, the
-// change that it belongs to and the audit row are kept or dropped together; `queue.ts` does the work.
+// Accepts builds, and requests to cancel them. The API calls it inside its own transactions, so that the build, the
+// related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef, NewBuild, ReceivedBuild } from "#apps/build-receiver.ts";
@@ -10,7 +10,7 @@ import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore } from "./build-states.ts";
 
-/** Unfinished builds that one app may have; they wait for each other. */
+/** Maximum number of unfinished builds of one app; they wait for each other. */
 const unfinishedMax = 50;
 
 /**
@@ -22,8 +22,8 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
 }
 
 /**
- * Adds a build of the same source: the recorded commit and the stored settings of an earlier build, where it came so
- * far; else what was requested then. Throws `Fault("not_found")` for a build that is not the app's.
+ * Adds a build of the same source: the recorded commit and the stored settings of an earlier build as far as it got;
+ * for the rest, its original request. Throws `Fault("not_found")` when the build does not belong to the app.
  */
 export async function rebuild(tx: Tx, given: BuildRef): Promise<ReceivedBuild> {
   const earlier = await tx
@@ -46,8 +46,9 @@ export async function rebuild(tx: Tx, given: BuildRef): Promise<ReceivedBuild> {
 }
 
 /**
- * Asks for the end of a build. One that nobody works on is `cancelled` at once; else its worker ends it within about a
- * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
+ * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its worker ends it
+ * within about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the
+ * build's row.
  */
 export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly status: BuildState }> {
   const build = await tx
@@ -97,7 +98,7 @@ async function insertBuild(
   tx: Tx,
   build: NewBuild & { readonly commit: string | null; readonly settings: object | null },
 ): Promise<ReceivedBuild> {
-  // Numbers are given one after the other: whoever adds a build holds the app's row until its transaction ends.
+  // Serializes numbers: adding a build locks the app's row until the transaction ends.
   await tx.selectFrom("apps").select("id").where("id", "=", build.appId).forUpdate().executeTakeFirst();
   const { latest, unfinished } = await tx
     .selectFrom("builds")

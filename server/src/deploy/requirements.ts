@@ -1,13 +1,13 @@
-// From what an app says about its packages to the lines that pip, apt and conda take. Pure but for `readText`, which
-// reads files of the app's folder.
+// Converts an app's package settings to input for pip, apt and conda. Pure except for `readText`, which reads files of
+// the app's folder.
 import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import type { Checked } from "./checked.ts";
 
-/** Text of a file in the app's folder, by its path relative to that; null when it is not there or cannot be read as text. */
+/** Text of a file, by its path relative to the app's folder; null when it is missing or not readable as text. */
 export type ReadText = (path: string) => string | null;
 
-/** Files that include each other; more is taken for a circle. */
+/** Maximum number of files that include each other; more counts as a cycle. */
 const filesMax = 50;
 const linesMax = 10_000;
 
@@ -18,7 +18,7 @@ const addressForm = /^(?:[A-Za-z0-9._[\],-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?(?
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.*+!_-]*$/;
 const specifierForm = /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
 
-/** Lines for pip from a table name → version, sorted by name. `""`, `*` and `latest` stand for any version. */
+/** Converts a table name → version to lines for pip, sorted by name. `""`, `*` and `latest` mean any version. */
 export function pipRequirements(packages: PackageVersions): Checked<string[]> {
   const lines: string[] = [];
   for (const [nameGiven, versionGiven] of Object.entries(packages).sort(byName)) {
@@ -32,7 +32,7 @@ export function pipRequirements(packages: PackageVersions): Checked<string[]> {
 function pipLine(name: string, version: string): Checked<string> {
   const isAny = isAnyVersion(version);
   if (addressForm.test(name)) {
-    // The version of an address is what stands behind the @: a branch, a tag or a commit.
+    // The version of an address follows the @: a branch, a tag or a commit.
     if (isAny || /[\s;#]/.test(version)) return { ok: true, value: name };
     return { ok: true, value: `${name}@${version.replace(/^[=@]+/, "")}` };
   }
@@ -44,27 +44,27 @@ function pipLine(name: string, version: string): Checked<string> {
     );
   }
   if (isAny) return { ok: true, value: name };
-  // Behind a semicolon stands a condition, as in `>=1; python_version < "3.12"`.
+  // A condition may follow a semicolon, as in `>=1; python_version < "3.12"`.
   const [numbers = "", ...condition] = version.split(";");
   const marker = condition.length === 0 ? "" : `; ${condition.join(";").trim()}`;
-  // One equals sign is how other tools write it.
+  // Other tools use a single equals sign.
   const specifier = numbers.trim().replace(/^=(?!=)\s*/, "==");
   if (specifierForm.test(specifier)) return { ok: true, value: `${name}${specifier}${marker}` };
   if (versionForm.test(specifier)) return { ok: true, value: `${name}==${specifier}${marker}` };
   return refused(name, version, 'a version such as "1.2.3", a range such as ">=1.2,<2" or "~=1.4", or "latest"');
 }
 
-/** Names for apt from a table: `ffmpeg`, `curl=7.88.1-10`. */
+/** Converts a table to names for apt: `ffmpeg`, `curl=7.88.1-10`. */
 export function aptPackages(packages: PackageVersions): string[] {
   return namesWithVersion(packages, "=");
 }
 
-/** Names for conda from a table: `cuda`, `numpy==1.26`. */
+/** Converts a table to names for conda: `cuda`, `numpy==1.26`. */
 export function condaPackages(packages: PackageVersions): string[] {
   return namesWithVersion(packages, "==");
 }
 
-/** Lines of a file with one package each, as apt and conda lists are; comments and empty lines are left out. */
+/** Lines of a file with one package each, the format of apt and conda lists; without comments and empty lines. */
 export function listedPackages(text: string): string[] {
   return text
     .split(/\r?\n/)
@@ -73,8 +73,8 @@ export function listedPackages(text: string): string[] {
 }
 
 /**
- * Lines for pip from a requirements file of the app's folder. Files that it names with -r are put in its place, so that
- * the lines say all; paths behind -c become relative to the app's folder, where pip will run.
+ * Lines for pip from a requirements file of the app's folder. Inlines files included with -r, so that the lines are
+ * complete; makes paths after -c relative to the app's folder, pip's working directory.
  */
 export function fileRequirements(file: string, readText: ReadText): Checked<string[]> {
   const lines: string[] = [];
@@ -108,7 +108,7 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
   return failure === null ? { ok: true, value: lines } : { ok: false, reason: failure };
 }
 
-/** The package's name as pip compares it; null for options and addresses without a name. */
+/** The package's name in pip's normalized form; null for options and addresses without a name. */
 export function requirementName(line: string): string | null {
   const name = /^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[|@|[=<>!~;\s]|$)/.exec(line)?.[1];
   return name === undefined ? null : name.toLowerCase().replaceAll(/[-_.]+/g, "-");

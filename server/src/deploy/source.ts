@@ -1,4 +1,4 @@
-// What brings the files that a build is made from: called by the queue and by `build.ts`. `sources/git.ts` implements it.
+// Fetches the files that a build is made from. Used by the queue and by `build.ts`; `sources/git.ts` implements it.
 import type { SourceSettings } from "#apps/settings.ts";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
@@ -7,23 +7,23 @@ export type SourceRequest = {
   readonly projectId: ProjectId;
   readonly buildId: BuildId;
   readonly settings: SourceSettings;
-  /** The commit of an earlier build or try; null takes the newest. */
+  /** The commit of an earlier build or attempt; null selects the newest. */
   readonly commit: string | null;
   readonly log: BuildLog;
   readonly signal: AbortSignal;
 };
 
-/** The app's folder as the commit has it. The caller drops it with `remove`. */
+/** The app's folder at the commit. The caller deletes it with `remove`. */
 export type FetchedSource = { readonly commit: string; readonly appDir: string };
 
-/** Fetches sources into folders of their own. */
+/** Fetches sources into separate folders. */
 export interface Source {
-  /** Says in the platform's log whether it can work here. */
+  /** Reports in the platform's log whether it can work here. */
   check(): Promise<void>;
-  /** Rejects with `BuildFailed` for all that the app's owner can mend; leaves nothing behind then. */
+  /** Rejects with `BuildFailed` for every problem that the app's owner can fix, and then leaves nothing behind. */
   fetch(request: SourceRequest): Promise<FetchedSource>;
-  /** Drops all that was fetched for a build; also what an earlier, killed try left. */
+  /** Deletes everything fetched for a build, including leftovers of a killed attempt. */
   remove(buildId: BuildId): Promise<void>;
-  /** Drops what killed builds left; `building` are those that are not finished. */
+  /** Deletes what killed builds left; `building` are the unfinished ones. */
   collect(building: readonly BuildId[]): Promise<void>;
 }

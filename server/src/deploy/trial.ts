@@ -1,11 +1,11 @@
-// The trial start: before a release takes traffic, one replica of it is started and must become ready. Declares what the
-// scheduler does for that, and decides what an outcome means for the build.
+// The trial start: before a release takes traffic, one replica of it must start and become ready. Declares the
+// interface that the scheduler implements, and decides what an outcome means for the build.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Artifact, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 
-/** A release that may take traffic once it has proved that it starts. */
+/** A release that may take traffic after a successful trial. */
 export type CandidateRelease = {
   readonly releaseId: ReleaseId;
   readonly projectId: ProjectId;
@@ -19,7 +19,7 @@ export type TrialOutcome =
   | { readonly ok: true }
   | {
       readonly ok: false;
-      /** `no_capacity`: nothing was started, since no machine has what the app asks for; it may be tried again. */
+      /** `no_capacity`: nothing was started, since no machine has the resources; a retry is possible. */
       readonly kind: "failed" | "timeout" | "no_capacity";
       /** A sentence for the app's owner. */
       readonly reason: string;
@@ -28,8 +28,8 @@ export type TrialOutcome =
 /** Starts one replica of a release. The scheduler implements it. */
 export interface TrialStarter {
   /**
-   * Resolves when the replica is ready (it stays, and serves once the release is promoted) or gone. Never rejects. An abort
-   * ends the replica. `deadlineMs`: how long it may take from now.
+   * Resolves when the replica is ready (it stays, and serves once the release is promoted) or gone. Never rejects.
+   * Aborting ends the replica. `deadlineMs`: the maximum time from now.
    */
   tryRelease(
     release: CandidateRelease,
@@ -41,7 +41,7 @@ export interface TrialStarter {
   ): Promise<TrialOutcome>;
 }
 
-/** The release did not become ready; `end` is what the build becomes. */
+/** The release did not become ready; `end` is the build's final state. */
 export class StartFailed extends Error {
   override readonly name = "StartFailed";
   readonly end: "init_failure" | "init_timeout";
@@ -58,16 +58,16 @@ export type TrialRun = {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly onLine: (line: ReplicaLine) => void;
-  /** Told when there is no room, each time for another reason: shown while the build waits. */
+  /** Called when there is no capacity, once for each new reason; the build shows it while it waits. */
   readonly onWait: (reason: string) => Promise<void>;
 };
 
-/** How often it is asked again whether there is room now. */
+/** Pause before the next check for capacity. */
 const capacityPauseMs = 5000;
-/** An outcome that is later than this is not waited for any more. */
+/** Timeout for an outcome, beyond the trial's own deadline. */
 const overtimeMs = 30_000;
 
-/** Resolves with the milliseconds it took until ready. Rejects with `StartFailed`, or with the reason of an abort. */
+/** Resolves with the milliseconds until ready. Rejects with `StartFailed`, or with the reason of an abort. */
 export async function runTrial(run: TrialRun): Promise<number> {
   const { starter, release, signal, clock } = run;
   const startMs = clock.monotonicMs();

@@ -1,4 +1,4 @@
-// The forms of a replica's address: as a row of the database holds it, and as node's HTTP client takes it. Pure.
+// Converts a replica's address between its forms: text in a database row, and options of node's HTTP client. Pure.
 import type { Address } from "./driver.ts";
 
 const socketPrefix = "unix:";
@@ -8,7 +8,7 @@ export function formatAddress(address: Address): string {
   return "path" in address ? `${socketPrefix}${address.path}` : `${address.host}:${address.port}`;
 }
 
-/** The address that `formatAddress` wrote; null for every other text. */
+/** Parses what `formatAddress` wrote; null for any other text. */
 export function parseAddress(text: string): Address | null {
   if (text.startsWith(socketPrefix)) return { path: text.slice(socketPrefix.length) };
   const colon = text.lastIndexOf(":");
@@ -16,7 +16,7 @@ export function parseAddress(text: string): Address | null {
   return colon > 0 && Number.isInteger(port) && port > 0 ? { host: text.slice(0, colon), port } : null;
 }
 
-/** Options of `http.request`, which calls the path of a socket by another name. */
+/** Options of `http.request`, which names the path of a socket differently. */
 export function requestAddress(address: Address): { host: string; port: number } | { socketPath: string } {
   return "path" in address ? { socketPath: address.path } : { host: address.host, port: address.port };
 }

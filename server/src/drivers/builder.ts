@@ -1,4 +1,4 @@
-// The contract for turning an app folder into an artifact that the same kind of driver can start.
+// The contract for turning an app folder into an artifact that a driver of the same kind can start.
 import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Artifact } from "./driver.ts";
@@ -10,29 +10,32 @@ export type BuildPlan = {
   readonly runtime: "cortex" | "custom";
   /** For example `3.11`. */
   readonly pythonVersion: string;
-  /** False when that is the default: then the nearest newer one that is there may take its place. */
+  /** False for the default version: the nearest newer installed version may then replace it. */
   readonly isPythonVersionGiven: boolean;
   readonly useUv: boolean;
-  /** Lines of a requirements file, sorted as they should be installed; empty when the app needs none. */
+  /** Lines of a requirements file, in installation order; empty when the app needs none. */
   readonly requirements: readonly string[];
   readonly aptPackages: readonly string[];
   readonly condaPackages: readonly string[];
-  /** Shell lines before anything is installed, and after the code is in place. */
+  /** Shell lines to run before anything is installed, and after the code is in place. */
   readonly preBuildCommands: readonly string[];
   readonly shellCommands: readonly string[];
   readonly baseImage: string;
   readonly dockerfilePath: string | null;
   readonly entrypoint: readonly string[];
-  /** Variables for the commands of the build; no secrets. */
+  /** Environment variables for the commands of the build; no secrets. */
   readonly environment: Readonly<Record<string, string>>;
 };
 
 export type BuildStage = "source" | "plan" | "prepare" | "dependencies" | "code" | "commands" | "start" | "release";
 
-/** Takes a line of the build's log. `stream` is `platform` for what the platform itself says. Never waits. */
+/** Appends a line to the build's log. `stream` is `platform` for the platform's own messages. Never waits. */
 export type BuildLog = (stage: BuildStage, stream: "platform" | "stdout" | "stderr", text: string) => void;
 
-/** Builds artifacts. Where images are pushed to is a setting of the driver. `sourceDir` holds the app's folder only, without `.git`; the builder copies what it keeps. */
+/**
+ * Builds artifacts. The registry for images is a setting of the driver. `sourceDir` holds only the app's folder,
+ * without `.git`; the builder copies what it keeps.
+ */
 export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(
@@ -41,15 +44,15 @@ export interface Builder {
       readonly sourceDir: string;
       readonly log: BuildLog;
       readonly signal: AbortSignal;
-      /** What the app's owner gave for the registry of its base image, in Docker's own form; null: nothing. */
+      /** The app owner's credentials for the registry of its base image, in Docker's own format; null when not set. */
       readonly registryAuth: () => Promise<Secret | null>;
-      /** Called when an environment begins to be made; never where one that is there serves. */
+      /** Called when the builder starts to create an environment; not called when it reuses one. */
       readonly onEnvironment?: () => void;
     },
   ): Promise<Artifact>;
-  /** Drops an artifact that no release needs any more. */
+  /** Removes an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
-  /** Drops what killed builds left, and caches that nothing in use needs. `building`: builds that are being worked on. */
+  /** Removes what killed builds left, and unused caches. `building`: builds in progress. */
   collect(used: { readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }): Promise<void>;
 }
 

@@ -1,22 +1,29 @@
-// The contract between the platform and what runs replicas (processes, containers, pods). A driver knows no database and
-// takes no decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
+// The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and
+// makes no decisions: it starts, stops, lists, measures and reports. Each driver passes
+// `test/support/driver-conformance.ts`.
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** Where a replica takes calls: at a TCP port, or at a Unix socket of this machine. Has the form that `net.connect` takes. */
+/** Where a replica accepts calls: a TCP port, or a Unix socket of this machine. Has the form that `net.connect` takes. */
 export type Address =
   | {
       readonly host: string;
       readonly port: number;
-      /** Asked of each new connection, where another program could listen at the port: is it the replica that does? */
+      /**
+       * Checked on each new connection where another program could listen on the port: true when the replica is the
+       * listener.
+       */
       readonly isOwn?: () => boolean;
     }
   | { readonly path: string };
 
-/** What a build left behind and `start` needs; the driver that built it gives it its form. Stored as JSON with the release. */
+/**
+ * The output of a build and the input of `start`. The driver that built it defines its fields. Stored as JSON with the
+ * release.
+ */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
 
-/** What one replica gets of a machine. */
+/** What one replica gets from a machine. */
 export type Resources = {
   readonly compute: string;
   readonly gpuCount: number;
@@ -25,7 +32,7 @@ export type Resources = {
   readonly memoryGb: number;
 };
 
-/** What to run. `environment` holds the app's secrets too; it must not reach a log or an error. */
+/** What to run. `environment` includes the app's secrets and must not reach a log or an error. */
 export type ReplicaSpec = Resources & {
   readonly replicaId: ReplicaId;
   readonly projectId: ProjectId;
@@ -37,41 +44,41 @@ export type ReplicaSpec = Resources & {
   readonly runtime: "cortex" | "custom";
   /** Arguments of the start command; empty for cortex. */
   readonly entrypoint: readonly string[];
-  /** The port that the settings name; a driver without separate networks may choose another one. */
+  /** The port from the settings; a driver without separate networks may choose another one. */
   readonly port: number;
   readonly environment: Readonly<Record<string, string | Secret>>;
-  /** `interruptible`: it may be placed on machines that can go away at any time. */
+  /** `interruptible`: may run on machines that can disappear at any time. */
   readonly tier: string;
   /** Where the app wants to run; null: anywhere. */
   readonly region: string | null;
   readonly provider: string | null;
-  /** Names the storage that is mounted at `/persistent-storage`; replicas with the same name share it. */
+  /** Names the storage mounted at `/persistent-storage`; replicas with the same name share it. */
   readonly storage: string;
-  /** The most calls that the platform sends at once. */
+  /** The maximum number of calls that the platform sends at once. */
   readonly concurrency: number;
-  /** How long running calls may take after the replica was asked to end. */
+  /** How long running calls may take after the replica is asked to stop. */
   readonly graceSeconds: number;
 };
 
 /**
- * What happens to a replica. Times are milliseconds since the epoch. Per replica: at most one `started`, then exactly one
- * `exited`.
+ * An event of a replica. Times are milliseconds since the epoch. Each replica has at most one `started`, then exactly
+ * one `exited`.
  */
 export type ReplicaEvent =
-  /** It runs from now on, is paid for, and may be asked at `address` whether it is ready. */
+  /** It is running and billed, and can be probed for readiness at `address`. */
   | {
       readonly kind: "started";
       readonly replicaId: ReplicaId;
       readonly at: number;
       readonly address: Address;
-      /** A sentence for the app's owner that explains why it may never take calls there; null when nothing is odd. */
+      /** A sentence for the app's owner: why the replica may never accept calls there; null when nothing is unusual. */
       readonly hint: string | null;
     }
   /** It is gone, and no more of its log lines follow. `reason` is a sentence for the app's owner. */
   | {
       readonly kind: "exited";
       readonly replicaId: ReplicaId;
-      /** Null: while nobody watched, and nothing tells when. */
+      /** Null when it exited unobserved and the time is unknown. */
       readonly at: number | null;
       readonly exitCode: number | null;
       readonly signal: string | null;
@@ -83,37 +90,40 @@ export type ReplicaLine = {
   readonly replicaId: ReplicaId;
   readonly at: number;
   readonly stream: "stdout" | "stderr";
-  /** The call that the line belongs to, where known. */
+  /** The call that the line belongs to, if known. */
   readonly runId: RunId | null;
   readonly text: string;
 };
 
-/** Whoever is told. Events must return at once; `lines` resolves when they are stored, and a driver waits for that before it reads on. */
+/**
+ * Receives events and lines. `event` must return at once; `lines` resolves when they are stored, and a driver waits for
+ * that before it reads more.
+ */
 export interface ReplicaSink {
   event(event: ReplicaEvent): void;
   lines(lines: readonly ReplicaLine[]): Promise<void>;
 }
 
-/** A replica on the driver's backend, found by `list`; it may have been started by an earlier process of the platform. */
+/** A replica on the driver's backend, found by `list`; an earlier process of the platform may have started it. */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
-  /** The instance that started it: those of others on the same backend are not to be touched. */
+  /** The instance that started it. Never touch replicas of other instances on the same backend. */
   readonly instanceId: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
-  /** `pending`: it was accepted and waits for a machine or its image, so `started` is still to come. */
+  /** `pending`: accepted and waiting for a machine or its image, so `started` is still to come. */
   readonly state: "pending" | "running" | "exited";
-  /** Running as far as is known, but not seen to since the driver was opened: it may have ended while nobody watched. */
+  /** Listed as running, but not checked since the driver was opened: it may have exited unobserved. */
   readonly isUnseen?: true;
-  /** For how long its process has run, where that is known whatever the clock did. */
+  /** How long its process has run, where that is known independently of clock changes. */
   readonly ranMs?: number;
-  /** Null when it is pending, or has ended before it ran. */
+  /** Null when it is pending, or exited before it ran. */
   readonly address: Address | null;
-  /** Why it is gone, for `exited`. */
+  /** Why it exited, for `exited`. */
   readonly reason: string | null;
 };
 
-/** What a driver can do, so that the platform can say clearly what is not to be had here. */
+/** What a driver supports, so that the platform can say clearly what is unavailable here. */
 export type Capabilities = {
   readonly dockerfile: boolean;
   readonly baseImage: boolean;
@@ -123,58 +133,61 @@ export type Capabilities = {
   readonly cpuLimit: boolean;
   /** Apps cannot read the platform's or each other's files. */
   readonly fileIsolation: boolean;
-  /** Apps cannot reach each other's replicas but through the proxy. */
+  /** Apps can reach each other's replicas only through the proxy. */
   readonly networkIsolation: boolean;
-  /** Each line reaches the platform, also those that are printed while it is away. False: the last ones may be lost with the replica. */
+  /**
+   * Every line reaches the platform, even one printed while the platform is down. False: the last lines may be lost
+   * with the replica.
+   */
   readonly keepsLines: boolean;
-  /** Compute types that replicas can get here, for example `["CPU"]`. */
+  /** Compute types available to replicas here, for example `["CPU"]`. */
   readonly compute: readonly string[];
 };
 
-/** Whether there is room for a replica: now, later when others end, or never. */
+/** When a replica would fit: now, later when others exit, or never. */
 export type Capacity = "now" | "later" | "never";
 
-/** What a replica uses of its machine. */
+/** A replica's use of its machine. */
 export type ReplicaUsage = {
-  /** Processor time since it started. May go down: that of a process that ended can be missing, for a moment or for good. */
+  /** Processor time since the start. May decrease: the time of an exited process can be missing, briefly or permanently. */
   readonly cpuSeconds: number;
-  /** Now, without what the system could take back. */
+  /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
 };
 
-/** Runs replicas on one kind of ground. All methods may be called again with the same id without harm. */
+/** Runs replicas on one kind of backend. All methods are idempotent per id. */
 export interface Driver {
   readonly name: "process" | "docker" | "kubernetes" | "fake";
-  /** The platform on its data folder that the driver works for. What it starts carries this label, for good. */
+  /** The instance that the driver works for. Everything it starts carries this label permanently. */
   readonly instanceId: string;
   readonly capabilities: Capabilities;
   /**
-   * Begins to watch, also what an earlier process started: `list` is true after it, and lines of adopted replicas flow.
-   * What `list` says then is not told again as an event; a replica that ended unseen is listed as running until its
-   * lines are handed over and `exited` is told.
+   * Starts watching, including replicas of an earlier process. After it, `list` is accurate and lines of adopted
+   * replicas flow. The driver emits no events for the state that `list` then returns; a replica that exited unobserved
+   * is listed as running until its lines are delivered and `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
-  /** From what the driver knows already: it is asked often and must return at once. */
+  /** Uses only what the driver already knows: callers ask often, so it must return at once. */
   capacity(resources: Resources): Capacity;
   /**
-   * Resolves when the machine, engine or cluster has accepted the replica, which may then be pending for long; `started` tells
-   * when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or stopped meanwhile; no
-   * `exited` is told then. An id that exists already is left as it is.
+   * Resolves when the machine, engine or cluster has accepted the replica, which may then stay pending for long;
+   * `started` reports when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or
+   * stopped meanwhile; no `exited` follows then. Does nothing for an id that already exists.
    */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
-  /** Asks it to end, ends it by force after `graceMs`; resolves when it is gone. An unknown id resolves at once. */
+  /** Asks it to stop and kills it after `graceMs`; resolves when it is gone. Resolves at once for an unknown id. */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
-  /** All that there is on the backend, also of other instances where they share it: each says whose it is. */
+  /** Lists all replicas on the backend, including those of other instances that share it; each names its instance. */
   list(): Promise<readonly OwnedReplica[]>;
-  /** Of replicas that run; one that cannot be measured is left out. */
+  /** Usage of running replicas; omits those that cannot be measured. */
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;
-  /** Drops what is left of an exited replica: its record and files. One that runs is left alone; an unknown id is fine. */
+  /** Removes the record and files of an exited replica. Ignores running replicas and unknown ids. */
   forget(replicaId: ReplicaId): Promise<void>;
-  /** Stops watching. Replicas go on running. */
+  /** Stops watching. Replicas keep running. */
   close(): Promise<void>;
 }
 
-/** `no_capacity`: no room at this moment. `image`: what it runs cannot be had. `refused`: anything else. */
+/** `no_capacity`: no capacity at this moment. `image`: its image is unavailable. `refused`: anything else. */
 export type RefusalKind = "no_capacity" | "image" | "refused";
 
 /** Why a replica could not be started, in a sentence for the app's owner. */

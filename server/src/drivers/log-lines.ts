@@ -1,24 +1,24 @@
-// Cuts what an app has written into lines and finds the run that each belongs to. Pure.
+// Splits an app's output into lines and finds the run of each line. Pure.
 import type { RunId } from "#lib/ids.ts";
 
-/** Longer lines are cut there; the rest of such a line is dropped. */
+/** Lines are truncated to this length; the rest of the line is dropped. */
 export const lineBytesMax = 64 * 1024;
-/** Cut at once; whoever stores them may take a second for so many. */
+/** Lines per batch; storing that many may take a second. */
 const linesMax = 5_000;
 
 export type CutLine = { readonly runId: RunId | null; readonly text: string };
 
 export type Cut = {
   readonly lines: readonly CutLine[];
-  /** How many bytes need not be read again; what follows is the beginning of a line that is not finished. */
+  /** Bytes that need not be read again; an unfinished line follows them. */
   readonly bytes: number;
-  /** The last line was cut: what follows up to the next newline is its rest. */
+  /** The last line was truncated: everything up to the next newline is its rest. */
   readonly isCutting: boolean;
 };
 
 const newline = 0x0a;
 
-/** `isEnd`: nothing follows, so an unfinished line is a line too. `hasFrames`: the runtime marks the lines of runs. */
+/** `isEnd`: no more output follows, so an unfinished line counts as a line. `hasFrames`: the runtime marks lines of runs. */
 export function cutLines(
   buffer: Buffer,
   given: { readonly isCutting: boolean; readonly isEnd: boolean; readonly hasFrames: boolean },
@@ -44,16 +44,19 @@ export function cutLines(
   return { lines, bytes: start, isCutting };
 }
 
-/** RS, run id, US, line: so the runtime writes what is printed inside a run. No id: a line of no run that began with RS. */
+/**
+ * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside of runs that began
+ * with RS.
+ */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const carriageReturn = 0x0d;
 
 function lineOf(bytes: Buffer, hasFrames: boolean): CutLine {
   let end = Math.min(bytes.length, lineBytesMax);
-  // Not in the middle of a character.
+  // Do not cut inside a character.
   while (end < bytes.length && end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
   if (end === bytes.length && bytes[end - 1] === carriageReturn) end--;
-  // Databases cannot keep NUL in a text.
+  // PostgreSQL cannot store NUL in text.
   const text = bytes.toString("utf8", 0, end).replaceAll("\0", "\ufffd");
   const frame = hasFrames ? frameForm.exec(text) : null;
   if (frame === null) return { runId: null, text };

@@ -1,4 +1,4 @@
-// Opens the driver that the settings name; without a name the process driver, which is the only one of this version.
+// Opens the driver named in the settings. The default is the process driver, the only one in this version.
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { DriverParts, OpenedDriver } from "./opened-driver.ts";
 import { open as openProcessDriver, type ProcessDriverConfig } from "./process/open.ts";
@@ -6,7 +6,7 @@ import { open as openProcessDriver, type ProcessDriverConfig } from "./process/o
 /** The settings of all drivers. */
 export type DriverConfig = ProcessDriverConfig & { readonly driver: string | null };
 
-/** Throws `CannotStart` for a driver that this version lacks or this machine cannot run. */
+/** Throws `CannotStart` for a driver that this version does not have or this machine cannot run. */
 export async function openDriver(config: DriverConfig, parts: DriverParts): Promise<OpenedDriver> {
   if (config.driver !== null && config.driver !== "process") {
     throw new CannotStart(

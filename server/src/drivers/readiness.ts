@@ -1,10 +1,10 @@
-// What a replica of each runtime is asked to find out whether it takes calls.
+// The readiness and health checks of a replica, by runtime.
 import type { ReplicaSpec } from "./driver.ts";
 
-/** Paths, or `""` for a TCP connect. `health` null: once it is ready nothing more is asked. */
+/** Paths, or `""` for a TCP connect. `health` null: no checks after it is ready. */
 export type ReplicaChecks = { readonly ready: string; readonly health: string | null };
 
-/** The cortex runtime answers for itself; a busy app may keep it from doing so for long, so its end is what counts. */
+/** The cortex runtime answers the check itself. A busy app may block it for long, so only its exit counts. */
 const cortexChecks: ReplicaChecks = { ready: "/_slipway/ready", health: null };
 
 /** The checks of a replica with these settings. */

@@ -1,6 +1,6 @@
-// Compares the replicas that the platform knows with what the driver really has: after a start of the platform, and from
-// time to time for what an event did not tell. What runs is taken over as it is, what ended gets its end written down,
-// what carries the label of this instance and is not known is stopped. Rows and replicas of others are left alone.
+// Compares the platform's replicas with those of the driver: at the start of the platform, and periodically for missed
+// events. Adopts running replicas unchanged, records the end of exited ones, and stops unknown ones that carry the
+// label of this instance. Leaves rows and replicas of other instances alone.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -19,14 +19,17 @@ export type AdoptParts = {
   readonly log: Log;
 };
 
-/** What a process has run is known to a few seconds only: it begins a little before usage does. */
+/**
+ * Only larger clock steps are detectable: the process starts a little before usage does, so its running time differs by
+ * a few seconds.
+ */
 const awayStepMsMin = 60_000;
 
-/** Opens the driver and takes over its replicas. Rejects when the database or the driver does not answer. */
+/** Opens the driver and adopts its replicas. Rejects when the database or the driver does not answer. */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
   const rows = await parts.rows.alive(driver);
-  // Known before the driver is opened, so that no event and no line of theirs is lost.
+  // Register them before the driver is opened, so that none of their events and lines is lost.
   for (const row of rows) {
     const { appId, replicaId, unreadable } = row;
     if (unreadable !== undefined) log.error({ appId, replicaId, reason: unreadable }, "a replica has no settings");
@@ -48,7 +51,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   }
 }
 
-/** Finds what no event told: replicas that are gone, and replicas that nobody knows. Rejects when the driver does not answer. */
+/** Finds what events missed: replicas that are gone, and unknown replicas. Rejects when the driver does not answer. */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, runner } = parts;
   const before = fleet.all().filter((replica) => !replica.isCreating);
@@ -58,17 +61,17 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
     if (listed.has(replica.replicaId)) continue;
     runner.ended(replica, { reason: "It is gone, and its end was not observed.", exitCode: null, at: clock.now() });
   }
-  // Those that exited are being written down, or were, and are forgotten after that.
+  // Exited replicas are already recorded, or about to be, and forgotten after that.
   const unknown = owned.filter((one) => one.state === "running" && fleet.get(one.replicaId) === undefined);
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }
 
-/** On a backend that instances share, each judges its own replicas only. */
+/** On a backend that several instances share, each handles only its own replicas. */
 async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
   return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
 }
 
-/** The replica as its row has it; `beganAtMs` keeps its deadline where it was. */
+/** Creates the replica from its row; `beganAtMs` preserves its deadline. */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
   const { projectId, appId, releaseId, buildId, settings } = row;
   return new Replica({
@@ -87,10 +90,10 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
 function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
   const { clock, fleet, runner } = parts;
   const replica = fleet.get(row.replicaId);
-  // An event that came since the driver was opened has settled it.
+  // An event since the driver was opened has already settled it.
   if (replica === undefined) return;
   if (owned === undefined) {
-    // Nobody can say when: usage is counted up to when it surely lived.
+    // The time of exit is unknown: usage counts up to the last moment when it certainly ran.
     runner.ended(replica, { reason: "It ended while the platform was away.", exitCode: null, at: row.lastKnownAt });
     return;
   }
@@ -104,7 +107,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   putRight(parts, replica, { row, owned });
   const nowMs = clock.monotonicMs();
-  // It began to run in the moment in which the platform ended, or while it was away.
+  // It started just when the platform ended, or while the platform was away.
   if (row.startedAt === null && owned.address !== null) {
     void parts.writer.change(row.replicaId, {
       kind: "started",
@@ -114,7 +117,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // The calls that it was given time for went through the process of the platform that is gone.
+    // The calls of its grace period went through the previous process of the platform, which is gone.
     const { responseGracePeriodSeconds } = row.settings;
     replica.endOrder = { reason: "It was being stopped.", kind: "wanted" };
     const drainedMs = row.drainingAt === null ? 0 : replica.timeAt(nowMs) - row.drainingAt;
@@ -137,12 +140,15 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
 }
 
-/** A cooldown of its readiness goes on where it was. */
+/** Preserves a cooldown that started with its readiness. */
 function readyAtMs(replica: Replica, row: AliveRow, nowMs: number): number {
   return Math.min(nowMs, replica.beganAtMs + (row.readyAt ?? row.createdAt) - row.createdAt);
 }
 
-/** The clock may have stepped while the platform was away; how long a process has run is counted by the machine regardless. */
+/**
+ * Corrects times after a clock step while the platform was away; the machine's count of a process's running time is
+ * independent of it.
+ */
 function putRight(
   { clock, log }: AdoptParts,
   replica: Replica,
@@ -159,7 +165,7 @@ function putRight(
   replica.beganAtMs += aheadMs;
 }
 
-/** Rows are written before replicas exist, so this one belongs to another database or an older backup of this one. */
+/** Rows are written before replicas exist, so it belongs to another database, or this one was restored from an older backup. */
 async function clearUnknown({ driver, log, runner }: AdoptParts, owned: OwnedReplica): Promise<void> {
   log.warn({ replicaId: owned.replicaId, appId: owned.appId }, "stopping a replica that no row tells of");
   try {

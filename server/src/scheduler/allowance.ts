@@ -1,21 +1,22 @@
-// How many replicas a project may have, and what keeps an app from having any: the scheduler declares what it asks, whoever
-// keeps plans and budgets implements it. The rest is pure: how much room a limit leaves, and what must go above a lowered one.
+// How many replicas a project may have, and what stops an app from having any. Declares the interface that the
+// scheduler queries; the owner of plans and budgets implements it. The rest is pure: how many slots a limit leaves, and
+// what to end after it is lowered.
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 
-/** Limits of a project; null: none. */
+/** Limits of a project; null for no limit. */
 export type ReplicaLimits = {
-  /** What sets them, for people: `The plan "hobby"`. */
+  /** The source of the limits, for messages: `The plan "hobby"`. */
   readonly name: string;
   readonly replicasMax: number | null;
   readonly gpusMax: number | null;
 };
 
-/** Asked at every look; answers come from memory. */
+/** Queried in every turn; answers come from memory. */
 export interface Allowance {
   limitsOf(projectId: ProjectId): ReplicaLimits;
-  /** Why the app is to have no replicas and its calls are refused, in a sentence; undefined: it may have some. */
+  /** Why the app may have no replicas and its calls are refused, in a sentence; undefined: it may have some. */
   stopOf(projectId: ProjectId, appId: AppId): string | undefined;
-  /** Calls `listener` after each change of a project (null: of any). Returns how to end it. */
+  /** Calls `listener` after each change of a project (null: of any). Returns a function that removes it. */
   onChange(listener: (projectId: ProjectId | null) => void): () => void;
 }
 
@@ -26,22 +27,22 @@ export const everythingAllowed: Allowance = {
   onChange: () => () => undefined,
 };
 
-/** A replica that counts: it starts or serves, and is on no trial. */
+/** A replica that counts towards limits: it starts or serves, and is not on trial. */
 export type CountedReplica = {
   readonly replicaId: ReplicaId;
   readonly isStarting: boolean;
   readonly gpus: number;
-  /** Calls that it works on. */
+  /** Number of calls it is working on. */
   readonly running: number;
   readonly beganAtMs: number;
 };
 
-/** Replicas that take no more calls and have not ended. */
+/** Replicas that take no more calls and have not exited. */
 export type Leaving = { readonly replicas: number; readonly gpus: number };
 
 /**
- * How many replicas of so many GPUs each may be added. Those that are leaving help nobody, so they may come on top, but no
- * more than the limit once again: else a project could have any number of them by deploying again and again.
+ * How many replicas with this many GPUs each may be added. Leaving replicas do not count, but only up to the limit once
+ * more: otherwise a project could have any number of them by deploying again and again.
  */
 export function slotsLeft(
   limits: ReplicaLimits,
@@ -59,8 +60,8 @@ function leftOf(max: number | null, used: number, leaving: number): number {
 }
 
 /**
- * What must go for the limits to be kept: replicas without calls first, then the youngest. One that starts is left until it
- * is ready; for GPUs only what has some goes.
+ * Replicas to end to satisfy the limits: those without calls first, then the youngest. Keeps a starting replica until
+ * it is ready; for the GPU limit only replicas with GPUs end.
  */
 export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedReplica[]): ReadonlySet<ReplicaId> {
   const { replicasMax, gpusMax } = limits;
@@ -80,7 +81,7 @@ export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedRep
   return going;
 }
 
-/** Why not even one replica of so many GPUs may ever start; undefined: one may. */
+/** Why not even one replica with this many GPUs may ever start; undefined: one may. */
 export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): string | undefined {
   if (gpusMax === null || gpusEach <= gpusMax) return undefined;
   const allowed = gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} GPU${gpusMax === 1 ? "" : "s"}`;

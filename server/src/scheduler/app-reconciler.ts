@@ -1,5 +1,5 @@
-// One look at one app: reads its route, demand and replicas, decides how many there should be, begins what is missing or
-// too much, and shows the outcome to the proxy. Nothing here waits.
+// Reconciles one app: reads its route, demand and replicas, decides how many there should be, starts or ends the
+// difference, and publishes the result to the proxy. Never waits.
 import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -41,18 +41,18 @@ export type ReconcilerParts = {
 
 export type ReconcileOptions = {
   readonly driver: Pick<Driver, "capacity" | "capabilities">;
-  /** Has the app looked at again after `afterMs`. */
+  /** Schedules another turn for the app after `afterMs`. */
   readonly again: (appId: AppId, afterMs: number) => void;
 };
 
-/** Starts of one app that the driver has not answered yet; a burst beyond it follows as answers come. */
+/** Maximum number of an app's starts that the driver has not answered; the rest of a burst follows as answers arrive. */
 const creatingMax = 16;
 
 type Live = NonNullable<SchedulerRoute["live"]>;
 
-/** Looks at apps, and remembers of each what the next look needs. */
+/** Reconciles apps, and keeps the state of each for the next turn. */
 export class AppReconciler {
-  /** What is remembered of apps. */
+  /** The state kept for each app. */
   readonly states = new Map<AppId, AppState>();
   readonly #parts: ReconcilerParts;
   readonly #options: ReconcileOptions;
@@ -64,7 +64,7 @@ export class AppReconciler {
     this.#room = new ProjectLimits(parts);
   }
 
-  /** Looks once. Everything that it begins goes on by itself. */
+  /** Reconciles the app once. Everything that it starts continues in the background. */
   run(appId: AppId): void {
     const { fleet, routes, runner } = this.#parts;
     const route = routes.byAppId(appId);
@@ -82,7 +82,7 @@ export class AppReconciler {
     this.#runLive(route, route.live, replicas);
   }
 
-  /** Learns from the end of a replica that was not on trial. */
+  /** Evaluates the exit of a replica that was not on trial. */
   onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
     const { clock, counters, routes } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -92,7 +92,7 @@ export class AppReconciler {
     if (kind !== "crashed") counters.startFailures++;
     const state = this.states.get(replica.appId);
     const { releaseId } = replica.release;
-    // One that was on trial, or whose release has been replaced, says nothing about the live release.
+    // A replica on trial, or of a replaced release, says nothing about the live release.
     if (state === undefined || routes.byAppId(replica.appId)?.live?.releaseId !== releaseId) return;
     const reason = replica.endOrder?.reason ?? end.reason;
     const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
@@ -100,7 +100,7 @@ export class AppReconciler {
     this.#options.again(replica.appId, Math.max(0, state.starts.retryAtMs - nowMs));
   }
 
-  /** What keeps the calls of an app waiting, in a sentence for its owner; undefined when nothing does. */
+  /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
   waitReason(appId: AppId): string | undefined {
     const { clock, demand, fleet, routes, view } = this.#parts;
     const live = routes.byAppId(appId)?.live ?? undefined;
@@ -135,7 +135,7 @@ export class AppReconciler {
       return;
     }
     const ofLive = replicas.filter((replica) => isOfLive(replica, live));
-    // What waited for its promotion waits no more: the next release must not find it held.
+    // Stop holding promoted replicas, so that a later release does not find them held.
     for (const replica of ofLive) {
       replica.heldUntilMs = Number.NEGATIVE_INFINITY;
       replica.isTrial = false;
@@ -162,7 +162,10 @@ export class AppReconciler {
     if (isAsleep && decision.desired === 0 && state.starts === undefined) this.states.delete(appId);
   }
 
-  /** The compute type of new replicas, or why there can be none: it is not to be had, or one is more than the project may have. */
+  /**
+   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's
+   * limits.
+   */
   #choose({ projectId }: SchedulerRoute, { settings }: Live): ComputeChoice {
     const choice = chooseCompute(settings, this.#options.driver);
     if (!choice.ok) return choice;
@@ -171,7 +174,7 @@ export class AppReconciler {
     return reason === undefined ? choice : { ok: false, isFull: false, reason };
   }
 
-  /** What is remembered of the app, without failures that say nothing any more. */
+  /** The app's state, without outdated failures. */
   #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
     const state = this.states.get(appId) ?? {
       history: newHistory(ofLive.length, nowMs),
@@ -217,7 +220,7 @@ export class AppReconciler {
     });
   }
 
-  /** Shows to the proxy which replicas take calls, or why none does and waiting is of no use. */
+  /** Publishes to the proxy which replicas take calls, or why there are none and waiting is useless. */
   #show(appId: AppId, live: Live, failure: StartFailure | undefined): void {
     const { fleet, view } = this.#parts;
     const ofLive = fleet.ofApp(appId).filter((replica) => isOfLive(replica, live));
@@ -228,7 +231,7 @@ export class AppReconciler {
     view.put(appId, { ready, failure: hasHope ? undefined : failure });
   }
 
-  /** Nothing is wanted but replicas on trial: no release takes calls (any more), or the app is stopped. */
+  /** Ends all replicas except those on trial: no release takes calls, or the app is stopped. */
   #endAll(appId: AppId, replicas: readonly Replica[], stop?: StartFailure): void {
     const { clock, runner, view } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -246,14 +249,14 @@ function isOfLive(replica: Replica, live: Live): boolean {
   return replica.release.releaseId === live.releaseId;
 }
 
-/** How many starts may be added now, given those that went wrong and those that the driver has not answered. */
+/** How many starts may be added now, considering failures and starts that the driver has not answered. */
 function startsMax(starts: StartRecord | undefined, ofLive: readonly Replica[], nowMs: number): number {
   const starting = ofLive.filter((replica) => replica.state === "starting");
   const creating = starting.filter((replica) => replica.isCreating).length;
   return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
 }
 
-/** Whether an end says that starting does not work; undefined when it does not say so. */
+/** The kind of failed start that an exit represents; undefined when it represents none. */
 function failureKind(replica: Replica, stateBefore: ReplicaState, nowMs: number): Failure["kind"] | undefined {
   if (replica.endOrder?.kind === "timeout") return "timeout";
   if (replica.endOrder !== null) return undefined;

@@ -1,15 +1,15 @@
-// What the scheduler remembers of one app between two looks, and what it says about it to people: pure.
+// The scheduler's state of one app between two turns, and the messages for people derived from it: pure.
 import type { AppId } from "#lib/ids.ts";
 import type { LoadHistory } from "./decide.ts";
 import type { ReplicaRelease } from "./replica.ts";
 import type { StartRecord } from "./start-record.ts";
 
-/** What the scheduler needs of the routing table; `apps/routes.ts` holds it in memory. */
+/** The part of the routing table that the scheduler needs; `apps/routes.ts` holds it in memory. */
 export interface RouteSource {
-  /** Undefined: there is no such app (any more). */
+  /** Undefined: the app does not exist. */
   byAppId(appId: AppId): SchedulerRoute | undefined;
   all(): Iterable<SchedulerRoute>;
-  /** Calls `listener` after each change of an app's route. Returns how to end it. */
+  /** Calls `listener` after each change of an app's route. Returns a function that removes it. */
   onChange(listener: (appId: AppId) => void): () => void;
 }
 
@@ -19,29 +19,29 @@ export type SchedulerRoute = {
   readonly projectId: ReplicaRelease["projectId"];
   /** Null before the first release. */
   readonly live: Pick<ReplicaRelease, "releaseId" | "buildId" | "settings"> | null;
-  /** How often a restart of its replicas was asked for; absent: never. */
+  /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
 };
 
 export type AppState = {
   history: LoadHistory;
-  /** Failed starts of late; undefined when starting works. */
+  /** Recent failed starts; undefined when starting works. */
   starts: StartRecord | undefined;
-  /** Why fewer replicas were started than are needed; undefined: none was held back. */
+  /** Why fewer replicas were started than needed; undefined: none was held back. */
   heldBack: string | undefined;
 };
 
-/** What an app's calls wait for, in a sentence for its owner; undefined when nothing keeps them waiting. */
+/** Why an app's calls are waiting, in a sentence for its owner; undefined when nothing delays them. */
 export function waitReason(given: {
   readonly failureReason: string | undefined;
   readonly starts: StartRecord | undefined;
   readonly heldBack: string | undefined;
   readonly starting: number;
-  /** Of those that start: they wait for a machine. */
+  /** Starting replicas that wait for a machine. */
   readonly pending: number;
-  /** Those that calls are sent to. */
+  /** Replicas that receive calls. */
   readonly ready: number;
-  /** Those whose ready check fails. */
+  /** Replicas whose ready check fails. */
   readonly unrouted: number;
   readonly waiting: number;
   readonly replicasMax: number;

@@ -1,18 +1,18 @@
-// What the scheduler has done since the platform started, as plain numbers; `/metrics` shows them.
+// Counts what the scheduler has done since the platform started; `/metrics` shows the numbers.
 import { Histogram } from "#lib/histogram.ts";
 
-/** Each only grows. */
+/** Monotonic counters. */
 export class Counters {
-  /** Starts of replicas that were begun. */
+  /** Replica starts. */
   starts = 0;
-  /** Replicas that are gone, for whatever reason. */
+  /** Replicas that ended, for any reason. */
   ends = 0;
-  /** Starts that failed or took too long. */
+  /** Starts that failed or timed out. */
   startFailures = 0;
-  /** Ready replicas that ended although nobody asked them to. */
+  /** Ready replicas that exited unexpectedly. */
   crashes = 0;
   /** Replicas replaced because their health check failed. */
   unhealthy = 0;
-  /** From the decision to start a replica to its readiness, of each that became ready. */
+  /** From the decision to start a replica to its readiness, for each that became ready. */
   readonly coldStarts = new Histogram();
 }

@@ -1,5 +1,5 @@
-// How many replicas of an app's live release there should be: pure, from its settings, its demand and what was found
-// before. Scaling up follows the load at once; scaling down only after the load was lower for the whole cooldown.
+// Decides how many replicas of an app's live release there should be: pure, from its settings, its demand and earlier
+// results. Scales up with the load at once; scales down only after the load was lower for the whole cooldown.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Demand } from "./demand.ts";
 import type { MeasuredLoad } from "./utilization.ts";
@@ -17,36 +17,36 @@ export type ScalingSettings = Pick<
   | "evaluationIntervalSeconds"
 >;
 
-/** What earlier looks at an app found. Times in `Clock.monotonicMs`. */
+/** Results of earlier decisions on an app. Times in `Clock.monotonicMs`. */
 export type LoadHistory = {
-  /** Recommendations that may still count, oldest first, each higher than all that follow; the last is the latest. */
+  /** Recommendations that may still matter, oldest first, each higher than all later ones; the last is the current one. */
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
-  /** How many calls had been received when, oldest first; kept for `requests_per_second` only. */
+  /** Samples of the number of received calls, oldest first; kept for `requests_per_second` only. */
   readonly received: readonly { readonly atMs: number; readonly total: number }[];
   readonly lookedAtMs: number;
 };
 
 export type Decision = {
-  /** Replicas of the live release that there should be, from minReplicaCount to maxReplicaCount. */
+  /** Target number of replicas of the live release, from minReplicaCount to maxReplicaCount. */
   readonly desired: number;
   readonly history: LoadHistory;
 };
 
-/** As the horizontal autoscaler of Kubernetes has it by default. */
+/** The default of the Kubernetes horizontal autoscaler. */
 const tolerance = 0.1;
-/** Samples of received calls lie at least this far apart, which bounds the history to 600 for the longest interval. */
+/** Minimum time between samples of received calls; bounds the history to 600 for the longest interval. */
 const sampleGapMs = 500;
 
-/** The history of an app that is looked at for the first time: `replicas` that run already count as wanted until now. */
+/** The history of a new app: its running `replicas` count as wanted until now. */
 export function newHistory(replicas: number, nowMs: number): LoadHistory {
   return { recommendations: [{ untilMs: nowMs, count: replicas }], received: [], lookedAtMs: nowMs };
 }
 
-/** Decides, and gives back the history to pass at the next look. */
+/** Decides, and returns the history for the next call. */
 export function decide(given: {
   readonly settings: ScalingSettings;
   readonly demand: Demand;
-  /** For the metrics that drivers measure; null: not measured (yet). */
+  /** For metrics measured by drivers; null: not measured (yet). */
   readonly measured: MeasuredLoad | null;
   readonly history: LoadHistory;
   readonly nowMs: number;
@@ -63,7 +63,7 @@ export function decide(given: {
   };
 }
 
-/** Replicas that the load of this moment asks for, buffer included, before the limits. */
+/** Replicas needed for the current load, including the buffer, before the limits. */
 function recommend(
   settings: ScalingSettings,
   { demand, measured }: { readonly demand: Demand; readonly measured: MeasuredLoad | null },
@@ -71,7 +71,7 @@ function recommend(
   nowMs: number,
 ): number {
   const calls = demand.running + demand.waiting;
-  // A short call may come and go between two looks; it counts as one that runs now.
+  // A short call may start and end between two turns; it counts as running.
   const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
   switch (settings.scalingMetric) {
     case "concurrency_utilization": {
@@ -84,35 +84,35 @@ function recommend(
     }
     case "cpu_utilization":
     case "memory_utilization":
-      // What an app uses without calls asks for no more than its minimum.
+      // The usage of an app without calls justifies no more than its minimum.
       return isActive ? Math.max(1, measured === null ? 0 : byUtilization(measured, settings.scalingTarget / 100)) : 0;
   }
 }
 
-/** As many replicas as bring the use of each to the target; as many as there are while it is near that. */
+/** The number of replicas that brings the usage of each to the target; the current number while usage is near the target. */
 function byUtilization({ replicas, shares }: MeasuredLoad, target: number): number {
   const isNear = Math.abs(shares / (replicas * target) - 1) <= tolerance;
   return isNear ? replicas : quotient(shares, target);
 }
 
-/** The buffer comes on top of a need, and there is none without one: an idle app falls to its minimum. */
+/** Adds the buffer to a need above zero only: an idle app falls to its minimum. */
 function withBuffer(settings: ScalingSettings, need: number): number {
   return need > 0 ? need + settings.scalingBuffer : 0;
 }
 
-/** Rounded up, but not for an excess that only binary fractions make (3 / (10 × 0.3) is 1, not 2). */
+/** Rounds up, but ignores excess from binary fractions (3 / (10 × 0.3) is 1, not 2). */
 function quotient(load: number, perReplica: number): number {
   return Math.ceil(load / perReplica - 1e-9);
 }
 
-/** Mean over the evaluation interval; before it has passed once, missing time counts as time without calls. */
+/** Mean over the evaluation interval; at first, missing time counts as time without calls. */
 function callsPerSecond(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): number {
   const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
   const start = history.received.findLast((sample) => sample.atMs <= fromMs) ?? history.received[0];
   return start === undefined ? 0 : (demand.receivedTotal - start.total) / settings.evaluationIntervalSeconds;
 }
 
-/** Adds a sample when one is due and drops those that lie before the interval, but for the one that begins it. */
+/** Adds a sample when one is due and drops those from before the interval, except the one that starts it. */
 function sampled(
   settings: ScalingSettings,
   demand: Demand,
@@ -130,7 +130,7 @@ function sampled(
   return [...received.slice(begin), { atMs: nowMs, total: demand.receivedTotal }];
 }
 
-/** The latest recommendation held until now; lower ones before a higher one can never decide again. */
+/** Adds the latest recommendation, valid until now; drops lower ones before a higher one, since they cannot matter again. */
 function remember(
   before: LoadHistory["recommendations"],
   latest: LoadHistory["recommendations"][number],

@@ -1,5 +1,5 @@
-// Watches one replica: asks quickly until its ready check passes, then from time to time whether it is still ready (else no
-// calls are sent to it) and still healthy (else it is replaced).
+// Monitors one replica. Polls quickly until its ready check passes; then checks periodically that it is still ready
+// (otherwise it gets no calls) and healthy (otherwise it is replaced).
 import type { Address } from "#drivers/driver.ts";
 import type { ReplicaChecks } from "#drivers/readiness.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
@@ -10,26 +10,26 @@ export type HealthChecks = ReplicaChecks & { readonly address: Address };
 
 export type HealthEvents = {
   readonly onReady: () => void;
-  /** Whether its ready check passes; called when that changes. */
+  /** Called when the result of its ready check changes. */
   readonly onRouted: (isRouted: boolean) => void;
-  /** Its health check failed too often in a row; nothing is asked after it. */
+  /** Called when its health check fails too often in a row; no checks follow. */
   readonly onUnhealthy: (reason: string) => void;
 };
 
-/** One that is ready within milliseconds is found within milliseconds; a slow one is found late by a tenth of its start. */
+/** Detects a fast start within milliseconds, and a slow one with a delay of a tenth of its duration. */
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 const slowShare = 1 / 10;
 const slowMsMax = 500;
 const readyTimeoutMs = 2000;
-/** As long as Kubernetes waits between liveness checks by default. */
+/** The default interval of Kubernetes liveness checks. */
 const checkIntervalMs = 10_000;
-/** Calls may wait for a replica whose ready check fails. */
+/** Shorter, since calls may wait for a replica whose ready check fails. */
 const unroutedIntervalMs = 1000;
-/** A server with one thread answers nothing while it computes; that must not look like death too soon. */
+/** A single-threaded server does not answer while it computes; do not report it dead too soon. */
 const checkTimeoutMs = 10_000;
 const failuresMax = 5;
 
-/** Watches until `signal` is aborted or the replica is unhealthy; never rejects. `isReady`: it was found ready before. */
+/** Monitors until `signal` is aborted or the replica is unhealthy; never rejects. `isReady`: it was ready before. */
 export async function watchHealth(given: {
   readonly checks: HealthChecks;
   readonly isReady: boolean;
@@ -85,7 +85,7 @@ async function checkOn({ checks, events, probe, clock, signal }: Watch): Promise
   }
 }
 
-/** Resolves after the time or when the signal is aborted. */
+/** Resolves after the time, or when the signal is aborted. */
 function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return clock.sleep(ms, signal).catch(() => undefined);
 }

@@ -1,11 +1,11 @@
-// Notes from time to time, for all replicas at once, that they run: if the machine or the platform vanishes with them, usage
-// is counted up to then, and no further.
+// Periodically records, for all replicas at once, that they are running: if the machine or the platform disappears with
+// them, usage is counted up to then and no further.
 import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Fleet } from "./replica.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 
-/** What usage may lack of a replica that vanished. */
+/** Upper bound of the usage that is lost for a replica that disappears. */
 export const heartbeatIntervalMs = 15_000;
 
 export type HeartbeatParts = {

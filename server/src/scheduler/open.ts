@@ -3,7 +3,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { ReplicaStore } from "./replica-store.ts";
 import { Scheduler, type SchedulerParts } from "./scheduler.ts";
 
-/** The scheduler on the database; it works once it is started. */
+/** Opens the scheduler on the database; it works once it is started. */
 export function openScheduler(
   { db, clock, log }: Foundation,
   parts: Omit<SchedulerParts, "rows" | "clock" | "log">,

@@ -1,37 +1,37 @@
-// What to do about the replicas of one app, given how many there should be: pure. Promises: the live release never gets
-// more than `desired` replicas that start or serve, but for a few that take the place of others in a restart; a replica that
-// still starts is never a victim of scaling down; replicas of other releases are ended, since no call reaches them any more.
-// Those being drained do not count: they end by themselves, and a call that arrives meanwhile must not wait for that.
+// Plans starts and drains for the replicas of one app, given the desired number: pure. The live release never gets more
+// than `desired` starting or serving replicas, except for a few replacements during a restart. Scaling down never ends
+// a starting replica. Replicas of other releases are ended, since they receive no calls. Draining replicas do not
+// count: they end by themselves, and a call that arrives meanwhile must not wait for that.
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** One replica that is starting or ready. Times in `Clock.monotonicMs`. */
+/** One replica, starting or ready. Times in `Clock.monotonicMs`. */
 export type PlannedReplica = {
   readonly replicaId: ReplicaId;
   readonly state: "starting" | "ready";
-  /** It is of the live release. */
+  /** It belongs to the live release. */
   readonly isLive: boolean;
-  /** The app was restarted since it began: another one is to take its place. */
+  /** The app was restarted since it started: it needs a replacement. */
   readonly isOutdated: boolean;
-  /** It belongs to a trial, or waits for its promotion: not to be touched. */
+  /** It belongs to a trial, or waits for its promotion: leave it alone. */
   readonly isHeld: boolean;
-  /** It was started to prove its release. */
+  /** It was started as the trial of its release. */
   readonly isTrial: boolean;
-  /** Calls are sent to it; false while its ready check fails. */
+  /** It receives calls; false while its ready check fails. */
   readonly isRouted: boolean;
-  /** Calls that it works on. */
+  /** Number of calls it is working on. */
   readonly running: number;
-  /** Null while it starts. */
+  /** Null while it is starting. */
   readonly readyAtMs: number | null;
 };
 
 export type ReplicaPlan = {
-  /** How many replicas of the live release to start now. */
+  /** Number of replicas of the live release to start now. */
   readonly starts: number;
-  /** Replicas to drain and stop, with the reason for people. */
+  /** Replicas to drain and stop, with the reason to show. */
   readonly drains: readonly { readonly replicaId: ReplicaId; readonly reason: string }[];
 };
 
-/** Plans one turn. `startsMax` bounds how many starts may be added now. */
+/** Plans one turn. `startsMax` is the maximum number of new starts. */
 export function plan(given: {
   readonly replicas: readonly PlannedReplica[];
   readonly desired: number;
@@ -67,7 +67,7 @@ export function plan(given: {
   };
 }
 
-/** Where a restart finds no room for a replica beside those that there are: the one whose place another one takes at once. */
+/** For a restart without capacity for an additional replica: selects one to drain, whose slot the replacement takes at once. */
 export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan | null {
   const live = replicas.filter((replica) => replica.isLive);
   const isUnderWay = live.some((replica) => !replica.isOutdated && replica.state === "starting");
@@ -82,8 +82,8 @@ function drainsOf(replicas: readonly PlannedReplica[], reason: string): ReplicaP
 }
 
 /**
- * How many replicas of a restart may start now beside those that they replace: a quarter at a time, and no more than a
- * quarter in `excess` of what is desired, since those that became ready may take no calls and then replace none.
+ * How many replicas of a restart may start now beside the ones they replace: a quarter at a time, and at most a quarter
+ * in `excess` of the desired number, since a ready replica without calls replaces none.
  */
 function replacementsNow(
   outdated: readonly PlannedReplica[],
@@ -95,7 +95,7 @@ function replacementsNow(
   return Math.max(1, Math.floor(desired / 4)) - Math.max(starting, excess);
 }
 
-/** Outdated replicas that are not needed beside the current ones that are ready. */
+/** Outdated replicas that are unnecessary beside the current ready ones. */
 function replaced(
   outdated: readonly PlannedReplica[],
   current: readonly PlannedReplica[],
@@ -110,7 +110,10 @@ function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly Planned
   return replicas.toSorted((left, right) => isServing(left) - isServing(right) || left.running - right.running);
 }
 
-/** Ready replicas beyond the desired number: those without calls first, then the youngest; none within a cooldown of its readiness. */
+/**
+ * Ready replicas beyond the desired number: those without calls first, then the youngest; none within a cooldown after
+ * its readiness.
+ */
 function victims(
   live: readonly PlannedReplica[],
   given: { readonly desired: number; readonly cooldownMs: number; readonly nowMs: number },

@@ -1,5 +1,5 @@
-// Asks a replica of a custom app whether it is there: a GET that must be answered with 200, or a TCP connect. Each
-// question has a deadline, also for a connect that hangs.
+// Probes a replica of a custom app: a GET that must return 200, or a TCP connect. Each probe has a deadline that also
+// covers a hanging connect.
 import { request } from "node:http";
 import { connect } from "node:net";
 import { formatAddress, requestAddress } from "#drivers/address.ts";
@@ -18,17 +18,17 @@ export type ProbeTarget = {
 /** `reason` is a sentence for the app's owner. */
 export type ProbeAnswer = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
-/** Asks once; never rejects. */
+/** Probes once; never rejects. */
 export type Probe = (target: ProbeTarget) => Promise<ProbeAnswer>;
 
-/** Asks over the network. */
+/** Probes over the network. */
 export function networkProbe(clock: Clock): Probe {
   return async (target) => {
     const deadline = new AbortController();
     const cancel = clock.after(target.timeoutMs, () => deadline.abort(new Error("no answer in time")));
     const signal = AbortSignal.any([target.signal, deadline.signal]);
     try {
-      // A probe that another program answers would make it the replica.
+      // If another program answered, it would be taken for the replica.
       const { address } = target;
       if (isTaken(address)) return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
@@ -57,7 +57,7 @@ function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortS
       const { statusCode } = response;
       if (statusCode === 200) resolve({ ok: true });
       else no(`answered ${statusCode} instead of 200`);
-      // The status decides; a body of any length is not worth reading.
+      // Only the status matters; do not read the body.
       asking.destroy();
     });
     asking.on("error", (error) => no(failure(error, signal, timeoutMs)));

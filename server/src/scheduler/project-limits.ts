@@ -1,6 +1,6 @@
-// Keeps a project within its limits at each look at one of its apps: holds starts back for which there is no room, ends what
-// is above a limit that was lowered, and frees the place of an idle replica where calls of another app wait for one. All
-// looks of a process are taken one after the other, so two of them cannot pass a limit together.
+// Enforces a project's limits in each turn for one of its apps: holds back starts beyond a limit, ends replicas beyond
+// a lowered limit, and frees the slot of an idle replica when calls of another app wait for one. Turns within a process
+// are sequential, so two of them cannot exceed a limit together.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import {
@@ -25,12 +25,12 @@ export type ProjectLimitsParts = {
   readonly clock: Clock;
 };
 
-/** What a look at an app wants to do, and the GPUs of each replica that it would start. */
+/** The plan of a turn, and the GPUs of each replica that it would start. */
 export type WantedPlan = ReplicaPlan & { readonly gpusEach: number };
-/** `mayExchange`: where nothing could be started, one may in the place of a replica of the app that is drained for it. */
+/** `mayExchange`: nothing could start, but a start may replace a replica of the app that is drained for it. */
 export type AllowedPlan = ReplicaPlan & { readonly heldBack: string | undefined; readonly mayExchange: boolean };
 
-/** The app that is looked at; `isWaiting`: calls wait for a replica. */
+/** The app of the turn; `isWaiting`: calls wait for a replica. */
 export type ReconciledApp = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
@@ -40,7 +40,7 @@ export type ReconciledApp = {
 
 type Counted = CountedReplica & { readonly replica: Replica };
 
-/** One for the platform. */
+/** Enforces limits; one instance per platform. */
 export class ProjectLimits {
   readonly #parts: ProjectLimitsParts;
 
@@ -48,7 +48,7 @@ export class ProjectLimits {
     this.#parts = parts;
   }
 
-  /** What of the plan the project's limits allow. */
+  /** Returns the part of the plan that the project's limits allow. */
   within(wanted: WantedPlan, app: ReconciledApp): AllowedPlan {
     const limits = this.#parts.allowance.limitsOf(app.projectId);
     if (limits.replicasMax === null && limits.gpusMax === null)
@@ -77,7 +77,10 @@ export class ProjectLimits {
     return slotsLeft(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
   }
 
-  /** Replicas of the project that start or serve and are not about to be drained. Those on trial are a deployment's. */
+  /**
+   * Replicas of the project that start or serve and are not about to be drained. Replicas on trial count for their
+   * deployment instead.
+   */
   #counted(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Counted[] {
     const { fleet, occupancy, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -90,7 +93,7 @@ export class ProjectLimits {
     });
   }
 
-  /** Those that are being drained, or are about to be. */
+  /** Replicas that are draining, or about to. */
   #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Leaving {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
       ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
@@ -98,7 +101,7 @@ export class ProjectLimits {
     return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpus, 0) };
   }
 
-  /** Of this app; the looks at the others see to theirs. */
+  /** Only for this app; turns of the other apps handle theirs. */
   #drainsBeyond(limits: ReplicaLimits, counted: readonly Counted[], app: ReconciledApp): ReplicaPlan["drains"] {
     const going = beyondLimits(limits, counted);
     return counted
@@ -106,7 +109,7 @@ export class ProjectLimits {
       .map(({ replicaId }) => ({ replicaId, reason: `${limits.name} allows the project no more replicas.` }));
   }
 
-  /** An app without any replica must not wait until the cooldown of another one has passed: idle ones go, the oldest first. */
+  /** An app without replicas must not wait for the cooldown of another app: ends idle replicas, oldest first. */
   #makeRoom(
     limits: ReplicaLimits,
     { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },

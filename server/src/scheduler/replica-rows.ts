@@ -1,11 +1,12 @@
-// What the scheduler needs of the database: one row a replica, written before the replica exists and kept after its end, what
-// it knows of apps beyond the end of its process, and the releases that replicas are made from. `replica-store.ts` keeps it in PostgreSQL, the simulation in memory.
+// The scheduler's database interface: one row per replica, written before the replica exists and kept after it ends;
+// the state of apps that survives the process; and the releases of replicas. `replica-store.ts` implements it in
+// PostgreSQL, the simulation in memory.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Address, Artifact, Driver } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
-/** What replicas are started from. Never changes. */
+/** The immutable input for starting replicas. */
 export type StoredRelease = {
   readonly releaseId: ReleaseId;
   readonly projectId: ProjectId;
@@ -15,10 +16,10 @@ export type StoredRelease = {
   readonly artifact: Artifact;
 };
 
-/** Where replicas run: only the instance with that driver can tell what became of them. */
+/** Where replicas run: only the instance with that driver knows their state. */
 export type Backend = Pick<Driver, "instanceId" | "name">;
 
-/** The start of a replica, as usage is computed from it. Times in milliseconds since the epoch. */
+/** The start of a replica, as the basis of usage. Times in milliseconds since the epoch. */
 export type NewReplicaRow = {
   readonly replicaId: ReplicaId;
   readonly projectId: ProjectId;
@@ -26,7 +27,7 @@ export type NewReplicaRow = {
   readonly releaseId: ReleaseId;
   readonly buildId: BuildId;
   readonly backend: Backend;
-  /** It is to prove a release before that takes calls. */
+  /** It is the trial of a release that takes no calls yet. */
   readonly isTrial: boolean;
   readonly compute: string;
   readonly computeTier: AppSettings["computeTier"];
@@ -35,20 +36,20 @@ export type NewReplicaRow = {
   readonly memoryGb: number;
   readonly provider: string | null;
   readonly region: string | null;
-  /** How often the app had been restarted when it began. */
+  /** How often the app had been restarted when it started. */
   readonly restarts: number;
   readonly createdAt: number;
 };
 
-/** What may happen to a row. `at` in milliseconds since the epoch. */
+/** A change of a row. `at` in milliseconds since the epoch. */
 export type ReplicaChange =
-  /** It runs; usage is counted from here. Of several only the first counts. */
+  /** It runs; usage starts here. Only the first such change counts. */
   | { readonly kind: "started"; readonly at: number; readonly address: Address }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
   | { readonly kind: "draining"; readonly at: number }
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
 
-/** A replica that has not stopped as far as the database knows. Times in milliseconds since the epoch. */
+/** A replica that has not stopped according to the database. Times in milliseconds since the epoch. */
 export type AliveRow = {
   readonly replicaId: ReplicaId;
   readonly projectId: ProjectId;
@@ -58,7 +59,7 @@ export type AliveRow = {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
   readonly settings: AppSettings;
-  /** Why the settings are only the defaults: those that are stored cannot be read. */
+  /** Why the settings are only defaults: the stored ones cannot be read. */
   readonly unreadable?: string;
   readonly gpus: number;
   readonly restarts: number;
@@ -67,14 +68,14 @@ export type AliveRow = {
   readonly startedAt: number | null;
   readonly readyAt: number | null;
   readonly drainingAt: number | null;
-  /** The latest moment that a row tells of at which it surely lived. */
+  /** The latest moment at which it certainly ran, according to the row. */
   readonly lastKnownAt: number;
 };
 
-/** What is known of one app that scales or fails to start. Times in milliseconds since the epoch. */
+/** The stored state of one app that scales or fails to start. Times in milliseconds since the epoch. */
 export type StoredScaling = {
   readonly appId: AppId;
-  /** As in `LoadHistory`; the last one holds still. */
+  /** As in `LoadHistory`; the last one is still valid. */
   readonly recommendations: readonly { readonly until: number; readonly count: number }[];
   readonly starts: {
     readonly releaseId: ReleaseId;
@@ -86,22 +87,25 @@ export type StoredScaling = {
   } | null;
 };
 
-/** Rows of replicas and of apps, and releases. */
+/** Access to rows of replicas and apps, and to releases. */
 export interface ReplicaRows {
   /** Resolves when the row is durable. */
   insert(row: NewReplicaRow): Promise<void>;
-  /** Writes the change if the row is in a state that it may follow; else nothing happens, so repeating does no harm. */
+  /** Writes the change if the row's state allows it; otherwise does nothing, so repeating is harmless. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
-  /** Notes when replicas were seen to run, which goes on by itself only in memory: one that vanishes has lived up to here. */
+  /**
+   * Records when replicas were last seen running (memory tracks it continuously); usage of one that disappears counts
+   * up to here.
+   */
   seen(heartbeats: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
-  /** All rows of this backend that are not stopped, and those of nobody, which are its own from now on. */
+  /** All unstopped rows of this backend. Also claims unowned rows. */
   alive(backend: Backend): Promise<readonly AliveRow[]>;
-  /** How many rows of other backends are not stopped. */
+  /** How many unstopped rows other backends have. */
   countOthers(backend: Backend): Promise<number>;
-  /** What is known of apps that scale or fail to start. */
+  /** The stored state of apps that scale or fail to start. */
   scaling(): Promise<readonly StoredScaling[]>;
-  /** Writes some of it, and removes what is not known any more. */
+  /** Writes changed states and removes outdated ones. */
   saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void>;
-  /** Undefined when there is no such release. */
+  /** Undefined when the release does not exist. */
   release(releaseId: ReleaseId): Promise<StoredRelease | undefined>;
 }

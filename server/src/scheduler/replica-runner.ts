@@ -1,5 +1,5 @@
-// Starts and ends single replicas and follows what happens to them: memory, row and driver stay in step here. It takes
-// no decisions on how many there should be; `Scheduler` does. Every act may be repeated without harm.
+// Starts and ends individual replicas and tracks their events: keeps memory, row and driver in sync. `Scheduler`
+// decides how many there should be. Every action is idempotent.
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
 import { checksOf } from "#drivers/readiness.ts";
@@ -18,15 +18,15 @@ import { gpuCountOf, replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { RowWriter } from "./row-writer.ts";
 import { heartbeatIntervalMs } from "./heartbeat.ts";
 
-/** The environment of an app's replicas, secrets included; may change from start to start. */
+/** The environment of an app's replicas, including secrets; may change between starts. */
 export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, string | Secret>>>;
 
-/** Whoever decides is told of what it has to look at again. Both must return at once. */
+/** Callbacks to the scheduler about what needs attention. Both must return at once. */
 export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
-  /** The replica is gone; `stateBefore` says how far it had come. */
+  /** The replica is gone; `stateBefore` is its last state before that. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
-  /** Its ready check began or ceased to pass, or a start went on. */
+  /** The result of its ready check changed, or a start progressed. */
   readonly onChange: (appId: AppId) => void;
 };
 
@@ -37,7 +37,10 @@ export type RunnerParts = {
   readonly fleet: Fleet;
   readonly occupancy: Occupancy;
   readonly environmentOf: EnvironmentOf;
-  /** How often an app has been restarted. Asked before the environment, so that what began with a restart has what led to it. */
+  /**
+   * How often an app has been restarted. Read before the environment, so that a start that counts a restart also has
+   * the changes that led to it.
+   */
   readonly restartsOf: (appId: AppId) => number;
   readonly probe: Probe;
   readonly counters: Counters;
@@ -46,17 +49,17 @@ export type RunnerParts = {
   readonly events: RunnerEvents;
 };
 
-/** After the calls of a replica have had their time, it may still tidy up for so long before it is ended by force. */
+/** After the grace period of its calls, a replica may clean up for this long before it is killed. */
 const terminateMsMin = 2000;
 /** A replica that never took a call has nothing to finish. */
 const unreadyGraceMs = 5000;
-/** Calls that still run (a WebSocket may run for ever) learn this long before the end that it comes. */
+/** Calls that are still running (a WebSocket may run forever) get this much notice before the end. */
 const noticeMs = 30_000;
-/** Pause before a driver that failed to stop a replica is asked again. */
+/** Pause before a retry when a driver failed to stop a replica. */
 const stopAgainMs = 5000;
-/** For a machine with room, or its image; the time that its start may take begins after it. */
+/** Timeout for a machine or its image; the deadline of its start begins after it. */
 const pendingMsMax = 600_000;
-/** What never changes is read once; so many releases are kept. */
+/** Releases never change, so they are cached; this is the cache's limit. */
 const releasesMax = 1000;
 
 /** Runs replicas on a driver. */
@@ -70,7 +73,7 @@ export class ReplicaRunner {
     this.#parts = parts;
   }
 
-  /** Starts a replica; how it goes is told by events. It counts as starting when this returns. */
+  /** Starts a replica; events report the progress. It counts as starting when this returns. */
   start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; isTrial?: boolean }): Replica {
     const { compute } = options;
     const { clock, counters, fleet } = this.#parts;
@@ -100,7 +103,7 @@ export class ReplicaRunner {
     return replica;
   }
 
-  /** Gives up on a replica that does not run within `pendingMsMax` of its beginning. */
+  /** Abandons a replica that does not run within `pendingMsMax` of its start. */
   watchPending(replica: Replica): void {
     const minutes = Math.round(pendingMsMax / 60_000);
     const leftMs = Math.max(0, replica.beganAtMs + pendingMsMax - this.#parts.clock.monotonicMs());
@@ -109,7 +112,7 @@ export class ReplicaRunner {
     );
   }
 
-  /** It runs at `address` from now on, or did before: asks it whether it is ready, and gives up when it is not `leftMs` from now. */
+  /** It runs at `address`, now or already before: probes for readiness, and abandons it if it is not ready after `leftMs`. */
   watchStarting(replica: Replica, address: Address, leftMs: number): void {
     replica.isPending = false;
     this.#endAfter(replica, leftMs, () => {
@@ -128,7 +131,7 @@ export class ReplicaRunner {
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
 
-  /** Takes a replica out of service and ends it: at once when it never took calls, else after its running calls ended. */
+  /** Takes a replica out of service and ends it: at once when it never took calls, else after its running calls end. */
   end(replica: Replica, order: EndOrder): void {
     if (replica.endOrder !== null) return;
     const { clock, occupancy, writer } = this.#parts;
@@ -147,7 +150,7 @@ export class ReplicaRunner {
     this.#parts.events.onChange(replica.appId);
   }
 
-  /** Asks the driver to end a replica being drained if its calls have ended or had their time. Called at every look. */
+  /** Asks the driver to end a draining replica when its calls have ended or their grace period is over. Called every turn. */
   endWhenIdle(replica: Replica): void {
     const { clock, occupancy } = this.#parts;
     if (replica.state !== "draining" || replica.isTerminating) return;
@@ -155,7 +158,7 @@ export class ReplicaRunner {
     if (isIdle || clock.monotonicMs() >= replica.terminateAtMs) void this.#terminate(replica);
   }
 
-  /** Takes in what a driver says. Events of unknown replicas are of ones that were settled before. */
+  /** Handles an event of the driver. Events of unknown replicas concern ones settled before. */
   event(event: ReplicaEvent): void {
     const replica = this.#parts.fleet.get(event.replicaId);
     if (replica === undefined || this.#isStopped) return;
@@ -184,7 +187,7 @@ export class ReplicaRunner {
     this.#parts.events.onReady(replica);
   }
 
-  /** Asks a replica whether it is ready and healthy from now on, until it is ended. */
+  /** Checks readiness and health of a replica from now on, until it ends. */
   watchHealth(replica: Replica, address: Address): void {
     void watchHealth({
       checks: { address, ...checksOf(replica.release.settings) },
@@ -206,7 +209,7 @@ export class ReplicaRunner {
     });
   }
 
-  /** Settles a replica that is gone: once, whoever says it first. */
+  /** Settles a replica that is gone: only once, whoever reports it first. */
   ended(replica: Replica, how: ReplicaEnd): void {
     if (replica.state === "stopped" || this.#isStopped) return;
     const { counters, fleet, events, writer } = this.#parts;
@@ -224,25 +227,25 @@ export class ReplicaRunner {
   }
 
   /**
-   * When it ended, between when it was seen to run and now; `at` is by a clock that may have stepped. It may have ended shortly
-   * before it was last seen, as it takes a moment until that is known.
+   * The time of its end, between when it was last seen running and now; `at` comes from a clock that may have stepped.
+   * It may have ended shortly before it was last seen, since detection takes a moment.
    */
   #endOf(replica: Replica, at: number): number {
     const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
     return at < replica.seenAtMs - heartbeatIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
   }
 
-  /** Lets the driver drop what is left of a replica whose end is stored. */
+  /** Lets the driver remove what is left of a replica whose end is stored. */
   async forget(replicaId: ReplicaId): Promise<void> {
     try {
       await this.#parts.driver.forget(replicaId);
     } catch (error) {
-      // The next start of the platform finds it in the driver's list and tries again.
+      // The next start of the platform finds it in the driver's list and retries.
       this.#parts.log.warn({ err: error, replicaId }, "the driver could not forget a replica");
     }
   }
 
-  /** Waits for starts that the driver has not answered, at most `waitMs`, then abandons them. */
+  /** Waits at most `waitMs` for starts that the driver has not answered, then abandons them. */
   async settleStarts(waitMs: number): Promise<void> {
     const cancel = this.#parts.clock.after(waitMs, () => {
       for (const replica of this.#creating.keys()) replica.abort.abort(new Error("the platform stops"));
@@ -251,7 +254,7 @@ export class ReplicaRunner {
     cancel();
   }
 
-  /** Ends all probes and deadlines, and takes in nothing more: the platform stops, replicas go on running. */
+  /** Stops all probes and deadlines and ignores further events: the platform stops, replicas keep running. */
   stopWatching(): void {
     this.#isStopped = true;
     for (const replica of this.#parts.fleet.all()) replica.abort.abort(new Error("the platform stops"));
@@ -269,7 +272,7 @@ export class ReplicaRunner {
       createdAt: replica.timeAt(replica.beganAtMs),
     });
     try {
-      // The row is durable before the replica exists, so that no replica ever runs unrecorded.
+      // Store the row before the replica exists, so that no replica ever runs unrecorded.
       const [, stored, environment] = await Promise.all([
         writer.insert(row),
         this.#release(release.releaseId),
@@ -282,7 +285,7 @@ export class ReplicaRunner {
     }
   }
 
-  /** A start that did not come about. What waits in the writer follows the row's insert, however that goes. */
+  /** Handles a failed start. Waiting writes follow the row's insert, whatever its result. */
   async #abandon(replica: Replica, error: unknown): Promise<void> {
     const { clock, driver, log } = this.#parts;
     const { replicaId } = replica;
@@ -293,7 +296,7 @@ export class ReplicaRunner {
       this.ended(replica, { reason, exitCode: null, at: clock.now(), hasNoRoom });
       return;
     }
-    // Only a refusal promises that nothing was left behind.
+    // Only a refusal guarantees that nothing was left behind.
     await driver.stop(replicaId, { graceMs: 0 }).catch((cause: unknown) => {
       log.warn({ err: cause, replicaId }, "could not clear up after a failed start");
     });
@@ -334,12 +337,12 @@ export class ReplicaRunner {
       });
       return;
     }
-    // The driver's own word came before, as a rule; a replica that it did not know is gone too.
+    // The driver's own event usually comes first; a replica unknown to the driver is gone too.
     this.ended(replica, { reason: "It is gone.", exitCode: null, at: clock.now() });
   }
 }
 
-/** What the driver found odd at the start probably explains why the app did not come so far as to be ready. */
+/** What the driver noticed at the start probably explains why the app did not become ready. */
 function withHint(end: ReplicaEnd, hint: string | null): ReplicaEnd {
   if (hint === null) return end;
   const sentence = /[.!?]$/.test(end.reason) ? end.reason : `${end.reason}.`;

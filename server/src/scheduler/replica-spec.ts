@@ -1,4 +1,5 @@
-// From a release to what a driver starts: pure. Which compute type a replica gets, and what to say when none is to be had.
+// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is
+// available.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -9,7 +10,7 @@ export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
   | {
       readonly ok: false;
-      /** There will be room when other replicas end. */
+      /** Capacity becomes available when other replicas end. */
       readonly isFull: boolean;
       readonly reason: string;
     };
@@ -17,7 +18,7 @@ export type ComputeChoice =
 const otherWays =
   "Request a compute type that it has; to test the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
 
-/** The first type of the app's list for which there is room. */
+/** The first type in the app's list with free capacity. */
 export function chooseCompute(
   settings: Pick<AppSettings, "compute" | "gpuCount" | "cpu" | "memory">,
   driver: Pick<Driver, "capacity" | "capabilities">,
@@ -36,7 +37,7 @@ export function chooseCompute(
   return { ok: false, isFull: false, reason };
 }
 
-/** What the driver is asked to run. */
+/** The driver's input for a start. */
 export function replicaSpec(
   release: StoredRelease,
   given: { replicaId: ReplicaId; compute: string; environment: Readonly<Record<string, string | Secret>> },
@@ -64,7 +65,7 @@ export function replicaSpec(
   };
 }
 
-/** What usage is computed from. */
+/** The basis for computing usage. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
   given: {
@@ -98,7 +99,7 @@ function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">,
   return { compute, gpuCount: gpuCountOf(settings, compute), cpuCores: settings.cpu, memoryGb: settings.memory };
 }
 
-/** GPUs of a replica; the setting is ignored on CPU. */
+/** Number of GPUs of a replica; CPU ignores the setting. */
 export function gpuCountOf(settings: Pick<AppSettings, "gpuCount">, compute: string): number {
   return compute === "CPU" ? 0 : settings.gpuCount;
 }

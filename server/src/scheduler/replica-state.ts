@@ -1,9 +1,9 @@
-// The life cycle of a replica: one union and one table of allowed moves. Rows and memory move by the same table.
+// The life cycle of a replica: one union and one table of allowed moves, shared by rows and memory.
 
-/** `starting`: may not take calls yet. `draining`: takes no new ones and is being ended. `stopped`: gone. */
+/** `starting`: may not take calls yet. `draining`: takes no new calls and is ending. `stopped`: gone. */
 export type ReplicaState = "starting" | "ready" | "draining" | "stopped";
 
-/** From each state, the states that may follow. */
+/** For each state, the states that may follow. */
 const replicaMoves: Readonly<Record<ReplicaState, readonly ReplicaState[]>> = {
   starting: ["ready", "draining", "stopped"],
   ready: ["draining", "stopped"],
@@ -11,12 +11,12 @@ const replicaMoves: Readonly<Record<ReplicaState, readonly ReplicaState[]>> = {
   stopped: [],
 };
 
-/** True when a replica in `from` may become `to`. */
+/** True when a replica may move from `from` to `to`. */
 export function canMove(from: ReplicaState, to: ReplicaState): boolean {
   return replicaMoves[from].includes(to);
 }
 
-/** The states from which `to` may be reached: what an UPDATE names. */
+/** The states that may move to `to`; an UPDATE names them. */
 export function statesBefore(to: ReplicaState): ReplicaState[] {
   return (Object.keys(replicaMoves) as ReplicaState[]).filter((from) => canMove(from, to));
 }

@@ -1,4 +1,4 @@
-// Queries on replicas and on the releases that they are made from.
+// Queries on replicas and their releases.
 import { sql } from "kysely";
 import { withDefaults } from "#apps/settings.ts";
 import { readSettings, releaseSettings } from "#apps/stored-settings.ts";
@@ -55,7 +55,7 @@ export class ReplicaStore implements ReplicaRows {
       .execute();
   }
 
-  /** Updates one row by its id, naming the states it may leave; locks that row. */
+  /** Updates one row by id, naming the states it may leave; locks that row. */
   async change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
     await this.#db
       .updateTable("replicas")
@@ -65,7 +65,7 @@ export class ReplicaStore implements ReplicaRows {
       .execute();
   }
 
-  /** Updates all these rows in one statement. Locks them in the order of their ids, as metering does. */
+  /** Updates all these rows in one statement. Locks them in order of their ids, like metering. */
   async seen(heartbeats: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
     await sql`
       with running as (
@@ -78,7 +78,7 @@ export class ReplicaStore implements ReplicaRows {
         from running where replicas.id = running.id`.execute(this.#db);
   }
 
-  /** Takes rows of nobody, then reads this backend's: oldest first, each with the settings of its release. */
+  /** Claims unowned rows, then reads this backend's: oldest first, each with the settings of its release. */
   async alive({ instanceId, name }: Backend): Promise<readonly AliveRow[]> {
     await this.#db
       .updateTable("replicas")
@@ -157,7 +157,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 }
 
-/** No calls come to a replica whose settings cannot be read, but it must be ended and its end written down. */
+/** A replica with unreadable settings receives no calls, but it must be ended and its end recorded. */
 function adopted(appId: AppId, stored: unknown): Pick<AliveRow, "settings" | "unreadable"> {
   const settings = readSettings(stored);
   if (!(settings instanceof Fault)) return { settings };

@@ -1,40 +1,40 @@
-// What the proxy needs to know about replicas, held in memory: which ones of an app's live release take calls, and why
-// none does. The scheduler writes it; reading is one map access, so it may be read for every call.
+// The proxy's view of replicas, held in memory: which replicas of an app's live release take calls, or why none does.
+// The scheduler writes it; reading is one map access, cheap enough for every call.
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 
-/** A replica that takes calls. Frozen; the same object for as long as the replica is ready. */
+/** A replica that takes calls. Frozen; the same object while the replica is ready. */
 export type ReadyReplica = {
   readonly replicaId: ReplicaId;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly address: Address;
-  /** The most calls to send at once. */
+  /** The maximum number of concurrent calls to send. */
   readonly concurrency: number;
 };
 
 /**
- * Why calls of an app need not wait: no replica takes calls, none is starting, and none will be tried before
- * `retryAtMs`. It is gone as soon as there is hope again, so whoever sees it may answer waiting calls with `reason`.
+ * Why calls of an app need not wait: no replica takes calls, none is starting, and no start is tried before
+ * `retryAtMs`. It is removed as soon as a start is possible, so a reader may answer waiting calls with `reason`.
  */
 export type StartFailure = {
   /**
-   * `no_capacity`: no compute type that the app asks for is to be had here, or not within the project's limits, and waiting
-   * alone will not change that. `stopped`: a budget has stopped the app.
+   * `no_capacity`: no requested compute type is available here, or within the project's limits, and waiting alone does
+   * not change that. `stopped`: a budget has stopped the app.
    */
   readonly kind: "start_failed" | "no_capacity" | "stopped";
   /** A sentence for the app's owner. */
   readonly reason: string;
-  /** When starting is tried again, in `Clock.monotonicMs`; null: not before the app or the platform is changed. */
+  /** When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform changes. */
   readonly retryAtMs: number | null;
 };
 
-/** True when another program than the replica listens where calls would go: it must get no byte of them. */
+/** True when a program other than the replica listens on its address: send it no byte of any call. */
 export function isTaken(address: Address): boolean {
   return "port" in address && address.isOwn?.() === false;
 }
 
-/** What became of one app. */
+/** The current view of one app. */
 export type AppReplicas = { readonly ready: readonly ReadyReplica[]; readonly failure: StartFailure | undefined };
 
 type Listener = (appId: AppId) => void;
@@ -46,23 +46,26 @@ export class ReplicaView {
   readonly #apps = new Map<AppId, AppReplicas>();
   readonly #listeners = new Set<Listener>();
 
-  /** Replicas that take calls, oldest first. A frozen array that is another one only after a change. */
+  /** Replicas that take calls, oldest first. A frozen array, replaced only on changes. */
   ready(appId: AppId): readonly ReadyReplica[] {
     return this.#apps.get(appId)?.ready ?? none;
   }
 
-  /** Why waiting is of no use now; undefined while a replica is ready, starting, or about to be started. */
+  /** Why waiting is useless now; undefined while a replica is ready, starting, or about to start. */
   failure(appId: AppId): StartFailure | undefined {
     return this.#apps.get(appId)?.failure;
   }
 
-  /** Calls `listener` after each change of `ready` or `failure` of an app, within the change. Returns how to end it. */
+  /**
+   * Calls `listener` after each change of `ready` or `failure` of an app, synchronously. Returns a function that
+   * removes it.
+   */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Puts what holds for an app now; listeners are told only when it differs. Only the scheduler calls it. */
+  /** Sets the current view of an app; notifies listeners only about changes. Only the scheduler calls it. */
   put(appId: AppId, next: AppReplicas): void {
     const before = this.#apps.get(appId);
     const isSameReady = isSameList(before?.ready ?? none, next.ready);

@@ -1,5 +1,5 @@
-// One replica as the scheduler holds it in memory, and all of them. Its state moves by the table of `replica-state.ts`
-// only. Times are `Clock.monotonicMs`.
+// The scheduler's in-memory record of one replica, and the collection of all. Its state moves only by the table of
+// `replica-state.ts`. Times are `Clock.monotonicMs`.
 import type { Address } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -7,60 +7,63 @@ import type { StoredRelease } from "./replica-rows.ts";
 import { canMove, type ReplicaState } from "./replica-state.ts";
 import type { ReadyReplica } from "./replica-view.ts";
 
-/** What a replica is made from, as far as it is known before its artifact was read. */
+/** The release of a replica, as known before its artifact is read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
 /**
- * Why the platform ends a replica. `timeout`: it took too long to become ready, which counts as a failed start. `stuck`: it
- * works on something that nobody wants any more, so it gets no time to finish that.
+ * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a failed start. `stuck`:
+ * it works on something that is no longer wanted, so it gets no time to finish.
  */
 export type EndOrder = { readonly reason: string; readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" };
 
-/** How a replica came to its end. */
+/** How a replica ended. */
 export type ReplicaEnd = {
   readonly reason: string;
   readonly exitCode: number | null;
   readonly at: number;
-  /** It was refused because there was no room for it. */
+  /** It was refused for lack of capacity. */
   readonly hasNoRoom?: boolean;
 };
 
-/** One replica. Only the scheduler's own parts change it. */
+/** One replica. Only parts of the scheduler change it. */
 export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
-  /** May be put right when the driver says for how long it has run. */
+  /** Corrected when the driver reports how long it has run. */
   beganAtMs: number;
-  /** How often the app had been restarted when it began: with fewer than now it is to be replaced. */
+  /**
+   * How often the app had been restarted when it started: a lower number than the current one means that it needs a
+   * replacement.
+   */
   readonly restarts: number;
-  /** It is to prove its release, which takes no calls yet. */
+  /** It is the trial of its release, which takes no calls yet. */
   isTrial: boolean;
-  /** Ends its start, its probes and its deadline. */
+  /** Aborts its start, its probes and its deadline. */
   readonly abort = new AbortController();
-  /** Calls are sent to it once it is ready; false while its ready check fails. */
+  /** True: it receives calls once it is ready; false while its ready check fails. */
   isRouted = true;
-  /** When it surely ran, since the epoch: what it is counted up to when nobody saw it end. */
+  /** When it certainly ran, since the epoch: usage counts up to here if its end was unobserved. */
   seenAtMs: number;
   /** The driver's `start` has not answered yet. */
   isCreating = false;
-  /** It does not run yet: it waits for a machine with room, or its image. */
+  /** It does not run yet: it waits for a machine or its image. */
   isPending = true;
-  /** How long it may take from when it runs until it is ready. */
+  /** Maximum time from running to ready. */
   deadlineMs: number;
   readonly gpus: number;
   readyAtMs: number | null = null;
-  /** What the proxy gets to see; null before it is ready. */
+  /** The proxy's view of it; null before it is ready. */
   ready: ReadyReplica | null = null;
-  /** Set when the platform wants it gone. */
+  /** Set when the platform ends it. */
   endOrder: EndOrder | null = null;
-  /** When running calls have had their time; set together with `endOrder`. */
+  /** When the grace period of running calls ends; set together with `endOrder`. */
   graceEndsAtMs = Number.POSITIVE_INFINITY;
-  /** When the driver was, or will be, asked to end it even if calls still run. */
+  /** When the driver was, or will be, asked to end it even if calls are still running. */
   terminateAtMs = Number.POSITIVE_INFINITY;
   isTerminating = false;
-  /** A sentence of the driver that explains why it may never take calls; null when nothing is odd. */
+  /** The driver's sentence that explains why it may never take calls; null when nothing is unusual. */
   hint: string | null = null;
-  /** It is not to be touched before: a trial, or one that waits for its promotion. */
+  /** Leave it alone until then: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
   readonly #createdAtMs: number;
   #state: ReplicaState;
@@ -70,7 +73,7 @@ export class Replica {
     release: ReplicaRelease;
     gpus: number;
     beganAtMs: number;
-    /** `beganAtMs`, since the epoch. */
+    /** `beganAtMs`, in milliseconds since the epoch. */
     createdAtMs: number;
     seenAtMs: number;
     restarts: number;
@@ -89,9 +92,7 @@ export class Replica {
     this.#state = given.state ?? "starting";
   }
 
-  /**
-   * Now, since the epoch, as usage counts it: its first moment and the monotonic time since then, whatever the clock did.
-   */
+  /** The time since the epoch for usage: its start plus the monotonic time since then, independent of clock steps. */
   timeAt(monotonicMs: number): number {
     return this.#createdAtMs + (monotonicMs - this.beganAtMs);
   }
@@ -104,19 +105,19 @@ export class Replica {
     return this.#state;
   }
 
-  /** Moves on; an assertion fails when the table does not allow it. */
+  /** Moves to a state; an assertion fails when the table does not allow it. */
   move(to: ReplicaState): void {
     assert(canMove(this.#state, to), `replica ${this.replicaId} cannot go from ${this.#state} to ${to}`);
     this.#state = to;
   }
 
-  /** Makes it ready at `address` from now on. */
+  /** Marks it ready at `address` from now on. */
   becomeReady(address: Address, nowMs: number): void {
     this.move("ready");
     this.#setReady(address, nowMs);
   }
 
-  /** Takes over one that an earlier process of the platform had made ready at `readyAtMs`. */
+  /** Adopts one that became ready at `readyAtMs` under an earlier process of the platform. */
   adoptReady(address: Address, readyAtMs: number): void {
     assert(this.#state === "ready", `replica ${this.replicaId} is not ready`);
     this.#setReady(address, readyAtMs);
@@ -158,13 +159,13 @@ export class Fleet {
     return this.#byId.get(replicaId);
   }
 
-  /** Replicas of an app in the order in which they were started. */
+  /** Replicas of an app in the order of their starts. */
   ofApp(appId: AppId): readonly Replica[] {
     const ofApp = this.#byApp.get(appId);
     return ofApp === undefined ? [] : [...ofApp];
   }
 
-  /** Replicas of all apps of a project, in no order. */
+  /** Replicas of all apps of a project, unordered. */
   ofProject(projectId: ProjectId): Iterable<Replica> {
     return this.#byProject.get(projectId) ?? [];
   }

@@ -1,17 +1,17 @@
-// Writes what happens to replicas into their rows: in order for each replica, never in the way of the decision that
-// caused it, and again and again while the database does not answer, because usage is computed from these rows.
+// Writes changes of replicas into their rows: in order for each replica, without delaying the decision that caused
+// them, and with retries while the database does not answer, because usage is computed from these rows.
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
 
-/** About a day. What is not written by then is found by the next start of the platform, which compares rows and replicas. */
+/** About a day. The next start of the platform finds what is missing after that, since it compares rows and replicas. */
 const writing: RetryPolicy = { firstMs: 100, factor: 2, msMax: 15_000, jitter: 0.2, triesMax: 6000 };
 
 type WrittenRows = Pick<ReplicaRows, "insert" | "change">;
 
-/** Ordered writes of rows; at most four for each replica wait at a time, one of each kind. */
+/** Ordered writes of rows; at most four pending per replica, one of each kind. */
 export class RowWriter {
   readonly #rows: WrittenRows;
   readonly #clock: Clock;
@@ -25,10 +25,10 @@ export class RowWriter {
     this.#log = parts.log;
   }
 
-  /** Resolves when the row is durable; rejects when it cannot be written now, since a start must not wait for long. */
+  /** Resolves when the row is durable; rejects when it cannot be written now, since a start must not wait long. */
   insert(row: NewReplicaRow): Promise<void> {
     const inserting = this.#rows.insert(row);
-    // A failed insert is the caller's to handle; changes of the row find nothing then and do no harm.
+    // The caller handles a failed insert; changes of the missing row then do nothing.
     void this.#chain(
       row.replicaId,
       inserting.then(undefined, () => undefined),
@@ -36,7 +36,7 @@ export class RowWriter {
     return inserting;
   }
 
-  /** Writes the change after all earlier ones of the replica. Resolves when it is stored, or given up on at `stop`. */
+  /** Writes the change after all earlier ones of the replica. Resolves when it is stored, or abandoned by `stop`. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
     if (this.#abort.signal.aborted) return Promise.resolve();
     const earlier = this.#chains.get(replicaId) ?? Promise.resolve();
@@ -46,12 +46,12 @@ export class RowWriter {
     );
   }
 
-  /** How many replicas have changes that are not stored yet. */
+  /** Number of replicas with unstored changes. */
   get waiting(): number {
     return this.#chains.size;
   }
 
-  /** Waits at most `waitMs` for what is under way, then gives up on the rest. */
+  /** Waits at most `waitMs` for pending writes, then abandons the rest. */
   async stop(waitMs: number): Promise<void> {
     const cancel = this.#clock.after(waitMs, () => this.#abort.abort(new Error("the platform stops")));
     await Promise.all(this.#chains.values());

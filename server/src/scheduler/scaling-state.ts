@@ -1,14 +1,14 @@
-// What the scheduler has found out about an app and knows again after its process has ended: pure, but for the class that
-// keeps rows in step. A cooldown goes on where it was, and a start that fails is not tried again sooner.
+// The scheduler's knowledge of an app that survives its process: pure, except for the class that keeps rows in sync.
+// Preserves cooldowns, and the delay of the next start after failures.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { AppState } from "./app-state.ts";
 import type { ReplicaRows, StoredScaling } from "./replica-rows.ts";
 
-/** One moment by both of a clock's times. */
+/** One moment on both clocks. */
 type Moment = { readonly now: number; readonly monotonicMs: number };
 
-/** Apps in one statement. */
+/** Maximum number of apps in one statement. */
 const savedAtOnceMax = 500;
 
 /** The row of an app's state. */
@@ -28,12 +28,15 @@ function storedStarts(
   return { releaseId, failures, failedAt: at(failedAtMs), retryAt: at(retryAtMs), reason, isShown };
 }
 
-/** The state of a row. Nothing lies ahead but the next try, and that no further than it ever did: the clock may have stepped. */
+/**
+ * Restores the state from a row. Only the next retry may be in the future, and no further than it originally was: the
+ * clock may have stepped.
+ */
 export function fromStored({ recommendations, starts }: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: number): number => Math.min(nowMs, nowMs + time - moment.now);
   const held = recommendations.map(({ until, count }, index) => ({
-    // Nobody knows how the load went on since: what was recommended at the end counts until now.
+    // The load since then is unknown: the last recommendation counts until now.
     untilMs: index === recommendations.length - 1 ? nowMs : at(until),
     count,
   }));
@@ -52,14 +55,17 @@ function startsOf(
   return { releaseId, failures, failedAtMs, retryAtMs: failedAtMs + retryAt - failedAt, reason, isShown };
 }
 
-/** Another text means that the row must be written. How long the last recommendation has held is not in it: it always changes. */
+/**
+ * A fingerprint of the row: a change means that it must be written. Excludes how long the last recommendation has held,
+ * which always changes.
+ */
 function contentOf({ history, starts }: AppState): string {
   const { recommendations } = history;
   const held = recommendations.slice(0, -1);
   return JSON.stringify([held, recommendations.at(-1)?.count, starts]);
 }
 
-/** Reads the rows once, and then writes what has changed. */
+/** Reads the rows once, and then writes changes. */
 export class ScalingKeeper {
   readonly #rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
   readonly #clock: Clock;
@@ -69,7 +75,7 @@ export class ScalingKeeper {
   constructor(parts: {
     readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
     readonly clock: Clock;
-    /** What is known of apps now; filled by `load`. */
+    /** The current state of each app; `load` fills it. */
     readonly states: Map<AppId, AppState>;
   }) {
     this.#rows = parts.rows;
@@ -88,7 +94,10 @@ export class ScalingKeeper {
     }
   }
 
-  /** One statement, unless very many apps have changed. Rejects when the database does not answer; the next call tries again. */
+  /**
+   * Saves all changes, in one statement unless very many apps changed. Rejects when the database does not answer; the
+   * next call retries.
+   */
   async save(): Promise<void> {
     const moment = this.#moment();
     const changed = [...this.#states].flatMap(([appId, state]) => {

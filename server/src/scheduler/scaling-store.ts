@@ -1,4 +1,4 @@
-// Queries on what the scheduler knows of apps beyond the end of its process.
+// Queries on the scheduler's state of apps that survives its process.
 import { sql } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -26,7 +26,7 @@ function startsOf(row: AppScalingTable): StoredScaling["starts"] {
   return { releaseId, failures, failedAt: failedAt.getTime(), retryAt: retryAt.getTime(), reason, isShown };
 }
 
-/** Writes some rows and removes others in one statement; apps that are not there any more get none. */
+/** Writes some rows and removes others in one statement; skips apps that no longer exist. */
 export async function writeScaling(
   db: Db,
   changed: readonly StoredScaling[],

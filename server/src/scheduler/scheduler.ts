@@ -1,6 +1,6 @@
-// Decides how many replicas each app should have and makes it so: at once when nudged, and at an interval for what only
-// time brings about. A look at an app reads everything, decides, begins what is needed and waits for nothing, so a slow
-// start of one app never holds up another. Looking again does no harm.
+// Keeps the right number of replicas for each app: reacts to nudges at once, and runs at an interval for time-based
+// changes. A turn of an app reads everything, decides, starts what is needed and never waits, so a slow start of one
+// app does not delay another. Turns are idempotent.
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -25,7 +25,7 @@ import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
 
-/** Where lines of apps go; `logs/app-log.ts` keeps them. */
+/** Stores lines of apps; implemented by `logs/app-log.ts`. */
 export interface LineStore {
   /** Resolves when the lines are stored. */
   append(lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[]): Promise<void>;
@@ -41,26 +41,26 @@ export type SchedulerParts = {
   readonly lines: LineStore;
   readonly view: ReplicaView;
   readonly log: Log;
-  /** Limits of projects, and what stops apps; without it there is neither. */
+  /** Limits of projects, and stops of apps; absent: neither exists. */
   readonly allowance?: Allowance;
   readonly clock?: Clock;
   readonly probe?: Probe;
 };
 
-/** For cooldowns and drains; whatever must happen fast comes by a nudge. */
+/** For cooldowns and drains; urgent work comes by nudges. */
 const lookIntervalMs = 1000;
-/** Events tell what happens; this finds what they did not, such as a start that came about while the platform died. */
+/** Finds what events missed, such as a start that completed while the platform was dying. */
 const compareIntervalMs = 30_000;
-/** What was found out since is lost when the process is killed. */
+/** A kill loses changes since the last save. */
 const saveIntervalMs = 2000;
-/** How long starts and writes that are under way are waited for when the platform stops. */
+/** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
 
 const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
-/** One for the platform. `start()` before the first call is taken; `stop()` leaves replicas running. */
+/** One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves replicas running. */
 export class Scheduler implements TrialStarter {
-  /** What was done so far, for metrics. */
+  /** Counters for metrics. */
   readonly counters: Readonly<Counters>;
   readonly #parts: SchedulerParts;
   readonly #clock: Clock;
@@ -131,7 +131,7 @@ export class Scheduler implements TrialStarter {
     ];
   }
 
-  /** Takes over what runs already, then begins to look. Rejects when the database or the driver does not answer. */
+  /** Adopts running replicas, then starts the loop. Rejects when the database or the driver does not answer. */
   async start(): Promise<void> {
     await this.#scaling.load();
     await adoptReplicas(this.#adoptParts(), {
@@ -147,7 +147,7 @@ export class Scheduler implements TrialStarter {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Stops deciding; replicas go on running and are taken over by the next start. Trials that are under way are ended. */
+  /** Stops deciding; replicas keep running, and the next start adopts them. Ends trials in progress. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
@@ -160,7 +160,7 @@ export class Scheduler implements TrialStarter {
     await this.#parts.driver.close();
   }
 
-  /** Before starts are broken off, which is not their fault. */
+  /** Save before aborting starts, so that the aborts do not count as failures. */
   async #noteLast(): Promise<void> {
     const heartbeats = writeHeartbeats({ ...this.#parts, fleet: this.#fleet, clock: this.#clock });
     for (const noted of await Promise.allSettled([heartbeats, this.#scaling.save()])) {
@@ -169,7 +169,7 @@ export class Scheduler implements TrialStarter {
     }
   }
 
-  /** Looks at the app as soon as the caller has ended what it is doing. Cheap; many nudges lead to one look. */
+  /** Runs a turn for the app as soon as the caller yields. Cheap; many nudges lead to one turn. */
   nudge(appId: AppId): void {
     if (!this.#isRunning) return;
     if (this.#dirty.size === 0) queueMicrotask(() => this.#lookAtDirty());
@@ -184,25 +184,25 @@ export class Scheduler implements TrialStarter {
     return this.#trials.run(release, options);
   }
 
-  /** Ends a replica at once that works on a run which nobody wants any more and which cannot be stopped otherwise. */
+  /** Kills a replica that works on a run which is no longer wanted and cannot be stopped otherwise. */
   endStuck(replicaId: ReplicaId): void {
     const replica = this.#fleet.get(replicaId);
     if (replica !== undefined) this.#runner.end(replica, { reason: stuckReason, kind: "stuck" });
   }
 
-  /** What keeps the calls of an app waiting, in a sentence for its owner; undefined when nothing does. */
+  /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
   }
 
-  /** How many replicas are in each state, of all apps. */
+  /** Number of replicas in each state, over all apps. */
   replicaCounts(): Record<Exclude<ReplicaState, "stopped">, number> {
     const counts = { starting: 0, ready: 0, draining: 0 };
     for (const { state } of this.#fleet.all()) if (state !== "stopped") counts[state]++;
     return counts;
   }
 
-  /** Replicas whose rows lag behind because the database does not answer. */
+  /** Number of replicas whose rows lag behind because the database does not answer. */
   get unwrittenRows(): number {
     return this.#writer.waiting;
   }
@@ -231,7 +231,7 @@ export class Scheduler implements TrialStarter {
     for (const appId of appIds) this.#lookAt(appId);
   }
 
-  /** A fault in the look at one app must not keep the others from being looked at. */
+  /** An error in the turn of one app must not block the others. */
   #lookAt(appId: AppId): void {
     if (!this.#isRunning) return;
     try {
@@ -241,7 +241,7 @@ export class Scheduler implements TrialStarter {
     }
   }
 
-  /** Says in the app's own log why a replica ended that nobody wanted to end: a crash often prints nothing. */
+  /** Logs in the app's own log why a replica exited unexpectedly: a crash often prints nothing. */
   async #tellOwner(replica: Replica, end: ReplicaEnd): Promise<void> {
     const { log, lines } = this.#parts;
     const { replicaId, appId, release } = replica;

@@ -1,5 +1,5 @@
-// Trial starts: one replica of a release that is to take traffic, started before it does. A good one stays and becomes
-// the first warm replica when the release is promoted; a bad one is gone by the time its outcome is told.
+// Trial starts: one replica of a candidate release, started before the release takes traffic. A good one stays and
+// becomes the first warm replica after the promotion; a bad one is gone by the time its outcome is reported.
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -13,10 +13,10 @@ export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
 type Trial = { readonly onLine: TrialOptions["onLine"]; readonly settle: (outcome: TrialOutcome) => void };
 
-/** A replica that passed its trial and whose release is not promoted within this time is ended. */
+/** A replica that passed its trial ends if its release is not promoted within this time. */
 const promotionWaitMs = 60_000;
 
-/** Trials that are under way. */
+/** Trials in progress. */
 export class Trials {
   readonly #runner: ReplicaRunner;
   readonly #fleet: Fleet;
@@ -39,12 +39,12 @@ export class Trials {
     this.#driver = parts.driver;
   }
 
-  /** Starts one replica and says how it went: ready, or gone. Never rejects. */
+  /** Starts one replica and returns the outcome: ready, or gone. Never rejects. */
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
     const choice = chooseCompute(release.settings, this.#driver);
     if (!choice.ok) return { ok: false, kind: "no_capacity", reason: choice.reason };
-    // A deployment may have one replica beside those that the project may have, else nobody could deploy at the limit.
+    // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.
     const limits = this.#allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, gpuCountOf(release.settings, choice.compute));
     if (reason !== undefined) return { ok: false, kind: "no_capacity", reason };
@@ -67,12 +67,12 @@ export class Trials {
     }
   }
 
-  /** Hands lines on to the trial that they belong to. */
+  /** Passes lines to their trial. */
   line(line: ReplicaLine): void {
     this.#byReplica.get(line.replicaId)?.onLine(line);
   }
 
-  /** A replica of a trial became ready: it is kept until its release is promoted. */
+  /** A replica of a trial became ready: keeps it until its release is promoted. */
   onReady(replica: Replica): void {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return;
@@ -80,7 +80,7 @@ export class Trials {
     trial.settle({ ok: true });
   }
 
-  /** True when the replica was on trial. */
+  /** Returns true when the replica was on trial. */
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
@@ -89,7 +89,7 @@ export class Trials {
     return true;
   }
 
-  /** Ends what is under way because the platform stops. */
+  /** Ends all trials because the platform stops. */
   stop(): void {
     for (const replicaId of this.#byReplica.keys()) {
       const replica = this.#fleet.get(replicaId);

@@ -1,5 +1,5 @@
-// How much of their processor time and memory the replicas of an app use, for apps that scale by it: measured by the driver from
-// time to time, averaged over the app's evaluation interval.
+// Usage of processor time and memory of an app's replicas, for apps that scale by it: measured periodically by the
+// driver, averaged over the app's evaluation interval.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -8,18 +8,18 @@ import type { Fleet, Replica } from "./replica.ts";
 
 type Sample = ReplicaUsage & { readonly atMs: number };
 
-/** Of the replicas that were measured: how many there are, and the sum of the shares that they use of what each may use. */
+/** Measured replicas: their number, and the sum of their usage as shares of what each may use. */
 export type MeasuredLoad = { readonly replicas: number; readonly shares: number };
 
-/** Between two measurements of all replicas. */
+/** Interval between measurements of all replicas. */
 export const measureEveryMs = 5_000;
 
-/** One for the platform. */
+/** Measures usage; one instance per platform. */
 export class Utilization {
   readonly #fleet: Fleet;
   readonly #driver: Pick<Driver, "usage">;
   readonly #clock: Clock;
-  /** Of each replica, oldest first, no older than its app's evaluation interval but for the first one. */
+  /** Samples of each replica, oldest first, within its app's evaluation interval except for the first one. */
   #samples = new Map<ReplicaId, readonly Sample[]>();
 
   constructor(parts: { readonly fleet: Fleet; readonly driver: Pick<Driver, "usage">; readonly clock: Clock }) {
@@ -28,7 +28,7 @@ export class Utilization {
     this.#clock = parts.clock;
   }
 
-  /** Measures the replicas of apps that scale by it. Rejects when the driver does not answer. */
+  /** Measures the replicas of apps that scale by usage. Rejects when the driver does not answer. */
   async measure(): Promise<void> {
     const wanted = this.#fleet.all().filter((one) => one.state === "ready" && isMeasured(one.release.settings));
     const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await this.#driver.usage();
@@ -48,7 +48,7 @@ export class Utilization {
     this.#samples = next;
   }
 
-  /** What these replicas of one release use. Null: none of them was measured (long enough) yet, or the app does not scale by it. */
+  /** The usage of these replicas of one release. Null: none was measured (long enough) yet, or the app does not scale by it. */
   of(replicas: readonly Replica[], settings: AppSettings): MeasuredLoad | null {
     if (!isMeasured(settings)) return null;
     const shares = replicas.flatMap(({ replicaId }) => shareOf(this.#samples.get(replicaId) ?? [], settings) ?? []);
@@ -65,6 +65,6 @@ function shareOf(samples: readonly Sample[], { scalingMetric, cpu, memory }: App
   if (first === undefined || last === undefined) return null;
   if (scalingMetric === "memory_utilization") return last.memoryBytes / (memory * 1e9);
   const seconds = (last.atMs - first.atMs) / 1000;
-  // Time of processes that have ended may be missing at the end.
+  // The last value may lack the time of processes that have exited.
   return seconds > 0 ? Math.max(0, last.cpuSeconds - first.cpuSeconds) / seconds / cpu : null;
 }

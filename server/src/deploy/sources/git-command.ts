@@ -1,54 +1,54 @@
-// Runs git on repositories that nobody vouches for: one protocol, no hooks, no submodules, no redirects, no LFS, no
-// configuration but this, credentials by environment only. `git.ts` is its only caller.
+// Runs git on untrusted repositories: one protocol, no hooks, no submodules, no redirects, no LFS, no external
+// configuration, credentials only in the environment. `git.ts` is its only caller.
 import { join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import type { SourceUrl } from "./git-url.ts";
 
-/** Files that ssh needs; made by the caller. */
+/** Files for ssh; the caller creates them. */
 export type SshFiles = { readonly keyFile: string | null; readonly knownHostsFile: string };
 
 export type GitRun = {
   readonly args: readonly string[];
-  /** The repository; it has a folder of its own, apart from the files. */
+  /** The repository, in its own folder apart from the files. */
   readonly gitDir: string;
   readonly workTree: string;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  /** Present for the commands that talk to the host. */
+  /** Set for commands that connect to the host. */
   readonly remote?: { readonly url: SourceUrl; readonly credential: GitCredential | null; readonly ssh: SshFiles };
-  /** Takes standard output in place of `output`; false ends git. */
+  /** Receives standard output instead of `output`; returning false kills git. */
   readonly onOutput?: (chunk: Buffer) => boolean;
 };
 
 export type GitResult = {
   readonly end: CommandEnd;
   readonly isOk: boolean;
-  /** It was ended because it wrote more errors than anybody reads; with fetches these are the host's messages. */
+  /** Killed because it wrote too much to standard error; for a fetch, those are the host's messages. */
   readonly isChatty: boolean;
-  /** Standard output and error, each cut at `outputCharactersMax`. */
+  /** Standard output and error, each truncated at `outputCharactersMax`. */
   readonly output: string;
   readonly errorOutput: string;
 };
 
-/** The username that git hosts take together with a token when none is named. */
+/** The username that git hosts accept with a token when none is given. */
 const tokenUsername = "x-access-token";
-/** The user that git hosts have for ssh. */
+/** The usual ssh user of git hosts. */
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
 /**
- * Larger objects that are not sent as a difference need no memory; a difference of a kilobyte could ask for any amount.
- * Hosts send none of what is larger, unless they are told to.
+ * A larger object that is not stored as a delta needs no memory; a delta of one kilobyte could need any amount. By
+ * default hosts send no deltas of larger objects.
  */
 const objectBytesMax = 512 * 1024 * 1024;
-/** Beside an object and what it is a difference to: programs, the parts of packs that are mapped, lists of references. */
+/** Memory in addition to an object and its delta base: programs, mapped parts of packs, lists of references. */
 const otherBytesMax = 256 * 1024 * 1024;
-/** The exit code of git when it has used up its processor time (SIGXCPU). */
+/** The exit code of git after it exceeds its processor time (SIGXCPU). */
 export const cpuTimeExitCode = 128 + 24;
-/** Bounds git and what it starts; a system that does not know a limit goes without it. */
+/** Sets limits for git and its child processes; skips limits that the system does not support. */
 const limited = `ulimit -v "$1" 2>/dev/null; ulimit -S -t "$2" 2>/dev/null; shift 2; exec "$@"`;
 
-/** Settings that hold for every run, whatever the machine is configured to. */
+/** Settings for every run, regardless of the machine's configuration. */
 const settings: readonly (readonly [string, string])[] = [
   ["core.hooksPath", "/dev/null"],
   ["core.fsmonitor", "false"],
@@ -64,16 +64,16 @@ const settings: readonly (readonly [string, string])[] = [
   ["credential.helper", ""],
   ["fetch.recurseSubmodules", "false"],
   ["submodule.recurse", "false"],
-  // Packs are kept as they come: the size on disk then is what was sent.
+  // Keeps packs as received, so that the size on disk is the size sent.
   ["fetch.unpackLimit", "1"],
   ["transfer.fsckObjects", "true"],
-  // Blemishes of old histories that do no harm.
+  // Harmless defects of old histories.
   ["fetch.fsck.zeroPaddedFilemode", "ignore"],
   ["fetch.fsck.missingSpaceBeforeDate", "ignore"],
   ["fetch.fsck.badTimezone", "ignore"],
   ["transfer.bundleURI", "false"],
   ["http.followRedirects", "false"],
-  // Slower than 1 kB/s for a minute counts as broken.
+  // Less than 1 kB/s for a minute counts as a broken connection.
   ["http.lowSpeedLimit", "1000"],
   ["http.lowSpeedTime", "60"],
   ["gc.auto", "0"],
@@ -81,20 +81,23 @@ const settings: readonly (readonly [string, string])[] = [
   ["advice.detachedHead", "false"],
 ];
 
-/** Processor time for a repository of so many bytes: to unpack and check 2 GB takes 20 s; what takes far longer is made to. */
+/**
+ * Processor time for a repository of this many bytes: unpacking and checking 2 GB takes 20 s; anything that takes far
+ * longer is malicious.
+ */
 export function cpuSecondsFor(bytes: number): number {
   return 60 + Math.ceil(bytes / 20_000_000);
 }
 
-/** git as it is installed here. */
+/** The git installed on this machine. */
 export class Git {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #objectBytesMax: number;
   readonly #cpuSecondsMax: number;
 
   /**
-   * `toolEnvironment`: where programs, proxies and certificates are; package indexes are left out. `objectBytesMax`: the
-   * most memory that git may take for one object. `cpuSecondsMax`: the most processor time of one of its processes.
+   * `toolEnvironment`: paths of programs, proxies and certificates, without package indexes. `objectBytesMax`: git's
+   * memory limit for one object. `cpuSecondsMax`: processor time limit of each of its processes.
    */
   constructor(options: {
     readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -107,7 +110,7 @@ export class Git {
     this.#environment = Object.fromEntries(wanted);
   }
 
-  /** The version, for example `2.39.5`; null when there is no git that starts. */
+  /** The version, for example `2.39.5`; null when git is missing or does not start. */
   async version(signal: AbortSignal): Promise<string | null> {
     let text = "";
     await runCommand({
@@ -121,7 +124,7 @@ export class Git {
     return /^git version (\d+(?:\.\d+)+)/.exec(text)?.[1] ?? null;
   }
 
-  /** Runs git once. Never rejects; what it wrote holds no credential. */
+  /** Runs git once. Never rejects; its output contains no credentials. */
   async run(run: GitRun): Promise<GitResult> {
     let output = "";
     let errorOutput = "";
@@ -154,15 +157,15 @@ export class Git {
       HOME: gitDir,
       LC_ALL: "C",
       GIT_CONFIG_NOSYSTEM: "1",
-      // Written by `git.ts`; holds only what git does not take from the environment.
+      // Written by `git.ts`; contains only what git does not accept from the environment.
       GIT_CONFIG_GLOBAL: join(gitDir, "global.config"),
       GIT_TERMINAL_PROMPT: "0",
       GIT_ASKPASS: "true",
       GIT_LFS_SKIP_SMUDGE: "1",
-      // Threads share their reserves of memory, which count.
+      // Each thread's memory arena would count towards the limit.
       MALLOC_ARENA_MAX: "1",
       GIT_ALLOC_LIMIT: String(this.#objectBytesMax),
-      // An empty list allows none at all.
+      // An empty list allows no protocol.
       GIT_ALLOW_PROTOCOL: protocol ?? "",
       ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote), GIT_SSH_VARIANT: "ssh" } : {}),
       ...configVariables(config),
@@ -170,7 +173,7 @@ export class Git {
   }
 }
 
-/** A header that goes to this host only. */
+/** A header for this host only. */
 function authorization(url: SourceUrl, credential: GitCredential | null): (readonly [string, string])[] {
   if (credential?.kind !== "token" || !url.protocol.startsWith("http")) return [];
   const pair = `${credential.username ?? tokenUsername}:${credential.secret.reveal()}`;
@@ -188,8 +191,9 @@ function configVariables(config: readonly (readonly [string, string])[]): Record
 }
 
 /**
- * ssh without the machine's own configuration, agent and keys. The first key that a host shows is kept per project, and
- * another one is refused later (see docs/decisions/0011-fetching-strangers-code.md). git gives this text to a shell, hence the quotes.
+ * ssh without the machine's own configuration, agent and keys. Each project stores the first key that a host presents
+ * and later refuses another one (see docs/decisions/0011-fetching-strangers-code.md). git passes this text to a shell,
+ * hence the quotes.
  */
 function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): string {
   const { keyFile, knownHostsFile } = ssh;
@@ -208,7 +212,7 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
     "PermitLocalCommand=no",
     "ProxyCommand=none",
   ];
-  // A user in the address wins.
+  // A user in the address takes precedence.
   if (!/^ssh:\/\/[^/]*@/.test(url.url)) options.push(`User=${credential?.username ?? sshUsername}`);
   const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
   return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])]
@@ -216,7 +220,7 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
     .join(" ");
 }
 
-/** ssh replaces tokens such as %h in paths. */
+/** ssh expands tokens such as %h in paths. */
 function withoutTokens(path: string): string {
   return path.replaceAll("%", "%%");
 }

@@ -1,19 +1,19 @@
-// Turns what git says when it fails into a sentence that the app's owner understands and can act on. Pure.
+// Turns an error of git into a sentence that the app's owner understands and can act on. Pure.
 
-/** What the sentence may name. Nothing of it is secret. */
+/** What the sentence may mention. None of it is secret. */
 export type GitFailure = {
   /** `owner/repo`. */
   readonly repository: string;
   readonly host: string;
   readonly hasCredential: boolean;
-  /** Everything git wrote to standard error, scrubbed. */
+  /** All of git's standard error, with credentials removed. */
   readonly output: string;
 };
 
 type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) => string };
 
 const rules: readonly Rule[] = [
-  // First: what git says after one of its processes was ended sounds like a host that broke off.
+  // Must be first: after one of its processes is killed, git's error looks like a connection closed by the host.
   {
     form: /attempting to allocate \d+ over limit/i,
     sentence: ({ repository }) =>
@@ -25,7 +25,7 @@ const rules: readonly Rule[] = [
       `git needs more memory for ${repository} than a build may use: it contains or references too much.`,
   },
   {
-    // The second: a process that was ended says nothing, only the one that waits for it does.
+    // Must be second: a killed process prints nothing, only the process that waits for it does.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>
       `${repository} takes git more CPU time or memory to unpack than a build may use. Make it smaller.`,
@@ -75,7 +75,7 @@ const rules: readonly Rule[] = [
     sentence: ({ repository }) =>
       `${repository} contains objects that git refuses as malformed; see its messages above.`,
   },
-  // Last: ssh says that it could not read after every failure.
+  // Must be last: ssh prints a read error after every failure.
   {
     form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
     sentence: refused,
@@ -83,9 +83,9 @@ const rules: readonly Rule[] = [
   { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
 ];
 
-/** The sentence for a failed fetch; git's last line follows when no rule knows better. */
+/** The sentence for a failed fetch; it ends with git's last line when no rule matches. */
 export function explainGitFailure(failure: GitFailure): string {
-  // Addresses and names stand in quotes; what they are made of must not count.
+  // Addresses and names are in quotes; their content must not match.
   const words = failure.output.replaceAll(/'[^'\n]*'/g, "''");
   const rule = rules.find(({ form }) => form.test(words));
   if (rule !== undefined) return rule.sentence(failure);
@@ -93,7 +93,7 @@ export function explainGitFailure(failure: GitFailure): string {
   return `git could not fetch ${failure.repository}${lastLine === "" ? "." : `: ${lastLine}`}`;
 }
 
-/** The sentence for a branch that is not there; `branches` are those that are, of which some are named. */
+/** The sentence for a missing branch; `branches` are the existing ones, and it names some of them. */
 export function explainMissingBranch(given: {
   readonly repository: string;
   readonly branch: string;

@@ -1,17 +1,17 @@
-// Looks over what was checked out: says in the build's log what was left out, and removes links that lead out of the folder.
-// Called by `git.ts`. Bounded in work and in lines, whatever the repository holds.
+// Checks the files of a checkout: reports in the build's log what was omitted, and removes links that lead out of the
+// folder. Called by `git.ts`. Bounds its work and its log lines for any repository.
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { TreeListing } from "./git-tree.ts";
 
 const pointerStart = "version https://git-lfs.github.com/spec/v1";
-/** Names in a warning; the rest is counted. */
+/** Names listed in a warning; the rest is only counted. */
 const namesShownMax = 5;
-/** Links with a warning of their own; the rest is counted. */
+/** Links with separate warnings; the rest is only counted. */
 const linksShownMax = 20;
 
-/** `checkTime` throws once the time of the fetch is over. */
+/** `checkTime` throws after the deadline of the fetch. */
 export async function reportFindings(
   appDir: string,
   listing: TreeListing,
@@ -42,7 +42,7 @@ export async function reportFindings(
   }
 }
 
-/** Where a link leads when that is outside of the folder; null when it stays inside. */
+/** The target of a link that leads outside of the folder; null when it stays inside. */
 async function leavingTarget(root: string, link: string): Promise<string | null> {
   const path = join(root, link);
   if (!(await lstat(path)).isSymbolicLink()) return null;
@@ -52,11 +52,12 @@ async function leavingTarget(root: string, link: string): Promise<string | null>
   return isKept ? null : target.slice(0, 200);
 }
 
-/** The place that a target stands for once the links on its way are followed, as far as it exists; null when that cannot be told. */
+/** The path of a target after following the links on its way, as far as it exists; null when unknown. */
 async function realTarget(from: string, target: string): Promise<string | null> {
-  // Not joined: `..` behind a link means the folder above the link's target.
+  // Not joined: `..` after a link means the parent of the link's target.
   const parts = `${from}/${target}`.split("/");
-  // What exists ends at one part, behind which nothing does: halving finds it in few looks, however long the target is.
+  // Existing parts come before all missing ones: a binary search finds the border in few steps, however long the target
+  // is.
   let [there, missing, real] = [1, parts.length + 1, "/"];
   while (missing - there > 1) {
     const middle = Math.floor((there + missing) / 2);

@@ -1,38 +1,38 @@
-// The listing of a repository's tree, read before a single file is written: how much it holds, and what in it needs
-// care (submodules, links, names that are no text). Folders are listed and counted too: a folder that holds itself ten
-// times over, ten levels deep and without a file, would have git walk without end. Pure: bytes in, findings out.
+// Reads the listing of a repository's tree before any file is written: how much it contains, and what needs care
+// (submodules, links, names that are not text). Also lists and counts folders: a folder that contains itself ten times,
+// ten levels deep and without a file, would keep git busy almost endlessly. Pure: bytes in, findings out.
 
-/** What one folder of a repository holds. Names are relative to that folder. */
+/** The contents of one folder of a repository. Names are relative to that folder. */
 export type TreeListing = {
   readonly files: number;
   readonly bytes: number;
   readonly submodules: readonly string[];
   readonly links: readonly string[];
-  /** Those that are small enough to be read. */
+  /** Attribute files that are small enough to read. */
   readonly attributeFiles: readonly string[];
   /** Files small enough to be LFS pointers. */
   readonly smallFiles: readonly string[];
 };
 
-/** `filesMax` holds for files and for folders. */
+/** `filesMax` applies to files and to folders, separately. */
 export type TreeLimits = { readonly filesMax: number; readonly bytesMax: number };
 
-/** Half of what the system takes: the app's folder lies below others. */
+/** Half of the system's limit: the app's folder is below other folders. */
 const pathBytesMax = 2048;
-/** What file systems take. */
+/** The limit of file systems. */
 const nameBytesMax = 255;
-/** Of all paths together, which are held in memory; 200 000 files with 300 each. */
+/** Total bytes of all paths, which are kept in memory; 200 000 files with 300 each. */
 const listingBytesMax = 60_000_000;
-/** Each is followed before the app is built. */
+/** Each link is resolved before the app is built. */
 const linksMax = 10_000;
-/** Git's own limits of attributes are lower. */
+/** Git's own limits for attributes are lower. */
 const attributeBytesMax = 100_000;
 const attributeFilesMax = 1000;
 const tooLongPath = `it contains a path that is longer than ${pathBytesMax} bytes`;
 /** A pointer of Git LFS has about 130 bytes. */
 const pointerBytes = { min: 100, max: 250 };
 
-/** Reads `git ls-tree -r -t -l -z` as it comes, so that a tree of millions of entries is given up on early. */
+/** Parses the output of `git ls-tree -r -t -l -z` as a stream, so that it can refuse a tree of millions of entries early. */
 export class TreeReader {
   readonly #limits: TreeLimits;
   #rest: Buffer = Buffer.alloc(0);
@@ -50,7 +50,7 @@ export class TreeReader {
     this.#limits = limits;
   }
 
-  /** Takes the next bytes; false when the tree is refused and no more need be read. */
+  /** Parses the next bytes; false when the tree is refused and reading can stop. */
   push(chunk: Buffer): boolean {
     let rest = Buffer.concat([this.#rest, chunk]);
     for (let end = rest.indexOf(0); end >= 0 && this.#refusal === null; end = rest.indexOf(0)) {
@@ -62,7 +62,7 @@ export class TreeReader {
     return this.#refusal === null;
   }
 
-  /** What was found; `reason` continues the sentence "The repository cannot be used: …". */
+  /** The findings; `reason` completes the sentence "The repository cannot be used: …". */
   result(): { readonly ok: true; readonly value: TreeListing } | { readonly ok: false; readonly reason: string } {
     if (this.#refusal !== null) return { ok: false, reason: this.#refusal };
     return {

@@ -1,27 +1,27 @@
-// What may be asked of git: the form of repositories, branches, commits and folders, and the address that a
-// repository is fetched from. Pure; everything that reaches git's command line has passed here.
+// Validates input for git: the form of repositories, branches, commits and folders, and the address to fetch from.
+// Pure; everything on git's command line is checked here.
 import type { Checked } from "#deploy/checked.ts";
 
-/** `owner/repo` taken apart. */
+/** The parts of `owner/repo`. */
 export type Repository = { readonly owner: string; readonly repo: string };
 
-/** Where a repository is fetched from. `protocol` is the only one that git is allowed to speak. */
+/** The address to fetch a repository from. `protocol` is the only one that git may use. */
 export type SourceUrl = {
   readonly url: string;
   readonly protocol: "http" | "https" | "ssh" | "file";
-  /** Host, with its port when it is not the usual one; credentials are kept by it. Empty for `file`. */
+  /** Host, with its port unless it is the default; the key of its credentials. Empty for `file`. */
   readonly host: string;
 };
 
-/** Longest names that are taken; hosts have lower limits of their own. */
+/** Maximum length of names; hosts have lower limits. */
 const nameLengthMax = 100;
 const branchLengthMax = 244;
 const pathLengthMax = 1024;
 
-/** One part of `owner/repo`: it cannot be an option, a folder above, or anything that a URL gives a meaning to. */
+/** One part of `owner/repo`: cannot be an option, a parent folder, or special in a URL. */
 const namePart = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 
-/** Checks `owner/repo`; a `.git` at the end is taken off. */
+/** Checks `owner/repo`; removes a trailing `.git`. */
 export function parseRepository(given: string): Checked<Repository> {
   const [owner = "", repoGiven = "", ...more] = given.split("/");
   const repo = repoGiven.replace(/\.git$/i, "");
@@ -34,7 +34,7 @@ export function parseRepository(given: string): Checked<Repository> {
   };
 }
 
-/** Checks a branch by the rules that git has for names of branches. */
+/** Checks a branch against git's rules for branch names. */
 export function checkBranch(given: string): Checked<string> {
   const isUsable =
     given.length > 0 &&
@@ -48,7 +48,7 @@ export function checkBranch(given: string): Checked<string> {
   return { ok: false, reason: `gitBranch is ${quoted(given)}, which is not a name that a git branch can have.` };
 }
 
-/** Checks a folder in the repository and brings it into the form `a/b`; the root is "". */
+/** Checks a folder of the repository and normalizes it to `a/b`; the root is "". */
 export function checkFolder(given: string): Checked<string> {
   const parts = given.split("/").filter((part) => part !== "" && part !== ".");
   const isUsable =

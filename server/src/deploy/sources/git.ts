@@ -1,5 +1,5 @@
-// Brings the app's folder of a repository, at one pinned commit, into a folder of its own: bounded in time and size,
-// without `.git`, and with no link that leads out of it. Called by `deploy/build.ts`, stage `source`.
+// Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
+// without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
@@ -16,7 +16,7 @@ import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
-/** Looks up what opens a host's private repositories for a project. */
+/** Finds a project's credential for private repositories on a host. */
 export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
 
 export type GitSourceOptions = {
@@ -31,14 +31,14 @@ export type GitSourceOptions = {
   readonly log: Log;
 };
 
-/** Beside the builds' folders: the SSH host keys that were seen, one file per project. */
+/** Next to the builds' folders: known SSH host keys, one file per project. */
 const knownHostsName = "known-hosts";
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;
 /** How often the folder is measured while git writes to it. */
 const measureEveryMs = 200;
 const fetchedRef = "refs/slipway/source";
-/** Of what git and its host say when a fetch fails; the last lines tell why. */
+/** Error lines of git and its host to show when a fetch fails; the last ones contain the cause. */
 const errorLinesMax = 50;
 
 type Fetch = {
@@ -49,7 +49,7 @@ type Fetch = {
   readonly folder: string;
   readonly branch: string;
   readonly remote: NonNullable<GitRun["remote"]>;
-  /** By the monotonic clock. */
+  /** On the monotonic clock. */
   readonly deadlineMs: number;
 };
 
@@ -111,7 +111,7 @@ export class GitSource implements Source {
     const appDir = join(buildDir, "app");
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
     await mkdir(appDir);
-    // The operator wrote a file: address; whoever owns the repository there is trusted then.
+    // The operator configured a file: address, so any owner of the repository there is trusted.
     const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
     await writeFile(join(gitDir, "global.config"), config);
     const knownHostsFile = join(this.#options.sourcesDir, knownHostsName, request.projectId);
@@ -132,7 +132,7 @@ export class GitSource implements Source {
     };
   }
 
-  /** Fetches the pinned commit, or else the head of the branch, without its history. */
+  /** Fetches the pinned commit, else the head of the branch, without its history. */
   async #fetchCommit(fetch: Fetch): Promise<string> {
     const { request, branch, repository } = fetch;
     const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
@@ -167,7 +167,7 @@ export class GitSource implements Source {
     return explainGitFailure({ ...namesOf(fetch), output: result.errorOutput });
   }
 
-  /** Reads what the app's folder holds before any of it is written. */
+  /** Lists the contents of the app's folder before writing any of it. */
   async #list(fetch: Fetch, commit: string): Promise<TreeListing> {
     const tree = `${commit}:${fetch.folder}`;
     const type = await this.#git(fetch, ["cat-file", "-t", tree]);
@@ -206,7 +206,7 @@ export class GitSource implements Source {
     }
   }
 
-  /** Runs git while the folder's size is watched. */
+  /** Runs git and watches the folder's size. */
   async #fetchBounded(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
     const tooLarge = new AbortController();
@@ -215,7 +215,7 @@ export class GitSource implements Source {
     const watch = async (): Promise<void> => {
       while (!done.signal.aborted) {
         const sizes = await Promise.all(folders.map((folder) => folderBytes(folder, bytesMax)));
-        // Packed and unpacked: both may reach the limit.
+        // Measured packed and unpacked: each may reach the limit.
         if (sizes.some((size) => size > bytesMax)) return tooLarge.abort(new Error("too large"));
         await clock.sleep(measureEveryMs, done.signal).catch(() => undefined);
       }
@@ -236,7 +236,7 @@ export class GitSource implements Source {
     }
   }
 
-  /** One git command within the time that is left. Rejects when it was ended from here. */
+  /** Runs one git command within the remaining time. Rejects when this class killed it. */
   async #git(
     fetch: Fetch,
     args: readonly string[],
@@ -270,7 +270,7 @@ export class GitSource implements Source {
     return result;
   }
 
-  /** For work of our own between the runs of git. */
+  /** For our own work between runs of git. */
   #checkTime(fetch: Fetch): void {
     fetch.request.signal.throwIfAborted();
     if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
@@ -284,7 +284,7 @@ export class GitSource implements Source {
   }
 }
 
-/** What a sentence about git's failure may name. */
+/** What a sentence about git's failure may mention. */
 function namesOf({ repository, remote }: Fetch) {
   return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
 }

@@ -1,5 +1,5 @@
-// The environment of an app: a small clean base, what the platform tells every app, then the app's own variables and
-// secrets. Nothing of the platform's own environment. Pure.
+// Builds the environment of an app: a small clean base, the platform's variables for every app, then the app's own
+// variables and secrets. Passes nothing from the platform's own environment. Pure.
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { Secret } from "#lib/secret.ts";
 
@@ -12,10 +12,13 @@ export type AppPaths = {
   readonly python: string;
 };
 
-/** Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex app's, as the app sees it. */
+/**
+ * Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex app's socket, as the
+ * app sees it.
+ */
 export type ListenAddress = { readonly port: number | null; readonly socket: string | null; readonly host: string };
 
-/** The secrets are revealed here; the result must only be handed to the process. */
+/** Reveals the secrets: pass the result only to the process. */
 export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAddress): Record<string, string> {
   const binary = places.python.slice(0, places.python.lastIndexOf("/"));
   const first = places.venvDir === null ? binary : `${places.venvDir}/bin`;
@@ -39,7 +42,7 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAd
   return { ...environment, ...platformVariables(spec, at) };
 }
 
-/** What must be true for calls to reach the app, so no setting of the app stands above it. */
+/** Required for calls to reach the app, so they override the app's settings. */
 function platformVariables(spec: ReplicaSpec, { port, socket, host }: ListenAddress): Record<string, string> {
   const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
   if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };

@@ -1,21 +1,21 @@
-// What the process driver's builder leaves behind and its `start` needs.
+// The artifact that the process driver's builder makes and its `start` needs.
 import type { Artifact } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 
 /** A built app on this machine. All paths are absolute. */
 export type ProcessArtifact = {
   readonly kind: "process";
-  /** The app's files; the working directory of its replicas. `app` in it is a link to itself unless the app has one. */
+  /** The app's files, and the working directory of its replicas. Contains `app`, a link to itself unless the app has one. */
   readonly appDir: string;
-  /** The interpreter to start: that of `venvDir`, never a shim. */
+  /** The interpreter of `venvDir`, never a shim. */
   readonly python: string;
-  /** The virtual environment; its `bin` goes first on the PATH of replicas. */
+  /** The virtual environment; its `bin` comes first in the PATH of replicas. */
   readonly venvDir: string;
   /** For example `3.11`. */
   readonly pythonVersion: string;
 };
 
-/** Reads an artifact as the database keeps it. Fails when another driver made it. */
+/** Parses an artifact from the database. Fails when another driver made it. */
 export function processArtifact(artifact: Artifact): ProcessArtifact {
   const { kind, appDir, python, venvDir, pythonVersion } = artifact;
   assert(kind === "process", `an artifact of kind ${kind} cannot be run by the process driver`);

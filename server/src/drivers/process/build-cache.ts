@@ -1,6 +1,6 @@
-// Folders that several builds share, each kept under a key: virtual environments, and the tools that fill them. A
-// folder is made at a path of its own and a small file then says that it is there, in one step; so a kill half-way or
-// two makers at once leave at worst a folder that nobody points to, which `collect` drops.
+// Folders that several builds share, each under a key: virtual environments, and the tools that fill them. The cache
+// creates a folder at a unique path and then publishes it atomically with a small file. A kill half-way, or two
+// builders at once, leaves at worst an unreferenced folder, which `collect` removes.
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,11 +9,11 @@ import { removeFolder } from "./replica-files.ts";
 
 type Pointer = { readonly folder: string; readonly madeAt: number };
 
-/** One kind of shared folders. */
+/** The cache of one kind of shared folder. */
 export class BuildCache {
   readonly #dir: string;
   readonly #clock: Clock;
-  /** Makers at work in this process, by key, so that one build waits for another instead of doing the same. */
+  /** Creations in progress in this process, by key: a second build waits instead of repeating the work. */
   readonly #making = new Map<string, Promise<unknown>>();
   /** Folders that are being filled. */
   readonly #unfinished = new Set<string>();
@@ -24,8 +24,8 @@ export class BuildCache {
   }
 
   /**
-   * The folder of a key; `make` fills a new one when there is none, or none younger than `ageMsMax`. Rejects when `make`
-   * does or `signal` is aborted.
+   * Returns the folder of a key; `make` fills a new one when there is none, or it is older than `ageMsMax`. Rejects
+   * when `make` does or `signal` is aborted.
    */
   async get(given: {
     readonly key: string;
@@ -50,7 +50,7 @@ export class BuildCache {
     }
   }
 
-  /** Drops all that `isUsed` does not claim but the `keptMax` last used, and folders that no key leads to. */
+  /** Removes unused folders (see `isUsed`) except the `keptMax` most recently used, and folders without a key. */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
     const names = await readdir(this.#dir).catch(() => []);
     const pointers: { file: string; folder: string; usedAt: number }[] = [];
@@ -79,7 +79,7 @@ export class BuildCache {
     if (pointer === null || this.#clock.now() - pointer.madeAt > ageMsMax) return null;
     if ((await stat(pointer.folder).catch(() => null))?.isDirectory() !== true) return null;
     const now = new Date(this.#clock.now());
-    // The time of the last use, for `collect`.
+    // Records the last use, for `collect`.
     await utimes(file, now, now).catch(() => undefined);
     return pointer.folder;
   }
@@ -114,7 +114,7 @@ async function readPointer(file: string): Promise<Pointer | null> {
   }
 }
 
-/** Resolves when the promise settles either way; rejects with the signal's reason when that comes first. */
+/** Resolves when the promise settles either way; rejects with the signal's reason if the signal aborts first. */
 async function settledOrAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(signal.reason instanceof Error ? signal.reason : new Error("aborted"));

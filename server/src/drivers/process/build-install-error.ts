@@ -1,4 +1,4 @@
-// Turns what pip or uv says when it fails into a sentence with what to do next. Pure.
+// Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray) => string };
 
@@ -42,7 +42,7 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** One sentence or two; `end` says how the installer ended. */
+/** Returns one or two sentences; `end` says how the installer exited. */
 export function explainInstallFailure(output: string, end: string): string {
   for (const { form, sentence } of rules) {
     const match = form.exec(output);

@@ -1,5 +1,5 @@
-// Virtual environments for apps. One is shared by all builds of a project that have the same Python and the same
-// packages; an app whose build runs commands of its own gets one for itself, since commands may install into it.
+// Virtual environments for apps. Builds of one project with the same Python and the same packages share one. An app
+// whose build runs commands gets its own, since commands may install into it.
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -12,11 +12,11 @@ import { explainInstallFailure } from "./build-install-error.ts";
 import type { Python } from "./python-choice.ts";
 import { removeFolder } from "./replica-files.ts";
 
-/** Packages without an exact version are looked up anew after a day, so that "latest" does not stay what it was. */
+/** Resolves packages without an exact version again after a day, so that "latest" does not go stale. */
 const openVersionsAgeMsMax = 24 * 3600 * 1000;
 const environmentsKeptMax = 20;
 const toolsKeptMax = 10;
-/** Where Debian and its kind keep what the machine trusts. */
+/** Trusted certificates of the machine, on Debian and its derivatives. */
 const certificatesFile = "/etc/ssl/certs/ca-certificates.crt";
 const requirementsFile = ".slipway-requirements.txt";
 
@@ -24,15 +24,15 @@ export type EnvironmentRequest = {
   readonly plan: BuildPlan;
   readonly python: Python;
   readonly tools: BuildTools;
-  /** Where pip runs: the app's files, for requirements that name some of them. */
+  /** pip's working directory: the app's files, for requirements that refer to them. */
   readonly appDir: string;
-  /** For an environment of the app's own. */
+  /** Path of the environment when the app gets its own. */
   readonly ownDir: string;
-  /** Called when packages begin to be installed, or commands to be run. */
+  /** Called when package installation or commands start. */
   readonly onBegin: () => void;
 };
 
-/** Makes and keeps environments below one folder. */
+/** Creates and caches environments below one folder. */
 export class BuildPackages {
   readonly #dir: string;
   readonly #environments: BuildCache;
@@ -44,7 +44,10 @@ export class BuildPackages {
     this.#toolEnvironments = new BuildCache({ dir: join(options.dir, "tools"), clock: options.clock });
   }
 
-  /** An environment that has all requirements. `beforeInstall` runs once an environment of the app's own is there and still empty. Rejects with `BuildFailed`. */
+  /**
+   * Returns an environment with all requirements. `beforeInstall` runs when the app's own environment exists and is
+   * still empty. Rejects with `BuildFailed`.
+   */
   async environment(request: EnvironmentRequest, beforeInstall: () => Promise<void>): Promise<string> {
     const { plan, tools, ownDir } = request;
     const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
@@ -65,7 +68,7 @@ export class BuildPackages {
       ageMsMax: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax,
       signal: tools.signal,
       make: async (made) => {
-        // An empty one is there in a moment.
+        // An empty environment takes only a moment.
         if (plan.requirements.length > 0) request.onBegin();
         await this.#create(request, made, plan.requirements.length > 0);
         await this.#install(request, made);
@@ -81,13 +84,13 @@ export class BuildPackages {
     return folder;
   }
 
-  /** Drops environments that no app uses but the last used ones. */
+  /** Removes unused environments except the most recently used. */
   async collect(isUsed: (folder: string) => boolean): Promise<void> {
     await this.#environments.collect(isUsed, environmentsKeptMax);
     await this.#toolEnvironments.collect(() => false, toolsKeptMax);
   }
 
-  /** An empty environment takes 50 ms; pip is copied in from one made before, since to install it takes seconds. */
+  /** Creating an empty environment takes 50 ms; installing pip takes seconds, so pip is copied from a cached environment. */
   async #create({ python, tools }: EnvironmentRequest, folder: string, needsPip: boolean): Promise<void> {
     await mkdir(join(folder, ".."), { recursive: true });
     await createEmpty(python, tools, folder);
@@ -96,7 +99,7 @@ export class BuildPackages {
     await copySeed({ python, tools, seed, folder });
   }
 
-  /** The environment that has what a new one of this Python has: pip, and before Python 3.12 setuptools. */
+  /** A cached environment with the default packages of this Python: pip, and before Python 3.12 setuptools. */
   async #seed(python: Python, tools: BuildTools): Promise<string> {
     if (!python.hasPip) {
       throw new BuildFailed(
@@ -123,10 +126,10 @@ export class BuildPackages {
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
-    // Packages among the app's own files are compiled in their place.
+    // Packages among the app's own files are compiled in place.
     const [readOnly, writable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
     const file = join(appDir, requirementsFile);
-    // Commands of the app may have put a link there: it must not be written through.
+    // Commands of the app may have put a link there: do not write through it.
     await removeFolder(file);
     await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
     tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
@@ -144,7 +147,7 @@ export class BuildPackages {
         PIP_ROOT_USER_ACTION: "ignore",
         PYTHONUNBUFFERED: "1",
       },
-      // A package that is compiled runs code of its own.
+      // Compiling a package runs its code.
       confinedTo: {
         readOnly: [...pythonFolders(python), ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []), ...readOnly],
         writable: [venvDir, downloads, ...writable],
@@ -155,7 +158,7 @@ export class BuildPackages {
       throw new BuildFailed(explainInstallFailure(result.output, exitText(result.end, tools.timeoutMs)));
   }
 
-  /** uv as it is installed here, else one installed into an environment of its own; null when there is none to be had. */
+  /** Returns the installed uv, else one installed into a cached environment; null when uv is not available. */
   async #findUv({ python, tools }: EnvironmentRequest): Promise<string | null> {
     const installed = await runTool(tools, { command: ["uv", "--version"], cwd: "/", stage: "prepare", isQuiet: true });
     if (installed.isOk) return "uv";
@@ -195,7 +198,7 @@ export class BuildPackages {
   }
 }
 
-/** True for a line that means files of the app's folder; the same line means something else in another app. */
+/** True when a line refers to files in the app's folder: the same line means something else in another app. */
 function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
@@ -204,14 +207,14 @@ function namesLocalFiles(line: string): boolean {
   );
 }
 
-/** Folders that a virtual environment of this Python leads to. */
+/** Folders that a virtual environment of this Python links to. */
 export function pythonFolders(python: Python): string[] {
   return [join(python.path, "../..")];
 }
 
-/** uv trusts certificates of its own unless told otherwise; pip and git trust the machine's, as behind a company's proxy. */
+/** By default uv trusts its own certificates; pip and git trust the machine's, which matters behind a corporate proxy. */
 function machineCertificates(environment: Readonly<Record<string, string>>): Record<string, string> {
-  // The second name is that of older versions.
+  // Older versions use the second name.
   const names = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
   const isSaid = names.some((name) => environment[name] !== undefined);
   return isSaid || !existsSync(certificatesFile) ? {} : Object.fromEntries(names.map((name) => [name, "true"]));
@@ -223,7 +226,7 @@ function installCommand(python: string, uv: string | null, file: string): [strin
   return [uv, "pip", "install", ...options, "--python", python, "-r", file];
 }
 
-/** The project stands in it too: what one project's builds install is not run by another's apps. */
+/** Includes the project: apps never run what another project's builds installed. */
 function environmentKey({ plan, python, tools }: EnvironmentRequest): string {
   const installer = plan.requirements.length === 0 ? "none" : plan.useUv ? "uv" : "pip";
   return `${tools.projectId}-${shortHash(python.path, `${python.version}.${python.patch}`, installer, ...plan.requirements)}`;
@@ -239,7 +242,7 @@ async function createEmpty(python: Python, tools: BuildTools, folder: string): P
   if (!result.isOk) throw environmentFailed(result, tools);
 }
 
-/** Copies pip and setuptools with their compiled files, and pip's scripts with the paths of the new environment. */
+/** Copies pip and setuptools with their compiled files, and pip's scripts with paths of the new environment. */
 async function copySeed(given: { python: Python; tools: BuildTools; seed: string; folder: string }): Promise<void> {
   const { python, tools, seed, folder } = given;
   const packages = join("lib", `python${python.version}`, "site-packages");

@@ -1,6 +1,6 @@
-// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app: with a small environment, their output in
-// the build's log as it comes, and killed with all they started when the build ends. What runs code that came with the
-// app or its packages runs in the sandbox, where there is one.
+// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app, with a small environment. Output streams
+// to the build's log. When the build ends, they are killed with all their descendants. Code from the app or its
+// packages runs in the sandbox, if there is one.
 import { existsSync } from "node:fs";
 import { chown, mkdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
@@ -14,7 +14,7 @@ import { ownNetwork, projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
 import { codeAlias } from "./sandbox-view.ts";
 import { isBelow } from "./system-mounts.ts";
 
-/** One build's way of running things. */
+/** How one build runs commands. */
 export type BuildTools = {
   readonly log: BuildLog;
   readonly signal: AbortSignal;
@@ -22,22 +22,22 @@ export type BuildTools = {
   readonly environment: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly sandbox: Sandbox;
-  /** Holds all that the build runs. */
+  /** Contains all processes of the build. */
   readonly cgroup: Cgroup;
   readonly projectId: ProjectId;
-  /** Folders of this build alone. */
+  /** Folders used only by this build. */
   readonly homeDir: string;
   readonly stagingDir: string;
   readonly etcDir: string;
-  /** Folders that no command of an app may see: the platform's data. */
+  /** Folders hidden from commands of apps: the platform's data. */
   readonly hidden: readonly string[];
 };
 
-/** What a confined program sees besides the system and its home. */
+/** What a confined program can see besides the system and its home. */
 export type Visible = {
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
-  /** The app's code, which is then seen at `codeAlias` too; one of `writable`. */
+  /** The app's code, also visible at `codeAlias`; one of `writable`. */
   readonly codeDir?: string;
 };
 
@@ -46,18 +46,18 @@ export type ToolRun = {
   readonly cwd: string;
   readonly stage: BuildStage;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Present for programs that run code of the app or of its packages. */
+  /** Set for programs that run code of the app or of its packages. */
   readonly confinedTo?: Visible;
-  /** Keeps the output out of the log; it is returned all the same. */
+  /** Keeps the output out of the log; it is still returned. */
   readonly isQuiet?: boolean;
 };
 
 export type ToolResult = { readonly isOk: boolean; readonly end: CommandEnd; readonly output: string };
 
-/** Enough of the end to say what went wrong. */
+/** Enough of the last output to show the error. */
 const outputCharactersMax = 20_000;
 
-/** Runs to the end; rejects with the signal's reason when the build is ended. */
+/** Runs the command to its end; rejects with the signal's reason when the build is aborted. */
 export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResult> {
   let output = "";
   const end = await runCommand({
@@ -74,7 +74,7 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
   return { isOk: end.kind === "exited" && end.exitCode === 0, end, output };
 }
 
-/** Makes the folder if need be, and hands it with all it holds to the user that confined programs run as. */
+/** Creates the folder if needed, and gives it with its contents to the user that confined programs run as. */
 export async function giveFolder(tools: BuildTools, folder: string, depth: "all" | "itself" = "all"): Promise<void> {
   await mkdir(folder, { recursive: true });
   if (tools.sandbox.kind === "none" || tools.sandbox.isUserOwned) return;
@@ -84,7 +84,7 @@ export async function giveFolder(tools: BuildTools, folder: string, depth: "all"
   await runTool(tools, { command, cwd: "/", stage: "code", isQuiet: true });
 }
 
-/** How a command ended, to stand behind "the command". */
+/** How a command ended; completes a sentence that starts with "the command". */
 export function exitText(end: CommandEnd, timeoutMs: number): string {
   if (end.kind === "timeout") return `took longer than ${Math.round(timeoutMs / 1000)} s`;
   if (end.kind === "not_started") return `could not be started (${end.reason})`;
@@ -139,7 +139,7 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
   return { command: [file, ...args], environment: outside };
 }
 
-/** Folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`, `SSL_CERT_FILE`, …) and that exist. */
+/** Existing folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`, `SSL_CERT_FILE`, …). */
 function namedFolders({ environment, hidden }: BuildTools): string[] {
   const values = Object.entries(environment).filter(([name]) => /^(PIP|UV|SSL|REQUESTS|CURL|NIX)_/.test(name));
   const paths = values.flatMap(([, value]) => value.split(/[\s:]+/)).map((path) => path.replace(/^file:\/\//, ""));

@@ -1,4 +1,4 @@
-// The process driver's builder: an app becomes a folder with its files, a Python of this machine and a virtual
+// The process driver's builder: turns an app into a folder with its files, a Python of this machine and a virtual
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
 import { totalmem } from "node:os";
@@ -21,21 +21,21 @@ import { removeFolder } from "./replica-files.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export type ProcessBuilderOptions = {
-  /** Absolute; one folder per build in it, and `cache`. */
+  /** Absolute path; contains one folder per build, and `cache`. */
   readonly buildsDir: string;
   readonly pythons: PythonFinder;
-  /** What programs of a build get to see of the environment. */
+  /** Environment variables that programs of a build can see. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
-  /** The most that one command may take; the whole build is bounded by its signal. */
+  /** The timeout of one command; a signal bounds the whole build. */
   readonly commandTimeoutMs: number;
-  /** The runtime's Python files, compiled for each Python that apps use; null: none. */
+  /** The runtime's Python files, compiled for each Python that apps use; null for none. */
   readonly runtimeDir: string | null;
   readonly sandbox: Sandbox;
-  /** From `detectCgroups`; without them nothing is held. */
+  /** From `detectCgroups`; without them there are no limits. */
   readonly cgroups?: Cgroups;
-  /** Ends who fills the disk; without it nobody does. */
+  /** Aborts builds that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
-  /** Folders that commands of an app must not see: the platform's data. */
+  /** Folders hidden from commands of apps: the platform's data. */
   readonly hidden: readonly string[];
   readonly clock: Clock;
 };
@@ -43,7 +43,7 @@ export type ProcessBuilderOptions = {
 type Context = Parameters<Builder["build"]>[1];
 
 const compileTimeoutMs = 120_000;
-/** Of one build: pip needs a few GB for the largest packages, and compilers a process for each core. */
+/** Limits of one build: pip needs a few GB for the largest packages, and compilers one process per core. */
 const buildLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
@@ -52,7 +52,7 @@ export class ProcessBuilder implements Builder {
   readonly #packages: BuildPackages;
   /** Environments of builds whose artifact is not stored yet. */
   readonly #handedOut = new Map<BuildId, string>();
-  /** Pythons that the runtime is compiled for. */
+  /** Pythons for which the runtime is already compiled. */
   readonly #compiledFor = new Set<string>();
 
   constructor(options: ProcessBuilderOptions) {
@@ -71,7 +71,7 @@ export class ProcessBuilder implements Builder {
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const removeWriter = this.#options.disk?.add(this.#writerOf(plan, ended), false);
-    // What a killed try has left.
+    // Clean up after a killed attempt.
     await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
     try {
@@ -133,7 +133,7 @@ export class ProcessBuilder implements Builder {
     }
   }
 
-  /** Those that commands have left running, known by the home that only they have; with a sandbox there are none. */
+  /** Kills programs that commands left running, identified by their unique HOME. A sandbox leaves none. */
   async #endPrograms(buildDir: string, { log }: Context): Promise<void> {
     const { sandbox, clock } = this.#options;
     if (sandbox.kind !== "none" || (await endMarked(`HOME=${homeOf(buildDir)}`, clock))) return;
@@ -184,7 +184,7 @@ export class ProcessBuilder implements Builder {
       needsPip: plan.requirements.length > 0 || hasCommands(plan),
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
-    // The others are looked at only when there is none of this version, or none that is whole.
+    // Look at other versions only when this one is missing or incomplete.
     if (!choice.ok || choice.warning !== null) choice = choosePython({ ...needs, installed: await pythons.all() });
     if (!choice.ok) throw new BuildFailed(choice.reason);
     if (choice.warning !== null) log("prepare", "platform", `Warning: ${choice.warning}`);
@@ -193,8 +193,8 @@ export class ProcessBuilder implements Builder {
   }
 
   /**
-   * Compiles what will be imported, so that the first start need not. A file that cannot be compiled fails when it is
-   * imported. By the Python below the environment: what commands of the app have put into that is not run out here.
+   * Compiles what will be imported, to speed up the first start. A file that does not compile fails on import. Uses the
+   * Python below the environment, so that nothing runs here that the app's commands put into the environment.
    */
   async #compile({ plan, python, tools, appDir }: CommandContext, isOwn: boolean): Promise<void> {
     const { runtimeDir } = this.#options;
@@ -202,7 +202,7 @@ export class ProcessBuilder implements Builder {
     const command = (folder: string): [string, ...string[]] => [python.path, "-I", "-m", "compileall", "-q", folder];
     await runTool(bounded, {
       ...{ command: command(appDir), cwd: appDir, stage: "code", isQuiet: true },
-      // Only then the files may hold links that commands have made, and belong to the user that commands run as.
+      // Only in this case may the files contain links made by commands, and belong to the user of confined programs.
       ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
     });
     if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path)) return;
@@ -232,11 +232,11 @@ type CommandContext = {
   readonly python: Python;
   readonly tools: BuildTools;
   readonly appDir: string;
-  /** An app with commands has an environment of its own. */
+  /** The path of the app's own environment, used for an app with commands. */
   readonly ownDir: string;
 };
 
-/** Runs each line by a shell in the app's folder, with its environment first on the PATH. */
+/** Runs each line with a shell in the app's folder, with the environment's `bin` first in the PATH. */
 async function runCommands(list: "pre_build_commands" | "shell_commands", given: CommandContext): Promise<void> {
   const { plan, python, tools, appDir, ownDir } = given;
   const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
@@ -263,7 +263,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
   }
 }
 
-/** The app's files as they are, links as links, and `app` as a link to the folder itself: some apps start `app/main.py`. */
+/** Copies the app's files, keeping links, and adds `app` as a link to the folder itself: some apps start `app/main.py`. */
 async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): Promise<void> {
   const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
   if (!result.isOk) {

@@ -1,22 +1,23 @@
-// Finds, once at start, where cgroups of our own can be made: for each controller in the unified hierarchy (version 2) or in
-// one of its own (version 1), beside or below the cgroup that the platform runs in. Found by making one and entering it.
+// Finds, once at start, where the platform can create cgroups: for each controller in the unified hierarchy (version 2)
+// or in its own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and
+// entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { enterable, groupAt, groupNames, removeGroup, type CgroupParent, type Controller } from "./cgroup.ts";
 import { readText } from "./read-text.ts";
 
-/** Where cgroups are made, and why some controllers cannot be had. */
+/** Where to create cgroups, and why some controllers are unavailable. */
 export type Cgroups = {
-  /** At most one for each controller; the folder is ours alone. */
+  /** At most one per controller; only the platform uses the folder. */
   readonly places: readonly CgroupParent[];
-  /** A part of a sentence for the operator; empty when all controllers are there. */
+  /** A part of a sentence for the operator; empty when all controllers are available. */
   readonly missing: string;
 };
 
-/** Nothing is held. */
+/** No limits. */
 export const noCgroups: Cgroups = { places: [], missing: "it was not asked for" };
 
-/** What the machine says of itself. */
+/** The machine's own description of its cgroups. */
 export type CgroupSources = { readonly mountinfo: string; readonly own: string };
 
 type Hierarchy = {
@@ -29,7 +30,7 @@ type Hierarchy = {
 
 const wanted = ["memory", "cpu", "pids"] as const;
 
-/** `instanceId` names what is ours. */
+/** `instanceId` labels the platform's own cgroups. */
 export function detectCgroups(instanceId: string, sources: CgroupSources | null = readSources()): Cgroups {
   if (sources === null) return { places: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
@@ -47,7 +48,7 @@ export function detectCgroups(instanceId: string, sources: CgroupSources | null 
   return { places, missing: `${lacking.join(", ")}: ${why}` };
 }
 
-/** Removes what an earlier process of the platform has left, but for cgroups of these names and those in which something runs. */
+/** Removes cgroups that an earlier process of the platform left, except kept names and cgroups with running processes. */
 export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => boolean): void {
   for (const place of places) {
     for (const name of groupNames(place)) {
@@ -56,7 +57,7 @@ export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => 
   }
 }
 
-/** Removes the folders that all of them are in, unless there are any left. */
+/** Removes the parent folders, unless they still contain cgroups. */
 export function releaseCgroups({ places }: Cgroups): void {
   removeGroup(places);
 }
@@ -79,7 +80,7 @@ function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
       version === 2 ? controllersIn(join(mount, "cgroup.controllers")).includes(one) : options.split(",").includes(one),
     );
     const path = ownPath(own, version === 2 ? "" : (controllers[0] ?? ""));
-    // In a container the mount shows a part of the hierarchy only.
+    // In a container the mount shows only a part of the hierarchy.
     const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
     const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
     if (controllers.length > 0) found.push({ version, mount, own: folder.replace(/(?<=.)\/$/, ""), controllers });
@@ -93,7 +94,7 @@ function ownPath(own: string, controller: string): string {
   return line?.split(":").slice(2).join(":") ?? "/";
 }
 
-/** Beside the platform's own cgroup, so that nothing has to be moved; below it; at the top. */
+/** Tries beside the platform's own cgroup first, where no process has to move; then below it; then at the top. */
 function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupParent[] {
   const { version, mount } = hierarchy;
   const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
@@ -125,8 +126,8 @@ function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): rea
 }
 
 /**
- * Hands controllers on to the cgroups below. The kernel refuses that for a cgroup in which processes run; one that is ours
- * alone (a service with Delegate=yes, a container) is emptied into a leaf first.
+ * Delegates controllers to the cgroups below. The kernel refuses that for a cgroup with processes; if only the platform
+ * uses it (a service with Delegate=yes, a container), its processes first move into a leaf.
  */
 function enable(folder: string, controllers: readonly Controller[], leaf: string | null): void {
   const file = join(folder, "cgroup.subtree_control");
@@ -136,7 +137,7 @@ function enable(folder: string, controllers: readonly Controller[], leaf: string
       writeFileSync(file, `+${controller}`);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // Not handed to this place by those above it.
+      // The parents did not delegate it.
       if (code === "ENOENT" || code === "EINVAL") continue;
       if (code !== "EBUSY" || leaf === null || dirname(leaf) !== folder) throw error;
       moveInto(leaf, folder);
@@ -155,7 +156,7 @@ function moveInto(leaf: string, folder: string): void {
     try {
       writeFileSync(join(leaf, "cgroup.procs"), pid);
     } catch (error) {
-      // It has ended meanwhile.
+      // The process has exited meanwhile.
       if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     }
   }
@@ -169,6 +170,6 @@ function removeFolder(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // It was not made, or is not ours to remove.
+    // It does not exist, or belongs to somebody else.
   }
 }

@@ -1,5 +1,5 @@
-// The cgroup of one replica or build: made with its limits, entered by its first process before any foreign code runs,
-// asked for what the kernel did there, removed when nothing runs in it any more.
+// The cgroup of one replica or build. It is created with limits, and the first process enters it before any foreign
+// code runs. It reports the kernel's actions there, and is removed when it is empty.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,21 +7,21 @@ import { readText } from "./read-text.ts";
 
 export type Controller = "memory" | "cpu" | "pids";
 
-/** A folder of the cgroup file system and the controller that is used there. */
+/** A folder of the cgroup file system and the controller used there. */
 export type CgroupParent = { readonly controller: Controller; readonly version: 1 | 2; readonly folder: string };
 
-/** One cgroup: its folder for each controller. Kept in the replica's record, since a later platform may run elsewhere. */
+/** One cgroup: its folder for each controller. Stored in the replica's record, since a later platform may run elsewhere. */
 export type Cgroup = readonly CgroupParent[];
 
 export type CgroupLimits = {
   readonly memoryBytes: number;
-  /** Null: all of them, but only those that nobody else wants. */
+  /** Null: all cores, but only while nothing else needs them. */
   readonly cpuCores: number | null;
-  /** Processes and threads. */
+  /** The maximum number of processes and threads. */
   readonly tasksMax: number;
 };
 
-/** What is spawned. */
+/** The command to spawn. */
 type Command = {
   readonly file: string;
   readonly args: readonly string[];
@@ -29,20 +29,20 @@ type Command = {
 };
 
 const periodMicros = 100_000;
-/** Below the usual 1024 and 100: half a share. */
+/** Half the usual weight of 1024 and 100. */
 const lowWeight = { 1: "512", 2: "50" } as const;
 const nearShare = 0.98;
-/** Apps and builds are the first to go when the machine's memory runs out. */
+/** The kernel kills apps and builds first when the machine runs out of memory. */
 const oomScore = 1000;
-/** For programs whose share of the processor is not held. */
+/** For programs without a limited share of the processor. */
 const niceness = 5;
 
-/** Where the cgroup of this name is, made or not. */
+/** The location of the cgroup with this name, whether it exists or not. */
 export function groupAt(places: readonly CgroupParent[], name: string): Cgroup {
   return places.map((place) => ({ ...place, folder: join(place.folder, name) }));
 }
 
-/** Makes the cgroup below each of the places. Throws when one cannot be made, with nothing left. */
+/** Creates the cgroup below each parent. Throws when one cannot be created, and leaves nothing behind. */
 export function makeGroup(places: readonly CgroupParent[], name: string, limits: CgroupLimits): Cgroup {
   const group = groupAt(places, name);
   try {
@@ -59,10 +59,10 @@ export function makeGroup(places: readonly CgroupParent[], name: string, limits:
   }
 }
 
-/** File, value, and false where a kernel may be built without it. */
+/** File, value, and false for files that some kernels lack. */
 type GroupSetting = readonly [file: string, value: string, isNeeded: boolean];
 
-/** Order matters: memory with swap is never less than memory alone. */
+/** Order matters: the limit for memory plus swap must never be below the memory limit. */
 function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits): readonly GroupSetting[] {
   const { cpuCores, tasksMax } = limits;
   const memory = String(limits.memoryBytes);
@@ -85,12 +85,12 @@ function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits)
   return [
     ["memory.max", memory, true],
     ["memory.swap.max", "0", false],
-    // Half an app that goes on without its workers helps nobody.
+    // Kill the whole group: an app that continues without its workers is useless.
     ["memory.oom.group", "1", false],
   ];
 }
 
-/** The command that enters the cgroup, makes itself the first to go, and becomes `command`. */
+/** The command that enters the cgroup, becomes the kernel's first choice to kill, and executes `command`. */
 export function entering(group: Cgroup, { file, args, environment }: Command): Command {
   const folders = [...new Set(group.map(({ folder }) => join(folder, "cgroup.procs")))];
   const isCpuHeld = group.some(({ controller }) => controller === "cpu");
@@ -101,7 +101,10 @@ ${become}`;
   return { file: "/bin/sh", args: ["-c", script, "sh", ...folders, "--", file, ...args], environment };
 }
 
-/** Who ran out of memory: `own`, when the kernel has killed some process here at the limit; `machine`, when the machine had no memory left. */
+/**
+ * What ran out of memory: `own` when the kernel killed a process here at the limit; `machine` when the machine had no
+ * memory left.
+ */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const place = group.find(({ controller }) => controller === "memory");
   if (place === undefined) return "no";
@@ -109,12 +112,12 @@ export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const count = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
   if (count("oom_kill") === 0) return "no";
   const bytes = (name: string): number => Number(readText(join(place.folder, name)));
-  // Version 1 does not count how often the limit was met; at a limit the highest usage is just below it.
+  // Version 1 does not count hits of the limit; after a hit the peak usage is just below it.
   const wasNear = bytes("memory.max_usage_in_bytes") >= bytes("memory.limit_in_bytes") * nearShare;
   return (place.version === 2 ? count("oom") > 0 : wasNear) ? "own" : "machine";
 }
 
-/** Leaves what cannot be removed, since something still runs there; the next start of the platform removes it. */
+/** Leaves cgroups with running processes; the next start of the platform removes them. */
 export function removeGroup(group: Cgroup): void {
   for (const folder of new Set(group.map((place) => place.folder))) {
     try {
@@ -126,13 +129,13 @@ export function removeGroup(group: Cgroup): void {
   }
 }
 
-/** The cgroups below a place. */
+/** Names of the cgroups below a parent. */
 export function groupNames({ folder }: CgroupParent): readonly string[] {
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** Throws unless a process can enter a cgroup with limits below these places. */
+/** Throws unless a process can enter a cgroup with limits below these parents. */
 export function enterable(places: readonly CgroupParent[]): void {
   const group = makeGroup(places, "probe", { memoryBytes: 100_000_000, cpuCores: 1, tasksMax: 100 });
   try {

@@ -1,4 +1,4 @@
-// Finds out, once at start, whether programs can be sandboxed on this machine: by sandboxing one and looking at what it sees.
+// Detects once, at start, whether this machine can sandbox programs: runs one in a sandbox and checks what it can see.
 import { existsSync } from "node:fs";
 import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,15 +9,18 @@ import { sandboxed, type Namespaces, type Sandbox } from "./sandbox.ts";
 import { commandFailure } from "./short-command.ts";
 import { readMounts, type SystemMount } from "./system-mounts.ts";
 
-/** Every program needs these where they exist; homes, /opt, /var, /run, /srv, /mnt and the rest are not shown, of /etc a part. */
+/**
+ * Every program needs these where they exist. Sandboxes hide homes, /opt, /var, /run, /srv, /mnt and the rest, and show
+ * a part of /etc.
+ */
 const systemFolderNames = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu"];
 const probePort = 8000;
-/** Some user id without rights, for the probe only. */
+/** An unprivileged user id, for the probe only. */
 const probeUser = 0x7fff0001;
-/** How many processes the probe may see: its own few. A machine has more. */
+/** Upper bound on processes visible to the probe: its own few. A machine has more. */
 const processesSeenMax = 6;
 
-/** How apps get networks when nobody says otherwise. */
+/** The default network settings of apps. */
 const anyNetwork = { mode: "auto", allowed: [], nameServers: [] } as const;
 
 /** Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend on its file system. */
@@ -50,7 +53,10 @@ async function withNetwork(
   return { ...sandbox, network };
 }
 
-/** A mount in a folder that the platform's user may not enter is none for its apps either, and could not be shown. */
+/**
+ * Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either, and they cannot be
+ * shown.
+ */
 async function reachableMounts(): Promise<readonly SystemMount[]> {
   const mounts = readMounts(await readFile("/proc/self/mountinfo", "utf8"));
   const isReachable = await Promise.all(
@@ -64,7 +70,7 @@ async function reachableMounts(): Promise<readonly SystemMount[]> {
   return mounts.filter((_, index) => isReachable[index]);
 }
 
-/** Null when a sandboxed program works and sees nothing that it should not; else what was wrong. */
+/** Null when a sandboxed program works and sees nothing that it should not; else the problem. */
 async function probe(sandbox: Namespaces, folder: string): Promise<string | null> {
   await mkdir(folder, { recursive: true });
   const dir = await mkdtemp(join(await realpath(folder), "sandbox-probe-"));
@@ -96,7 +102,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
     const failure = await commandFailure({ command: [file, ...args], cwd: dir, environment }, lines);
     return failure ?? (lines.at(-1) === "works" ? null : "the probe failed");
   } finally {
-    // The kernel leaves a folder without any right in the overlay's work folder.
+    // The kernel leaves a folder without permissions in the overlay's work folder.
     await rm(join(dir, "work", "work"), { recursive: true, force: true });
     await rm(dir, { recursive: true, force: true });
   }

@@ -1,9 +1,9 @@
-// Decides which replicas and builds are ended for what they wrote to the disk: those over a limit and, when room is short,
-// those that have written most since there was enough. Pure.
+// Decides which replicas and builds to end because of what they wrote to the disk: those over a limit and, when space
+// is short, those that grew most since there was enough. Pure.
 import { sizeText } from "#lib/disk-full.ts";
 import type { DiskUsage } from "./disk-usage.ts";
 
-/** Limits of what may be written, null for none, and what is kept free. */
+/** Limits for writers, null for none, and how much to keep free. */
 export type DiskLimits = {
   readonly replicaBytes: number | null;
   readonly storageBytes: number | null;
@@ -11,18 +11,18 @@ export type DiskLimits = {
   readonly reserveFiles: number;
 };
 
-/** One folder or more that grow together: of a replica or build, or the storage of a project, which its replicas share. */
+/** One or more folders that grow together: those of a replica or build, or the storage of a project, shared by its replicas. */
 export type Growing = {
   readonly kind: "replica" | "build" | "storage";
-  /** Of the replica, build or project. */
+  /** Id of the replica, build or project. */
   readonly id: string;
-  /** Null: it could not be measured in time. */
+  /** Null: not measured before the timeout. */
   readonly now: DiskUsage | null;
-  /** When there was room the last time. */
+  /** The size when there was last enough space. */
   readonly before: DiskUsage;
 };
 
-/** What there is, the reserve's own included. */
+/** Free space, including the reserve itself. */
 export type FreeSpace = { readonly bytes: number; readonly files: number | null };
 
 export type DiskState = "enough" | "short" | "critical";
@@ -36,14 +36,14 @@ export type DiskEnding = {
 
 type Measured = Growing & { readonly now: DiskUsage };
 
-/** Below this share of the reserve nothing but the platform's own work goes on. */
+/** Below this share of the reserve only the platform's own work continues. */
 const criticalShare = 1 / 4;
-/** Of the reserve: who has grown by less since there was enough room does not count. */
+/** A share of the reserve: smaller growth since there was enough space does not count. */
 export const growthShare = 1 / 64;
 const growthBytesMin = 1_048_576;
 const growthFilesMin = 1000;
 
-/** `short`: less than the reserve. `critical`: so little that the platform itself stores nothing more for others. */
+/** `short`: less than the reserve. `critical`: so little that the platform stores nothing new for others. */
 export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
   const share = Math.min(
     room.bytes / Math.max(1, limits.reserveBytes),
@@ -53,8 +53,8 @@ export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
 }
 
 /**
- * What is ended now, with the reason for its owner. Who cannot be measured in time counts as one of those that fill the
- * disk: else having many files would be the way to fill it.
+ * What to end now, with the reason for its owner. A writer that cannot be measured in time counts as filling the disk;
+ * otherwise having many files would be the way to fill it.
  */
 export function endings(growing: readonly Growing[], room: FreeSpace, limits: DiskLimits): readonly DiskEnding[] {
   const measured = growing.filter((one): one is Measured => one.now !== null);
@@ -70,7 +70,7 @@ export function endings(growing: readonly Growing[], room: FreeSpace, limits: Di
   const [size, min] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
   const max = Math.max(...measured.map(growth), 0);
   if (max < Math.max(min, size * growthShare)) return slow;
-  // Those that fill it at the same pace go together.
+  // Writers that fill it at a similar pace end together.
   const culprits = measured.filter((one) => growth(one) >= max / 2);
   return [...culprits.map((one) => endingOf(one, grownReason(one, room, isOfFiles))), ...slow];
 }
@@ -79,15 +79,13 @@ function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
   return { kind, id, now, reason };
 }
 
-/**
- * A project over its limit may go on as long as its storage does not grow, so that its apps can delete what is too much.
- */
+/** A project over its limit may continue as long as its storage does not grow, so that its apps can delete the excess. */
 function overLimit({ kind, now, before }: Measured, { replicaBytes, storageBytes }: DiskLimits): string | null {
   if (kind === "storage") {
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
     return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it must not grow.`;
   }
-  // Folders that a build shares with others held something before.
+  // Folders that a build shares with others already had content.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
   if (replicaBytes === null || written <= replicaBytes) return null;
   const what = kind === "build" ? "The build" : "The replica";

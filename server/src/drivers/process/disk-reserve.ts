@@ -1,13 +1,13 @@
-// A file that only takes room. When the disk is full, it is deleted, so that the database and the platform's
-// own files can go on; it is made again once there is enough. No other way keeps room on every file system: an app can take
-// all that is free in one step.
+// A file that only occupies space. When the disk is full, the platform deletes it, so that the database and its own
+// files can still grow, and recreates it once there is enough space. No other way reserves space on every file system:
+// an app can take all free space in one step.
 import { execFile } from "node:child_process";
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 const makeTimeoutMs = 60_000;
 
-/** One for a data folder; only the platform that has locked it may use it. */
+/** The reserve of one data folder; only the platform that holds the folder's lock may use it. */
 export class DiskReserve {
   readonly #file: string;
 
@@ -15,7 +15,7 @@ export class DiskReserve {
     this.#file = join(dataDir, "disk.reserve");
   }
 
-  /** Bytes that it takes now; 0 when there is none. */
+  /** Bytes it occupies now; 0 when there is no file. */
   heldBytes(): number {
     const found = statSync(this.#file, { throwIfNoEntry: false });
     return found === undefined ? 0 : found.blocks * 512;
@@ -25,7 +25,7 @@ export class DiskReserve {
     rmSync(this.#file, { force: true });
   }
 
-  /** There is none afterwards where the file system cannot do it or has no room. */
+  /** Leaves no file where the file system does not support it or has no space. */
   async make(bytes: number): Promise<void> {
     const options = { timeout: makeTimeoutMs };
     const isMade = await new Promise<boolean>((resolve) => {
@@ -35,7 +35,7 @@ export class DiskReserve {
   }
 }
 
-/** What is kept free for the platform unless it is set: 5 % of the disk, at most 2 GB. */
+/** The default space kept free for the platform: 5 % of the disk, at most 2 GB. */
 export function defaultReserveBytes(totalBytes: number): number {
   return Math.min(2e9, Math.round(totalBytes * 0.05));
 }

@@ -1,5 +1,5 @@
-// Measures what folders take of the disk, by `du`: outside this process, on any file system, holes and links counted as they
-// are. What was deleted but is still open takes room too; `find` sees it among the open files of processes.
+// Measures the disk usage of folders with `du`: outside this process, on any file system, with correct counts of holes
+// and links. Deleted files that are still open use space too; `find` sees them among the open files of processes.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -7,7 +7,7 @@ import { runCommand, type CommandEnd } from "#lib/command.ts";
 import { withDescendants } from "./process-table.ts";
 import { toolsEnvironment } from "./sandbox.ts";
 
-/** Free for a user without rights. `files` is null on file systems without a fixed number of them. */
+/** Free for unprivileged users. `files` is null on file systems without a fixed number of files. */
 export type DiskSpace = {
   readonly freeBytes: number;
   readonly totalBytes: number;
@@ -17,10 +17,10 @@ export type DiskSpace = {
 
 export type DiskUsage = { readonly bytes: number; readonly files: number };
 
-/** Of one folder, or of the open files of one process: an app with millions of files keeps nobody else from being measured. */
+/** Timeout for one folder, or the open files of one process: an app with millions of files does not block measuring others. */
 export const measureTimeoutMs = 20_000;
 
-/** How full the file system is that holds the folder. */
+/** Total and free space of the file system that holds the folder. */
 export async function diskSpace(folder: string): Promise<DiskSpace> {
   const { bavail, blocks, bsize, ffree, files } = await statfs(folder);
   return {
@@ -32,20 +32,17 @@ export async function diskSpace(folder: string): Promise<DiskSpace> {
 }
 
 export type MeasureOptions = {
-  /** As in `Sandbox`: a user may measure folders that its apps have closed to it only in a namespace of its own. */
+  /** As in `Sandbox`: an ordinary user needs its own namespace to measure folders that apps have closed to it. */
   readonly isUserOwned: boolean;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** Where `du` is found. */
+  /** The environment in which to find `du`. */
   readonly environment?: Readonly<Record<string, string>>;
 };
 
 type Watched = Omit<MeasureOptions, "isUserOwned">;
 
-/**
- * Room and number of files of each folder; null when counting them takes longer than `measureTimeoutMs`. One that is not
- * there is left out.
- */
+/** Size and number of files of each folder; null when counting takes longer than `measureTimeoutMs`. Omits missing folders. */
 export async function measure(
   folders: readonly string[],
   { isUserOwned, ...watched }: MeasureOptions,
@@ -55,7 +52,7 @@ export async function measure(
     sizes([...inNamespace, "du", "-x", "-s", option, "--"], of, watched);
   const kilobytes = await sized("-k", folders);
   const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
-  // What is not GNU's does not count files.
+  // Only GNU `du` counts files.
   const files = await sized("--inodes", inTime);
   return new Map(
     [...kilobytes].map(([path, size]) => {
@@ -65,7 +62,7 @@ export async function measure(
   );
 }
 
-/** What `du` says of each folder; null of those that take too long, each of which is left out of another try with the rest. */
+/** The output of `du` for each folder; null for those that time out. Each timeout causes a retry with the remaining folders. */
 async function sizes(
   du: readonly string[],
   folders: readonly string[],
@@ -89,11 +86,11 @@ async function sizes(
 }
 
 /**
- * Bytes of deleted files on the file system of `folder` that the process or one that it has started holds open or, as root
- * sees, mapped; null when looking for them takes longer than `measureTimeoutMs`.
+ * Bytes of deleted files on the file system of `folder` that the process or its descendants hold open or, visible only
+ * to root, mapped; null when the search takes longer than `measureTimeoutMs`.
  */
 export async function deletedBytes(pid: number, folder: string, signal: AbortSignal): Promise<number | null> {
-  // A thread may have descriptors of its own.
+  // A thread may have its own descriptors.
   const folders = withDescendants(pid).flatMap((one) => [
     `/proc/${one}/map_files`,
     ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
@@ -112,13 +109,13 @@ function threadsOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/task`);
   } catch {
-    return []; // It has ended meanwhile.
+    return []; // The process has exited.
   }
 }
 
 /**
- * Takes the lines of a program that may complain about some of the folders: files come and go while it looks. It is ended
- * (`aborted`) when the next line takes too long.
+ * Reads lines of a program that may complain about some folders: files come and go while it runs. Kills it (`aborted`)
+ * when the next line takes too long.
  */
 async function runShort(
   [file = "", ...args]: readonly string[],

@@ -1,6 +1,6 @@
-// Watches the disk that the data folder is on: how much room there is, each moment; what replicas, builds and projects take
-// of it, now and then and at once when room shrinks quickly. Ends those over a limit or that fill the disk, keeps the reserve, and
-// says what may still be begun.
+// Watches the disk of the data folder. Checks free space continuously; measures what replicas, builds and projects use
+// periodically, and at once when free space drops quickly. Ends writers that are over a limit or fill the disk,
+// maintains the reserve, and says which new work may start.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "#lib/clock.ts";
@@ -21,15 +21,15 @@ import {
 import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
 import { deletedBytes, diskSpace, measure, type DiskSpace, type DiskUsage } from "./disk-usage.ts";
 
-/** A replica or build that writes. */
+/** A replica or build that writes to the disk. */
 export type DiskWriter = {
   readonly kind: "replica" | "build";
   readonly id: string;
   readonly projectId: ProjectId;
   readonly folders: () => readonly string[];
-  /** Its first process; null when not known. */
+  /** Its first process; null when unknown. */
   readonly pid: () => number | null;
-  /** Ends it by force. */
+  /** Kills it. */
   readonly end: (reason: string) => void;
 };
 
@@ -37,7 +37,7 @@ export type DiskWatchOptions = {
   readonly dataDir: string;
   /** One folder per project. */
   readonly storageDir: string;
-  /** Null: no limit; of the reserve: by the size of the disk. */
+  /** Null: no limit; for the reserve: derived from the size of the disk. */
   readonly limits: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
   readonly reserve: DiskReserve;
   /** As in `Sandbox`. */
@@ -47,30 +47,33 @@ export type DiskWatchOptions = {
 };
 
 const lookEveryMs = 500;
-/** While room is short, or shrinks quickly. */
+/** While space is short, or drops quickly. */
 const lookSoonMs = 100;
-/** Looking at all files takes its time: at most one part in so many of all time. */
+/** Scanning all files is slow: spend at most one part in this many of all time on it. */
 const measureShare = 10;
 const measureEveryMs = 10_000;
-/** Where nothing but the reserve counts. */
+/** When only the reserve matters. */
 const measureSeldomMs = 300_000;
-/** Of the reserve: when so much has gone since the last measuring, it is measured at once; and where that matters. */
+/**
+ * Shares of the reserve: a larger drop since the last measurement triggers one at once; `nearShare` says how close to
+ * the reserve that applies.
+ */
 const quickShare = 1 / 8;
 const nearShare = 3;
 const filesShare = 0.05;
-/** What is made again only at so much more than the reserve is not made and deleted in turns. */
+/** Recreate the file only with this much more than the reserve free, to avoid creating and deleting it in turns. */
 const enoughShare = 1.25;
 const nothing: DiskUsage = { bytes: 0, files: 0 };
 
-/** One for a data folder. */
+/** The watch of one data folder. */
 export class DiskWatch {
   readonly #options: DiskWatchOptions;
   readonly #writers = new Map<string, DiskWriter>();
-  /** When there was enough room the last time, by folder of a project or id of a writer. */
+  /** Usage when there was last enough space, by folder of a project or id of a writer. */
   readonly #before = new Map<string, DiskUsage>();
-  /** Projects whose writers have ended since the last measuring with enough room. */
+  /** Projects with writers that ended since the last measurement with enough space. */
   readonly #recent = new Set<ProjectId>();
-  /** Projects whose storage has filled the disk, until there is room again. */
+  /** Projects whose storage filled the disk, until there is space again. */
   readonly #blocked = new Map<ProjectId, string>();
   readonly #loop: Loop;
   #limits: DiskLimits | null = null;
@@ -80,7 +83,7 @@ export class DiskWatch {
   #measureMs = 0;
   #roomAtMeasure: FreeSpace = { bytes: 0, files: null };
   #isNew = false;
-  /** The last measuring has found nobody to end. */
+  /** The last measurement found no writer to end. */
   #isSettled = false;
   #cancelSoon: (() => void) | undefined;
   #measuring: Promise<void> | undefined;
@@ -106,7 +109,10 @@ export class DiskWatch {
     await this.#measuring;
   }
 
-  /** Returns what takes it off again. `isEmpty`: it has written nothing yet; else what it has now is measured first. */
+  /**
+   * Returns a function that removes the writer. `isEmpty`: it has written nothing yet; otherwise its current usage is
+   * measured first.
+   */
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
     if (isEmpty) this.#before.set(writer.id, nothing);
@@ -124,22 +130,22 @@ export class DiskWatch {
     };
   }
 
-  /** Room on the disk, with what the reserve's file holds, and how much of it is the platform's own. */
+  /** Free space on the disk including the reserve's file, and how much of it belongs to the platform. */
   get room(): { readonly bytes: number; readonly reserveBytes: number } {
     return { bytes: this.#room.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
   }
 
-  /** Why nothing of a project may be started now, as a sentence; null when it may. */
+  /** Why nothing of a project may start now, as a sentence; null when it may. */
   startRefusal(projectId: ProjectId): string | null {
     return this.#state === "critical" ? this.#shortText("nothing is started") : (this.#blocked.get(projectId) ?? null);
   }
 
-  /** Why nothing may be built now. */
+  /** Why no build may start now. */
   buildRefusal(): string | null {
     return this.#state === "enough" ? null : this.#shortText("nothing is built");
   }
 
-  /** Why the platform should store nothing more for others. */
+  /** Why the platform should store nothing new for others. */
   storeRefusal(): string | null {
     return this.#state === "critical" ? this.#shortText("nothing new is stored") : null;
   }
@@ -183,7 +189,7 @@ export class DiskWatch {
     else this.#options.log.error({ ...said, state: this.#state }, "the disk is nearly full: free up space");
   }
 
-  /** Room has gone since the last measuring. */
+  /** True when free space dropped since the last measurement. */
   #hasFallen({ reserveBytes, reserveFiles }: DiskLimits, share: number): boolean {
     const { bytes, files } = this.#room;
     const before = this.#roomAtMeasure;
@@ -201,7 +207,7 @@ export class DiskWatch {
     return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
   }
 
-  /** Beside the looks at how much room there is, since counting files takes its time. */
+  /** Runs concurrently with the checks of free space, since counting files is slow. */
   async #act(limits: DiskLimits): Promise<void> {
     try {
       const growing = await this.#measure();
@@ -252,10 +258,10 @@ export class DiskWatch {
     return bytes === null ? null : { bytes, files: 0 };
   }
 
-  /** Returns the writers that it ends; of a project whose replicas have ended there are none. */
+  /** Returns the writers that it ends: none for a project whose replicas have already exited. */
   #end({ kind, id, reason, now }: DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
-    // The next replica may run as long as it does not add to that.
+    // The next replica may run as long as it does not increase that.
     else if (kind === "storage" && now !== null) this.#before.set(id, now);
     const writers = [...this.#writers.values()].filter((one) => (kind === "storage" ? one.projectId : one.id) === id);
     for (const writer of writers) {
@@ -265,7 +271,7 @@ export class DiskWatch {
     return writers;
   }
 
-  /** While room is short, what it was before stays, so that slow writers are found too. */
+  /** While space is short, the old values stay, so that slow writers are found too. */
   #remember(growing: readonly Growing[], { storageBytes }: DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
       if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
@@ -279,7 +285,7 @@ export class DiskWatch {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
-    // An app that fills the disk would take that too.
+    // Otherwise an app that fills the disk would take that space too.
     const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();
@@ -289,7 +295,7 @@ export class DiskWatch {
   }
 }
 
-/** Null when one of them is. */
+/** Null when any part is null. */
 function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
   return parts.reduce(
     (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },
@@ -297,7 +303,7 @@ function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
   );
 }
 
-/** What of a project's own lies in a folder that builds share: names that begin with its id. */
+/** A project's own entries in a folder that builds share: names that start with its id. */
 export function ownFolders(dir: string, projectId: ProjectId): readonly string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)

@@ -1,5 +1,5 @@
-// Runs replicas as processes of this machine. They outlive the platform: each has a folder that says all about it, and
-// the next process of the platform finds them there.
+// Runs replicas as processes of this machine. They outlive the platform: each has a folder with its full state, where
+// the next process of the platform finds it.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -42,31 +42,31 @@ import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = {
   readonly instanceId: string;
-  /** Hidden from every app. All folders are absolute. */
+  /** Hidden from every app. All paths are absolute. */
   readonly dataDir: string;
   readonly replicasDir: string;
   /** Persistent storage: one folder per project. */
   readonly storageDir: string;
   /** The Python files of the cortex runtime. */
   readonly runtimeDir: string;
-  /** From `detectSandbox`. */
+  /** See `detectSandbox`. */
   readonly sandbox: Sandbox;
-  /** From `detectCgroups`; without them nothing is held. */
+  /** From `detectCgroups`; without them there are no limits. */
   readonly cgroups?: Cgroups;
-  /** Ends who fills the disk; without it nobody does. */
+  /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
-  /** What replicas can get: `["CPU"]`, or more when other hardware is only simulated. */
+  /** Compute types available to replicas: `["CPU"]`, or more when other hardware is only simulated. */
   readonly compute: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 };
 
-/** How long replicas may go without the rules of their networks, after somebody else has flushed them. */
+/** How long replicas may run without their network rules after another program has flushed them. */
 const rulesEveryMs = 10_000;
-/** `{appName}-` and what `newReplicaId` adds; it names a folder. */
+/** `{appName}-` and the suffix from `newReplicaId`; used as a folder name. */
 const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 
-/** See `driver.ts` for what each method promises. */
+/** The process driver. `driver.ts` documents the methods. */
 export class ProcessDriver implements Driver {
   readonly name = "process";
   readonly instanceId: string;
@@ -76,7 +76,7 @@ export class ProcessDriver implements Driver {
   readonly #network: OwnNetwork | null;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
-  /** Starts that have not resolved yet. */
+  /** Starts in progress. */
   readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly cancel: AbortController }>();
   readonly #loop: Loop;
   readonly #networkLoop: Loop;
@@ -221,7 +221,7 @@ export class ProcessDriver implements Driver {
     }).catch((error: unknown) => {
       if (signal.aborted) throw cancelled();
       if (error instanceof StartRefused) throw error;
-      // Of the machine's own complaints (a full disk, a copy that took too long) only the code is the owner's business.
+      // The app's owner sees only the code of an error of the machine (a full disk, a copy that timed out).
       const code = (error as NodeJS.ErrnoException).code ?? "unknown";
       throw new StartRefused(`The replica's folder could not be created on the machine that runs it (${code}).`, {
         cause: error,
@@ -266,14 +266,14 @@ export class ProcessDriver implements Driver {
     return replica;
   }
 
-  /** Takes over what an earlier process of the platform has started, and drops what it had not come to start. */
+  /** Takes over a replica that an earlier process of the platform started, and removes one that it never spawned. */
   async #adopt(name: string, sink: ReplicaSink): Promise<void> {
     assert(sink === this.#sink, "a driver has one sink");
     const paths = this.#pathsOf(name);
     const record = readRecord(paths);
     const identity = readPid(paths);
     if (record === null || record.replicaId !== name || (identity === null && giveUpStart(paths))) {
-      // Without a readable record nobody could ever list it.
+      // `list` could never return it without a readable record.
       if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
       await removeFolder(paths.dir);
       return;
@@ -285,7 +285,7 @@ export class ProcessDriver implements Driver {
   }
 }
 
-/** What operators want to know at the start: how apps are kept apart here, or why not. */
+/** Logs for operators, at the start, how apps are isolated here, or why not. */
 function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void {
   if (sandbox.kind === "none") {
     const { reason } = sandbox;
@@ -300,7 +300,7 @@ function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void
   if (missing !== "") log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
 }
 
-/** Its port is one of the machine's, not of a network of its own. */
+/** True when its port is on the machine's network and not in its own. */
 function isOnMachine(record: ReplicaRecord): record is ReplicaRecord & { readonly port: number } {
   return record.port !== null && (record.host ?? loopback) === loopback;
 }

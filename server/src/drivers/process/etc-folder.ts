@@ -1,5 +1,5 @@
-// The /etc that a sandboxed program sees: what programs need to find names, certificates, time zones and libraries, and
-// an account of its own; nothing else of the machine's. Small files are written for each run, folders are mounted.
+// Builds the /etc of a sandboxed program: what it needs to find names, certificates, time zones and libraries, plus its
+// own account, and nothing else from the machine. Each run gets its own small files; folders are mounted.
 import {
   chmodSync,
   copyFileSync,
@@ -18,24 +18,24 @@ import { readText } from "./read-text.ts";
 import { ownNetwork, type Namespaces } from "./sandbox.ts";
 import { isBelow } from "./system-mounts.ts";
 
-/** Files as they are on the machine, where they are. */
+/** Files copied unchanged from the machine to the same path. */
 const files = [
   ...["debian_version", "gai.conf", "host.conf", "hostname", "inputrc", "ld.so.cache", "ld.so.conf", "locale.alias"],
   ...["locale.conf", "localtime", "lsb-release", "magic", "magic.mime", "mime.types", "networks", "nsswitch.conf"],
   ...["os-release", "profile", "protocols", "redhat-release", "rpc", "services", "shells", "timezone"],
   ...["ssl/openssl.cnf", "pki/tls/openssl.cnf"],
 ];
-/** What package installers read. It may hold passwords of package indexes, so only builds see it. */
+/** Read by package installers. May contain passwords of package indexes, so only builds see it. */
 const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
-/** Folders with nothing that is secret: certificates that are trusted, not keys. */
+/** Folders without secrets: trusted certificates, not keys. */
 const folders = [
   ...["alternatives", "ca-certificates", "fonts", "glvnd", "ld.so.conf.d", "OpenCL", "pki/ca-trust/extracted"],
   ...["pki/tls/certs", "ssl/certs", "terminfo", "vulkan"],
 ];
-/** Settings of language runtimes that Debian keeps here. */
+/** Settings of language runtimes that Debian stores here. */
 const runtimeFolders = /^(python\d|java-|perl$|R$|ImageMagick-)/;
 
-/** Names of folders of the machine's /etc that sandboxes show. */
+/** Names of folders in the machine's /etc that sandboxes show. */
 export function etcFolders(etc = "/etc"): string[] {
   const isFolder = (name: string): boolean =>
     statSync(join(etc, name), { throwIfNoEntry: false })?.isDirectory() === true;
@@ -44,13 +44,13 @@ export function etcFolders(etc = "/etc"): string[] {
 }
 
 export type EtcNeeds = {
-  /** Who the program runs as, and where it is at home. */
+  /** The user id of the program, and its home. */
   readonly user: number;
   readonly home: string;
   readonly isBuild: boolean;
 };
 
-/** Makes the folder `dir`, or overwrites its files. */
+/** Creates the folder `dir`, or overwrites its files. */
 export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild }: EtcNeeds): void {
   const network = ownNetwork(sandbox);
   for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
@@ -75,7 +75,7 @@ export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild
   write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
 }
 
-/** Links into the system's folders stay links; of all others the content is taken. A file that nobody may read is left out. */
+/** Keeps links into the system's folders; copies the content of all others. Omits unreadable files. */
 function copy(from: string, to: string): void {
   const found = lstatSync(from, { throwIfNoEntry: false });
   if (found === undefined) return;

@@ -1,20 +1,20 @@
-// Says in a sentence for the app's owner how a replica ended. Pure.
+// Explains in a sentence for the app's owner how a replica exited. Pure.
 import { constants } from "node:os";
 
 export type ExitFacts = {
-  /** As a shell says it: 128 + n after signal n; null when it did not live to say it. */
+  /** As a shell reports it: 128 + n after signal n; null when the shell died too early to report it. */
   readonly exitCode: number | null;
-  /** What the runtime said instead of being ready. */
+  /** The runtime's error message when it failed to become ready. */
   readonly startError: string | null;
   /** The last line of standard error. */
   readonly lastErrorLine: string | null;
-  /** Why the platform has ended it by force, where nobody asked for that. */
+  /** Why the platform killed it when no caller asked for that; null otherwise. */
   readonly endReason: string | null;
-  /** What the platform did to it. */
+  /** What the platform asked of it. */
   readonly asked: "not" | "stopped" | "killed";
-  /** What the kernel has killed some process for: the memory of the replica, or of the machine. */
+  /** Whose memory limit made the kernel kill a process: the replica's, or the machine's. */
   readonly memoryRanOut: "no" | "own" | "machine";
-  /** What the replica may use; null when not known. */
+  /** The replica's memory limit; null when unknown. */
   readonly memoryGb: number | null;
   /** The program of the start command. */
   readonly program: string;
@@ -32,7 +32,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
       signal: "SIGKILL",
       reason: "The replica did not stop in time and was stopped by force.",
     };
-  // The kernel may have killed the shell with the app.
+  // The kernel may have killed the shell together with the app.
   if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
     return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };
   if (facts.exitCode === null)
@@ -70,14 +70,14 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
   return `The app ended with exit code ${exitCode}${detail(facts)}.`;
 }
 
-/** The error that ended it, where the app said one: `: ImportError: No module named x`. */
+/** The error that ended it, if the app printed one: `: ImportError: No module named x`. */
 function detail(facts: ExitFacts): string {
   const line = facts.startError ?? errorLine(facts.lastErrorLine ?? "");
   const text = (line ?? "").trim().replace(/\.$/, "");
   return text === "" ? "" : `: ${text}`;
 }
 
-/** Only what looks like the end of a traceback; other last words could be anything. */
+/** Accepts only lines that look like the end of a traceback; other last output could be anything. */
 function errorLine(line: string): string | null {
   return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line) ? line.slice(0, 500) : null;
 }

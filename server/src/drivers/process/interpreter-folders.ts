@@ -1,4 +1,4 @@
-// Finds the folders that a Python interpreter needs to see of itself, so that a sandbox can show them and nothing more.
+// Finds the folders that a Python interpreter needs, so that a sandbox can show only those.
 import { existsSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { isBelow } from "./system-mounts.ts";
@@ -6,8 +6,8 @@ import { isBelow } from "./system-mounts.ts";
 const linksMax = 20;
 
 /**
- * The prefix of every interpreter that `python` leads to, link by link: `~/.pyenv/versions/3.11.7`, for example. Where a
- * prefix holds one of `guarded` (a home, the data folder), only the parts of it that belong to Python.
+ * The prefix of every interpreter in the chain of links from `python`: `~/.pyenv/versions/3.11.7`, for example. If a
+ * prefix contains one of `guarded` (a home, the data folder), returns only its parts that belong to Python.
  */
 export function interpreterFolders(python: string, guarded: readonly string[]): string[] {
   const programs = new Set([...followed(python), realpathSync(python)]);
@@ -25,7 +25,7 @@ function followed(python: string): string[] {
     try {
       path = resolve(dirname(path), readlinkSync(path));
     } catch {
-      break; // The end of the chain: not a link.
+      break; // The end of the chain, not a link.
     }
   }
   return found;

@@ -1,5 +1,5 @@
-// Makes a replica's folder, writes down what is about to happen, and spawns the app: in its sandbox, detached from the
-// platform, its output going to files. Whatever fails on the way leaves nothing behind.
+// Creates a replica's folder, writes its record, and spawns the app: in its sandbox, detached from the platform, with
+// output to files. A failed launch leaves nothing behind.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
@@ -29,7 +29,7 @@ import { runToEnd } from "./run-to-end.ts";
 import { ownNetwork, projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
-/** What of the machine a launch uses. All paths are absolute. */
+/** The machine's resources for a launch. All paths are absolute. */
 export type LaunchContext = {
   readonly instanceId: string;
   /** Hidden from every app. */
@@ -37,24 +37,24 @@ export type LaunchContext = {
   readonly replicasDir: string;
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
-  /** Sockets of cortex apps; its path is short, as those of sockets must be. */
+  /** Folder for sockets of cortex apps; its path must be short, since socket paths have a length limit. */
   readonly socketsDir: string;
   /** The Python files of the cortex runtime. */
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly ports: PortPool;
   readonly cgroups: { readonly places: readonly CgroupParent[] };
-  /** Ends long copying; once the app is spawned the caller ends it. */
+  /** Aborts long copying; once the app is spawned, the caller stops it. */
   readonly signal: AbortSignal;
 };
 
 export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
 
-/** Where a sandboxed app finds its project's storage. */
+/** Path of the project's storage in a sandboxed app. */
 const storagePlace = "/persistent-storage";
-/** Where a sandboxed cortex app makes its socket. */
+/** Folder where a sandboxed cortex app creates its socket. */
 const listenPlace = "/run/slipway";
-/** Processes and threads of one replica, so that a fork bomb ends there. */
+/** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
 
 /** Spawns the replica. Rejects with `StartRefused`. */
@@ -120,19 +120,19 @@ function refuseVariables(spec: ReplicaSpec): void {
 }
 
 type AddressChoice = {
-  /** Where the replica is reached at a port; not used for a cortex app at a socket. */
+  /** The replica's host for connections to a port; unused for a cortex app with a socket. */
   readonly host: string;
   /** Null: it listens at `socket`. */
   readonly port: number | null;
-  /** Where the platform finds the socket of a cortex app. */
+  /** The platform's path of the socket of a cortex app. */
   readonly socket: string | null;
   readonly entrypoint: readonly string[];
   readonly hint: string | null;
-  /** Shell lines that connect a network of the replica's own. */
+  /** Shell lines that connect the replica's own network; null: none. */
   readonly network: string | null;
 };
 
-/** A cortex app listens at a socket that nobody else has; a web server at its port, in a network of its own where that can be had. */
+/** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
 async function chooseAddress(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
   const { sandbox, ports } = context;
   const isCortex = spec.runtime === "cortex";
@@ -150,7 +150,7 @@ async function chooseAddress(spec: ReplicaSpec, context: LaunchContext): Promise
   return { ...own, socket, ...(await choosePort(spec, ports)) };
 }
 
-/** In a network of its own, where the settings name none. */
+/** The port in the app's own network when the settings name none. */
 const anyPort = 8000;
 
 async function choosePort(
@@ -183,7 +183,7 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   if (context.sandbox.kind === "namespaces") {
     writeEtc(paths.etc, context.sandbox, { user: user ?? 0, home: paths.home, isBuild: false });
   }
-  // Made by whoever builds as root; the app is not root and writes beside its code.
+  // The builder ran as root, but the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], context.signal);
   }
@@ -252,7 +252,7 @@ async function spawnReplica(
     await once(child, "spawn");
     return child;
   } catch (error) {
-    // The message holds the arguments; the code (E2BIG, EAGAIN, …) is what matters.
+    // Only the code (E2BIG, EAGAIN, …) matters, and the message contains the arguments.
     const { code } = error as NodeJS.ErrnoException;
     const known =
       code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
@@ -262,7 +262,7 @@ async function spawnReplica(
   }
 }
 
-/** The app may open /dev/stdout again, so the files are its user's. */
+/** The app may open /dev/stdout again, so its user owns the files. */
 function openOutput(path: string, user: number | null): number {
   const descriptor = openSync(path, "a", 0o600);
   if (user !== null) chownSync(path, user, user);
@@ -299,9 +299,10 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
 }
 
 /**
- * What the replica's shell does besides: takes its place (see `giveUpStart`), sends complaints of the sandbox to `state`
- * instead of the app's output, and says when the app runs and how it ended. It has the files that the platform reads open a
- * second time: nobody else can then take a lease on one (fcntl(2)), which would hold the platform up for 45 seconds.
+ * Other work of the replica's shell: it claims the start (see `giveUpStart`), sends errors of the sandbox to `state`
+ * instead of the app's output, and reports when the app runs and how it exited. It opens the files that the platform
+ * reads a second time, so that no process can take a lease on one (fcntl(2)), which would block the platform for 45
+ * seconds.
  */
 const around = {
   before: `exec 4>>state 6>>stdout 7>>stderr 8>>ready || exit ${sandboxFailedCode}

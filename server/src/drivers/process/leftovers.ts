@@ -1,37 +1,37 @@
-// What programs without a sandbox leave running when the first of them has ended: processes that went to groups and
-// sessions of their own, known by a marker in their environment. Used for replicas and builds, look by look: a process
-// that is being replaced by its next program shows no environment, so one look that finds nothing proves nothing.
+// Kills processes that programs without a sandbox leave behind after their first process exits: they moved to other
+// groups and sessions, and a marker in their environment identifies them. Used for replicas and builds. It scans
+// repeatedly: a process shows no environment during exec, so one scan that finds nothing proves nothing.
 import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
 export type LeftoversOptions = {
-  /** `NAME=value` in the environment of all that belongs together. */
+  /** `NAME=value` in the environment of all processes that belong together. */
   readonly marker: string;
-  /** The process group that it began in; null when that number may mean another group by now. */
+  /** The process group of the first process; null when another group may have that number by now. */
   readonly group: number | null;
-  /** When its first process began: what is older does not belong to it. Null when not known. */
+  /** Start time of its first process: older processes do not belong to it. Null when unknown. */
   readonly sinceTicks: string | null;
 };
 
-/** The processes of a machine. */
+/** Access to the machine's processes. */
 export type ProcessTable = {
   list(): readonly number[];
-  /** Null when there is no such process any more. */
+  /** Null when the process is gone. */
   read(pid: number): ProcessFacts | null;
   /** A negative id is a group. */
   kill(pid: number): void;
 };
 
-/** `gone`: nothing is left. `again`: something was and was killed, or it is not sure yet; look again soon. `lost`: time is up. */
+/** `gone`: nothing is left. `again`: it killed something, or is not sure yet; scan again soon. `lost`: timeout. */
 export type SweepResult = "gone" | "again" | "lost";
 
-/** What starts processes faster than they are killed is given up on after this; only a sandbox stops that. */
+/** Timeout for killing programs that start processes faster than they die; only a sandbox stops those. */
 const sweepMsMax = 10_000;
-/** On a machine where processes come and go all the time no look may ever be sure. Its next program a process has long before this. */
+/** On a machine that constantly starts and ends processes no scan may ever be sure. Exec takes far less time than this. */
 const changingMsMax = 2000;
-/** What has a child and ends, again and again, between all looks of this time does so on purpose; only a sandbox stops that. */
+/** A program that forks and exits between all scans of this time does so on purpose; only a sandbox stops that. */
 const endedMsMax = 300;
-/** Between two looks; a program takes its place in far less. */
+/** Between two scans; exec takes far less time. */
 const againMs = 5;
 
 const thisMachine: ProcessTable = {
@@ -40,7 +40,7 @@ const thisMachine: ProcessTable = {
   kill: (pid) => void signal(pid, "SIGKILL"),
 };
 
-/** Ends all that carries the marker. Resolves when it is gone, or with false when that could not be done in time. */
+/** Kills all processes with the marker. Resolves with true when they are gone, or with false after the timeout. */
 export async function endMarked(marker: string, clock: Clock): Promise<boolean> {
   const leftovers = new Leftovers({ marker, group: null, sinceTicks: null });
   for (;;) {
@@ -50,7 +50,7 @@ export async function endMarked(marker: string, clock: Clock): Promise<boolean> 
   }
 }
 
-/** The sweeps after one replica or build. */
+/** The scans after one replica or build. */
 export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
@@ -63,10 +63,10 @@ export class Leftovers {
     this.#table = table;
   }
 
-  /** Looks once at every process, and kills what is left. `nowMs` counts from any fixed point. */
+  /** Scans all processes once and kills what is left. `nowMs` counts from any fixed point. */
   sweep(nowMs: number): SweepResult {
     const { group, ...options } = this.#options;
-    // Only the first time: the number of an empty group may be given to somebody else.
+    // Only the first time: the kernel may reuse the number of an empty group.
     const isFirst = this.#sinceMs === null;
     if (isFirst && group !== null) this.#table.kill(-group);
     this.#sinceMs ??= nowMs;
@@ -89,14 +89,14 @@ export class Leftovers {
   }
 }
 
-/** `changing`: between two programs. `ended`: it may have had a child just before that this look does not know of. */
+/** `changing`: during exec. `ended`: it may have forked just before, and this scan does not know the child. */
 type Owner = "ours" | "other" | "changing" | "ended";
 
-/** What earlier sweeps have found: process ids with their start, of others without it too. */
+/** Results of earlier scans: process ids with their start times, and for others also without. */
 type Known = { readonly ours: Set<string>; readonly others: Set<string>; readonly dead: Set<string> };
 type Given = LeftoversOptions & { readonly known: Known };
 
-/** Whose a listed process is; adds it to what is known. */
+/** Returns the owner of a listed process and records it in `known`. */
 function ownerOf(pid: number, facts: ProcessFacts | null, given: Given): Owner {
   const { known } = given;
   if (facts === null) return known.others.has(String(pid)) ? "other" : "ended";
@@ -117,7 +117,7 @@ function ownerOfLiving(facts: ProcessFacts, given: Given): Owner {
   if (facts.group === given.group) return "ours";
   const { environment } = facts;
   if (environment === "unknown") return "changing";
-  // Somebody else's, which could not be killed either.
+  // Belongs to another user, so it could not be killed either.
   if (environment === "refused") return "other";
   return environment.includes(given.marker) ? "ours" : "other";
 }

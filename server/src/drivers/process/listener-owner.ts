@@ -1,5 +1,5 @@
-// Whose is the socket that listens at a port? Asked where replicas share the machine's network: another app may have taken
-// the port that a replica was given, and must get none of its calls.
+// Finds which processes listen on a port. Needed where replicas share the machine's network: another app may have taken
+// the port of a replica, and must not receive its calls.
 import { readdirSync, readlinkSync } from "node:fs";
 import { listProcesses, readProcess } from "./process-table.ts";
 import { readText } from "./read-text.ts";
@@ -12,11 +12,11 @@ const inodeField = 9;
 export type ReplicaProcesses = {
   /** The first process of the sandbox's own process namespace; null without a sandbox. */
   readonly firstPid: number | null;
-  /** What its processes have in their environment: `NAME=value`. */
+  /** A marker in the environment of its processes: `NAME=value`. */
   readonly marker: string;
 };
 
-/** Answers for one replica; remembers which sockets are its own, since a look through all its descriptors takes a while. */
+/** Checks the listeners of one replica. Caches the replica's own sockets, since scanning all its descriptors takes a while. */
 export class ListenerOwner {
   readonly #processes: ReplicaProcesses;
   readonly #own = new Set<string>();
@@ -25,7 +25,7 @@ export class ListenerOwner {
     this.#processes = processes;
   }
 
-  /** True when something listens at `port` and all that does belongs to the replica. */
+  /** True when something listens on `port` and all listeners belong to the replica. */
   isOwn(port: number): boolean {
     const inodes = listenersAt(port);
     if (inodes.some((inode) => !this.#own.has(inode))) this.#look();
@@ -50,10 +50,10 @@ export class ListenerOwner {
   }
 }
 
-/** Addresses whose listener gets a connection to 127.0.0.1, as the kernel chooses: exact, any of IPv4, any of IPv6. */
+/** Local addresses that accept a connection to 127.0.0.1, in the kernel's order: exact, any IPv4, any IPv6. */
 const addressForms = [/^(?:0{16}FFFF0000)?0100007F$/, /^(?:0{16}FFFF0000)?0{8}$/, /^0{32}$/];
 
-/** Inodes of the sockets that listen for connections to 127.0.0.1 at a port of the platform's own network. */
+/** Inodes of sockets that accept connections to 127.0.0.1 on a port of the platform's own network. */
 function listenersAt(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const rows = ["tcp", "tcp6"]
@@ -61,7 +61,7 @@ function listenersAt(port: number): string[] {
     .map((row) => row.trim().split(/\s+/))
     .filter((row) => row[3] === listening && row[1]?.endsWith(end));
   const found = addressForms.map((form) => rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")));
-  // Nobody who listens at another address, as at 127.0.0.2, can keep a replica from its calls.
+  // A listener on another address, such as 127.0.0.2, cannot take the replica's calls.
   return (found.find((some) => some.length > 0) ?? []).map((row) => row[inodeField] ?? "");
 }
 
@@ -72,7 +72,7 @@ function socketsOf(pid: number): string[] {
       (name) => /^socket:\[(\d+)\]$/.exec(readLink(`${folder}/${name}`) ?? "")?.[1] ?? [],
     );
   } catch {
-    return []; // It has ended.
+    return []; // The process has exited.
   }
 }
 

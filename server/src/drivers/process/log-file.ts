@@ -1,42 +1,42 @@
-// Reads one output file of a replica from where it was left, and gives back the room of what was handed over. The file
-// only grows in length; a hole is punched where it was read, so that its room on the disk stays bounded.
+// Reads one output file of a replica from the last position, and frees the space of delivered output. The file's length
+// only grows; holes are punched in the delivered part, which bounds its space on disk.
 import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, type CutLine } from "#drivers/log-lines.ts";
 import { withRightToRead } from "./replica-files.ts";
 
-/** How far a file was handed over; kept on disk. `gap`: a part that was dropped unread because there was too much. */
+/** How far the file was delivered; stored on disk. `gap`: a part that was dropped unread because there was too much output. */
 export type LogPosition = {
   readonly offset: number;
   readonly isCutting: boolean;
   readonly gap: { readonly from: number; readonly to: number; readonly lines: number } | null;
 };
 
-/** Nothing was handed over yet. */
+/** The position before anything was delivered. */
 export const logStart: LogPosition = { offset: 0, isCutting: false, gap: null };
 
 export type LogPiece = {
   readonly lines: readonly CutLine[];
-  /** Lines that were dropped before these. */
+  /** Number of lines dropped before these. */
   readonly dropped: number;
-  /** When the file was last written to; its lines are at most that old. */
+  /** The time of the last write to the file; an upper bound for the time of its lines. */
   readonly writtenAt: number;
   readonly next: { readonly offset: number; readonly isCutting: boolean; readonly endsGap: boolean };
 };
 
-/** Read at once; several times the longest line, so that every read gets on. */
+/** Bytes per read; several times the longest line, so that every read makes progress. */
 const pieceBytesMax = 256 * 1024;
-/** More than this unread is dropped, but for the newest part. */
+/** A larger backlog is dropped, except for its newest part. */
 const backlogBytesMax = 32 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
-/** So much of what is dropped is looked through; an app can make a file of terabytes that takes no room. */
+/** Bytes scanned in a dropped part; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;
-/** Lines of one MB that are counted one by one; how many more there are is concluded from those. */
+/** Lines per MB to count exactly; the rest is extrapolated from those. */
 const countedLinesMax = 16_384;
-/** Of a replica that is gone no more lines than these are read, so that its end is told soon. */
+/** The maximum number of lines read after a replica is gone, so that its exit is reported soon. */
 const endLinesMax = 100_000;
-/** Room is given back in steps of at least this. */
+/** Holes are punched in steps of at least this size. */
 const punchBytesMin = 1024 * 1024;
 const blockBytes = 4096;
 
@@ -46,9 +46,9 @@ export class LogFile {
   readonly #handle: FileHandle;
   readonly #hasFrames: boolean;
   #position: LogPosition;
-  /** As it was last written down. */
+  /** The position last written to disk. */
   #kept: LogPosition;
-  /** Up to where a piece was read that is not stored yet. */
+  /** The end of a piece that was read but is not stored yet. */
   #frontier: number;
   #punchedTo = 0;
   #punchedGapTo = 0;
@@ -57,7 +57,7 @@ export class LogFile {
   #isEndBound = false;
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
-    // Made when it is missing: a folder that was half removed must not keep the platform from starting.
+    // Create it when missing: a half-removed folder must not keep the platform from starting.
     closeSync(withRightToRead(path, () => openSync(path, "a+", 0o600)));
     return new LogFile(path, await open(path, "r"), options);
   }
@@ -75,7 +75,7 @@ export class LogFile {
     return this.#position;
   }
 
-  /** The next lines; null when there is none. The same again until `stored` is called. */
+  /** Returns the next lines; null when there are none. Repeats the same lines until `stored` is called. */
   async read(isEnd: boolean): Promise<LogPiece | null> {
     await this.#bounding;
     const { size, mtimeMs } = await this.#stat();
@@ -104,21 +104,21 @@ export class LogFile {
     };
   }
 
-  /** The lines of a piece need not be read again. */
+  /** Marks the lines of a piece as stored; they are not read again. */
   stored(piece: LogPiece): void {
     const { offset, isCutting, endsGap } = piece.next;
     let { gap } = this.#position;
-    // While a piece was being stored, more may have been dropped behind it.
+    // While a piece was being stored, more output behind it may have been dropped.
     if (endsGap && gap !== null) {
       gap = gap.to <= offset ? null : { from: offset, to: gap.to, lines: gap.lines - piece.dropped };
     }
     this.#position = { offset, isCutting, gap };
   }
 
-  /** Gives back the room of what need not be read again. Only after `position` was written down: a hole reads as zeros. */
+  /** Frees the space of output that need not be read again. Call only after `position` is on disk: a hole reads as zeros. */
   giveBack(): void {
     this.#kept = this.#position;
-    // What is dropped while a hole is being punched is given back after it: nothing else may ever ask for that again.
+    // If more is dropped while a hole is being punched, free that afterwards: nothing else may ever trigger it.
     this.#punching ??= this.#punchAll().finally(() => {
       this.#punching = null;
     });
@@ -146,8 +146,9 @@ export class LogFile {
   }
 
   /**
-   * Drops what is too much, even while a piece is being stored: an app that writes without end must not fill the disk.
-   * True when it did. `read` waits for it; it must not begin while a `read` is at work. `isEnd`: nothing more is written.
+   * Drops the excess, even while a piece is being stored: an app that writes endlessly must not fill the disk. Returns
+   * true when it dropped something. `read` waits for it; do not start it during a `read`. `isEnd`: no more writes
+   * follow.
    */
   async bound(isEnd = false): Promise<boolean> {
     if (this.#bounding !== null) return false;
@@ -177,7 +178,7 @@ export class LogFile {
     return to > from;
   }
 
-  /** Where the last `linesMax` lines begin; `from` when there are no more. */
+  /** Offset where the last `linesMax` lines start; `from` when there are no more. */
   async #startOfLast(linesMax: number, { from, size }: { from: number; size: number }): Promise<number> {
     const buffer = Buffer.allocUnsafe(pieceBytesMax);
     let lines = 0;
@@ -197,13 +198,16 @@ export class LogFile {
     return from;
   }
 
-  /** A file without content may be larger than any place in it that can be read. */
+  /** The size of a sparse file may exceed the largest readable offset. */
   async #stat(): Promise<{ readonly size: number; readonly mtimeMs: number }> {
     const { size, mtimeMs } = await this.#handle.stat();
     return { size: Math.min(size, Number.MAX_SAFE_INTEGER - pieceBytesMax), mtimeMs };
   }
 
-  /** Counts the lines between, up to the last newline before `to`, and makes them a gap. What is not looked through counts as one line. */
+  /**
+   * Turns the range, up to the last newline before `to`, into a gap and counts its lines. A part that is not scanned
+   * counts as one line.
+   */
   async #drop(from: number, to: number): Promise<void> {
     const buffer = Buffer.allocUnsafe(1024 * 1024);
     const first = Math.max(from, to - countedBytesMax);
@@ -226,7 +230,7 @@ export class LogFile {
     };
   }
 
-  /** Where `fallocate` or the file system cannot do it, the file keeps its room until the replica is forgotten. */
+  /** Without support by `fallocate` or the file system, the file keeps its space until the replica is forgotten. */
   #punchRange(from: number, to: number): Promise<void> {
     const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
     const length = to - (to % blockBytes) - start;
@@ -238,7 +242,7 @@ export class LogFile {
   }
 }
 
-/** Exact for lines of usual length; many short ones are counted in part, since that costs as much as to read them. */
+/** Exact for lines of normal length; extrapolates for many short ones, since counting those costs as much as reading them. */
 function countLines(bytes: Buffer): number {
   let lines = 0;
   for (let index = bytes.indexOf(0x0a); index >= 0; index = bytes.indexOf(0x0a, index + 1)) {

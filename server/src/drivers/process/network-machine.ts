@@ -1,4 +1,4 @@
-// What networks of their own (see `network.ts`) need of the machine: finds out whether they can be had, and keeps the
+// The machine's side of replica networks (see `network.ts`): detects whether they are possible, and manages the
 // machine's rules for them. Called at the platform's start and end.
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
@@ -19,18 +19,18 @@ import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
 import { commandFailure } from "./short-command.ts";
 
 export type NetworkWish = {
-  /** Names the installation. */
+  /** The data folder; identifies the installation. */
   readonly folder: string;
-  /** `shared`: as the operator wants it. */
+  /** `shared`: the operator asked for it. */
   readonly mode: "auto" | "own" | "shared";
   readonly allowed: readonly string[];
-  /** Empty: those of the machine. */
+  /** Empty: use the machine's name servers. */
   readonly nameServers: readonly string[];
 };
 
 const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
 
-/** `attempt` runs a program in such a network and says what went wrong, or null. The caller is root. */
+/** `attempt` runs a program in such a network and returns the problem, or null. The caller is root. */
 export async function detectNetwork(
   wish: NetworkWish,
   attempt: (network: OwnNetwork) => Promise<string | null>,
@@ -49,7 +49,7 @@ export async function detectNetwork(
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
-  // Each run adds the rules where there are none.
+  // Each run adds missing rules.
   if (!isUsed) await removeNetworkRules(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }
@@ -64,7 +64,7 @@ function isInstalled(tool: string): boolean {
   return toolsEnvironment.PATH.split(":").some((folder) => existsSync(join(folder, tool)));
 }
 
-/** A network for one run, and the shell lines that connect it. Throws when no address is free. */
+/** An address for one run, and the shell lines that connect it. Throws when no address is free. */
 export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkAddress; setup: string } {
   const place = chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
@@ -72,12 +72,12 @@ export function connectNetwork(network: OwnNetwork, port: number | null): { plac
   return { place, setup: networkSetup(network, place, at) };
 }
 
-/** Puts the machine's rules in force, in place of those that an earlier process of the platform has left. */
+/** Applies the machine's rules, replacing those that an earlier process of the platform left. */
 export async function applyNetworkRules(network: OwnNetwork): Promise<string | null> {
   return run(["nft", "-f", "-"], { input: networkRules(network) });
 }
 
-/** True when the rules were there. Others who set up the machine's firewall may have taken them away; they are put in force again. */
+/** Restores the rules if another program that configures the firewall removed them. Returns true when they were still there. */
 export async function keepNetworkRules(network: OwnNetwork): Promise<boolean> {
   if ((await run(["nft", "list", "table", "inet", firewallTableOf(network)])) === null) return true;
   await applyNetworkRules(network);
@@ -88,12 +88,12 @@ async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
   return (await readdir("/sys/class/net")).some((name) => name.startsWith(linkPrefix + installation));
 }
 
-/** Takes the machine's rules back; for when no replica of the installation runs. */
+/** Removes the machine's rules; call it when no replica of the installation is running. */
 export async function removeNetworkRules(network: OwnNetwork): Promise<void> {
   await run(["nft", "delete", "table", "inet", firewallTableOf(network)]);
 }
 
-/** Without it the kernel passes nothing from apps to the internet. */
+/** Otherwise the kernel forwards nothing from apps to the internet. */
 async function enableForwarding(): Promise<string | null> {
   if ((await readFile(forwardingFile, "utf8")).trim() === "1") return null;
   return writeFile(forwardingFile, "1").then(
@@ -103,8 +103,8 @@ async function enableForwarding(): Promise<string | null> {
 }
 
 /**
- * Docker and ufw drop whatever is forwarded and not theirs, by the policy of a chain that all firewalls of iptables share.
- * Our own chains still decide what passes.
+ * Docker and ufw drop all foreign forwarded traffic through the policy of a chain shared by all iptables firewalls. Our
+ * own chains still decide what passes.
  */
 async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
@@ -117,7 +117,7 @@ async function passFirewall(): Promise<string | null> {
   return (await run([...insert, "iifname", `"${linkPrefix}*"`, "accept"])) ?? run([...insert, ...back]);
 }
 
-/** A resolver on the loopback address is out of reach of apps; systemd's names the ones behind it. */
+/** Apps cannot reach a resolver on the loopback address; systemd's file lists the upstream servers. */
 async function machineNameServers(): Promise<string[]> {
   for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
     const text = await readFile(path, "utf8").catch(() => "");
@@ -128,7 +128,7 @@ async function machineNameServers(): Promise<string[]> {
   return [];
 }
 
-/** Null, or the first line of what it said. `lines` takes its output. */
+/** Null on success, else the first line of output. `lines` receives the output. */
 async function run(
   command: readonly [string, ...string[]],
   { input, lines = [] }: { readonly input?: string; readonly lines?: string[] } = {},

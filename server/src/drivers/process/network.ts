@@ -1,20 +1,21 @@
-// A network of its own for each replica and each command of a build, where the platform is root and the machine has `ip`
-// and `nft`: a network namespace with one virtual cable to the machine. The app reaches the internet and the platform, and
-// nothing else of the machine, of other replicas or of private networks; only the platform reaches the app. Pure.
+// A separate network for each replica and each command of a build, where the platform is root and the machine has `ip`
+// and `nft`: a network namespace with one virtual cable to the machine. The app can reach the internet and the
+// platform, but nothing else on the machine, in other replicas or in private networks. Only the platform can reach the
+// app. Pure.
 import { createHash, randomInt } from "node:crypto";
 import { isIPv4 } from "node:net";
 
-/** What of networks this machine lets us do; found once by `detectNetwork`. */
+/** The network support of this machine; found once by `detectNetwork`. */
 export type Network =
   | {
       readonly kind: "own";
-      /** Four hexadecimal digits that tell this installation's interfaces and rules from those of others. */
+      /** Four hexadecimal digits that distinguish this installation's interfaces and rules from those of others. */
       readonly installation: string;
-      /** Private ranges (CIDR) that apps may reach nevertheless. */
+      /** Private ranges (CIDR) that apps may reach despite the rules. */
       readonly allowed: readonly string[];
-      /** Name servers that apps ask. */
+      /** Name servers for apps. */
       readonly nameServers: readonly string[];
-      /** Where the platform listens, which apps may call; known once it does. */
+      /** Where the platform listens, which apps may call; null until it listens. */
       platform: { readonly host: string; readonly ports: readonly number[] } | null;
     }
   /** Programs share the machine's network. `reason` says why. */
@@ -22,21 +23,21 @@ export type Network =
 
 export type OwnNetwork = Extract<Network, { kind: "own" }>;
 
-/** One end of a cable: the address that the app has, and the name of the machine's end. */
+/** One cable: the app's address, and the name of the machine's end. */
 export type NetworkAddress = { readonly address: string; readonly link: string };
 
-/** What apps call the machine: the address of its end of each cable. Link-local, so it is in nobody's way. */
+/** The machine's address for apps, at its end of each cable. Link-local, so it conflicts with nothing. */
 export const hostAddress = "169.254.1.1";
-/** The name of the machine in apps, for calls of other apps through the platform. */
+/** The machine's host name in apps, for calls to other apps through the platform. */
 export const hostName = "slipway.internal";
-/** Apps get addresses of this range, each one of its own. */
+/** Each app gets its own address from this range. */
 const range = "10.213";
-/** Begins the name of the machine's end of every cable, of all installations. */
+/** Prefix of the names of the machine's cable ends, in all installations. */
 export const linkPrefix = "slp";
-/** Connections of one app at a time: the kernel's table of them is one for the whole machine (262,144 where memory is not short). */
+/** Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries unless memory is short). */
 export const connectionsMax = 4_096;
 
-/** Ranges that no app reaches unless they are allowed: private networks and those for special purposes. */
+/** Private and special-purpose ranges; apps reach them only if allowed. */
 const privateRanges = [
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -48,17 +49,17 @@ const privateRanges = [
   "198.18.0.0/15",
   "224.0.0.0/3",
 ];
-/** Where clouds hand out a machine's identity: closed whatever is allowed. */
+/** Where clouds expose a machine's identity: always blocked, even if allowed. */
 const metadataRanges = ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"];
 
-/** A short name for the installation whose data folder this is. */
+/** A short name for the installation with this data folder. */
 export function installationOf(dataDir: string): string {
   return createHash("sha256").update(dataDir).digest("hex").slice(0, 4);
 }
 
 /**
- * A place that no route of the machine names. `routes`: the text of /proc/net/route. Of two that choose it at the
- * same moment one fails in its set-up, since a route to one address can be added once only.
+ * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If two runs choose the
+ * same address at the same moment, the set-up of one fails, since a route to one address can be added only once.
  */
 export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
   const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
@@ -72,9 +73,9 @@ export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddre
 }
 
 /**
- * Shell lines that connect a new network namespace, run inside it as root while the machine's own files are still seen.
- * `port`: where a web server of the app listens, on any of its addresses; null for none. `platform`: a process in
- * the machine's own network. What fails is said on standard error and ends the shell with `exitCode`.
+ * Shell lines that connect a new network namespace. They run inside it as root, before the machine's own files are
+ * hidden. `port`: where a web server of the app listens, on any of its addresses; null for none. `platform`: a process
+ * in the machine's own network. A failure prints to standard error and exits the shell with `exitCode`.
  */
 export function networkSetup(
   network: OwnNetwork,
@@ -104,7 +105,7 @@ ${networkRules(network)}END
 `;
 }
 
-/** Servers that listen on the loopback address only are called there, too. */
+/** Redirects calls to servers that listen only on the loopback address. */
 function toLoopback(address: string, orEnd: string): string {
   return `{ echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet && nft -f - <<'END'
 table ip slipway {
@@ -118,12 +119,12 @@ END
 `;
 }
 
-/** The table of rules of one installation. */
+/** The name of the nftables table of one installation. */
 export function firewallTableOf(network: OwnNetwork): string {
   return `slipway_${network.installation}`;
 }
 
-/** The rules of the machine for all cables of the installation, replacing those that are there, in one step. */
+/** The machine's rules for all cables of the installation; replaces existing ones atomically. */
 export function networkRules(network: OwnNetwork): string {
   const table = firewallTableOf(network);
   const ours = `"${linkPrefix}${network.installation}*"`;
@@ -154,7 +155,7 @@ export function networkRules(network: OwnNetwork): string {
     "  type filter hook input priority filter;",
     `  iifname ${ours} ct state established,related accept`,
     fewConnections,
-    // An app can send to the machine's loopback addresses by its cable (SO_BINDTODEVICE).
+    // An app can send to the machine's loopback addresses through its cable (SO_BINDTODEVICE).
     `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
     ...ports.map((port) => `  iifname ${ours} ${port} accept`),
     ...names,
@@ -173,7 +174,7 @@ export function networkRules(network: OwnNetwork): string {
     `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
     `  iifname ${ours} meta nfproto ipv6 drop`,
     " }",
-    // A replica that has ended takes its cable with it: what the platform still sends it must not leave by another road.
+    // A cable disappears with its replica: what the platform still sends there must not take another route.
     " chain from_the_machine {",
     "  type filter hook output priority filter;",
     `  ip daddr ${range}.0.0/16 oifname != ${all} meta l4proto tcp reject with tcp reset`,

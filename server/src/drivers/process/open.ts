@@ -1,4 +1,4 @@
-// Opens the process driver: replicas and builds are processes of this machine, in sandboxes where it allows them.
+// Opens the process driver: replicas and builds run as processes of this machine, sandboxed if the machine allows it.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
@@ -17,23 +17,23 @@ import { ownNetwork, type Sandbox } from "./sandbox.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
-/** What the process driver needs of the settings. */
+/** Settings of the process driver. */
 export type ProcessDriverConfig = {
   readonly dataDir: string;
   /** Where the platform listens. */
   readonly host: string;
   readonly publicUrl: string | null;
   readonly appNetwork: Omit<NetworkWish, "folder">;
-  /** What may be written to the disk, and what is kept free there, in bytes; null: no limit, or by the disk's size. */
+  /** Limits for writes to the disk, and the space to keep free, in bytes; null: no limit, or derived from the disk's size. */
   readonly disk: DiskWatchOptions["limits"];
-  /** Apps that ask for another compute type run on the CPU. */
+  /** Apps that ask for other compute types run on the CPU. */
   readonly simulateCompute: boolean;
   readonly toolEnvironment: Readonly<Record<string, string>>;
   readonly buildTimeoutSeconds: number;
   readonly paths: { readonly replicasDir: string; readonly storageDir: string; readonly buildsDir: string };
 };
 
-/** Throws `CannotStart` where the settings ask for what this machine cannot do. */
+/** Throws `CannotStart` when the settings ask for something that this machine does not support. */
 export async function open(
   config: ProcessDriverConfig,
   { instanceId, log, lifecycle, clock }: DriverParts,
@@ -87,7 +87,7 @@ async function letAppsCall(
   if (failure !== null) log.error({ reason: failure }, "the rules of apps' networks could not be put in force");
 }
 
-/** The platform's own port, and that of a proxy before it on this machine. */
+/** The platform's own port, and the port of a proxy in front of it on this machine. */
 function portsOf({ publicUrl }: ProcessDriverConfig, port: number): number[] {
   const url = publicUrl === null ? null : URL.parse(publicUrl);
   if (url === null) return [port];

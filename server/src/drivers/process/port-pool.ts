@@ -1,14 +1,14 @@
-// Hands out ports of this machine to custom apps and never one twice while its replica lives.
+// Assigns ports of this machine to custom apps; never assigns one twice while its replica lives.
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { StartRefused } from "#drivers/driver.ts";
 
-/** Below the range from which the kernel takes ports for outgoing connections, which would be in the way. */
+/** Below the kernel's range for outgoing connections, which would conflict. */
 const first = 20_000;
 const last = 29_999;
 const triesMax = 200;
 
-/** The ports that replicas of this platform have. */
+/** The ports assigned to replicas of this platform. */
 export class PortPool {
   readonly #taken = new Set<number>();
 
@@ -21,7 +21,7 @@ export class PortPool {
     this.#taken.delete(port);
   }
 
-  /** `port` itself when it is free, else null. */
+  /** Returns `port` if it is free, else null. */
   async takeExactly(port: number): Promise<number | null> {
     if (this.#taken.has(port)) return null;
     this.#taken.add(port);
@@ -30,20 +30,20 @@ export class PortPool {
     return null;
   }
 
-  /** Some free port. Rejects with `StartRefused` when none was found. */
+  /** Returns some free port. Rejects with `StartRefused` when it finds none. */
   async take(): Promise<number> {
     for (let attempt = 0; attempt < triesMax; attempt++) {
       const port = await this.takeExactly(randomInt(first, last + 1));
       if (port !== null) return port;
     }
-    // One app may hold all of that range where networks are shared; the kernel knows whether any other is left.
+    // One app may occupy the whole range where networks are shared; ask the kernel for any other free port.
     const other = await listenOnce(0);
     if (other !== null && (await this.takeExactly(other)) !== null) return other;
     throw new StartRefused("No free port was found on the machine that runs replicas; stop apps that use many ports.");
   }
 }
 
-/** The port, or for 0 any, when a program could listen on it on every address; null when none could. */
+/** The port, or any port for 0, if a program could listen on it on every address; else null. */
 function listenOnce(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -1,13 +1,13 @@
-// Chooses among the Pythons of this machine. Pure; `python-find.ts` finds them.
+// Chooses one of the Pythons of this machine. Pure; `python-find.ts` finds them.
 
-/** An interpreter that really starts. */
+/** An interpreter that was started successfully. */
 export type Python = {
-  /** The program itself, links and shims followed. */
+  /** The program itself, with links and shims resolved. */
   readonly path: string;
   /** For example `3.11`. */
   readonly version: string;
   readonly patch: number;
-  /** It can make virtual environments, and put pip into them. */
+  /** Whether it can create virtual environments, and install pip in them. */
   readonly hasVenv: boolean;
   readonly hasPip: boolean;
 };
@@ -16,12 +16,12 @@ export type PythonChoice =
   | { readonly ok: true; readonly python: Python; readonly warning: string | null }
   | { readonly ok: false; readonly reason: string };
 
-/** What apps can be run with; the runtime inside apps needs at least the first. */
+/** Supported versions of apps; the runtime inside apps needs at least the first. */
 const minorMin = 8;
 
 /**
- * The Python for a version such as `3.11`. One that the app asked for is taken or refused; for a default the nearest
- * newer one may take its place, else the newest that is there.
+ * Chooses the Python for a version such as `3.11`. Uses or refuses exactly the version that the app asked for; replaces
+ * a missing default version with the nearest newer one, else with the newest installed.
  */
 export function choosePython(given: {
   readonly version: string;
@@ -55,7 +55,7 @@ export function choosePython(given: {
   };
 }
 
-/** Among those of one version: pip first when it is needed, then the newest, then the first found. */
+/** Order within one version: with pip first if it is needed, then the newest, then the first found. */
 function best(installed: readonly Python[], version: string, needsPip: boolean): Python | undefined {
   const same = installed.filter((python) => python.version === version);
   const weight = (python: Python): number => (needsPip && python.hasPip ? 1000 : 0) + python.patch;

@@ -1,12 +1,12 @@
-// Finds the Pythons of this machine: `python3…` on the PATH and the versions of pyenv. Each is started once, since a
-// shim may lead to nothing and a link to something else; what it says about itself is kept for the process's life.
+// Finds the Pythons of this machine: `python3…` on the PATH and the versions of pyenv. Starts each once, since a shim
+// may be broken and a link may lead to another version; caches the answers while the platform runs.
 import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
 import type { Python } from "./python-choice.ts";
 
-/** What an interpreter says about itself. `base_prefix` leads out of virtual environments, `executable` out of shims. */
+/** Asks an interpreter for its properties. `base_prefix` leads out of virtual environments, `executable` out of shims. */
 const question = `
 import importlib.util, json, os, sys
 def has(name):
@@ -21,37 +21,37 @@ if sys.prefix != sys.base_prefix:
 print(json.dumps({"path": here, "version": list(sys.version_info[:3]), "venv": has("venv"), "pip": has("ensurepip")}))
 `;
 const answerWaitMs = 10_000;
-/** Started at the same time. */
+/** Maximum number of interpreters started at once. */
 const questionsAtOnce = 4;
 
-/** Knows the interpreters that are there. */
+/** Finds and caches the installed interpreters. */
 export class PythonFinder {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #answers = new Map<string, Promise<Python | null>>();
 
-  /** `environment`: PATH and PYENV_ROOT count. */
+  /** `environment`: only PATH and PYENV_ROOT matter. */
   constructor(options: { readonly environment: Readonly<Record<string, string>> }) {
     this.#environment = options.environment;
   }
 
-  /** Those of one version, for example `3.11`; quick, since only programs with that name are started. */
+  /** The Pythons of one version, for example `3.11`; fast, since it starts only programs with that name. */
   async ofVersion(version: string): Promise<Python[]> {
     const names = (await this.#candidates()).filter((path) => path.endsWith(`/python${version}`));
     return (await this.#ask(names)).filter((python) => python.version === version);
   }
 
-  /** All of them. */
+  /** All Pythons of this machine. */
   async all(): Promise<Python[]> {
     return await this.#ask(await this.#candidates());
   }
 
-  /** Programs called python3 or python3.x; those of pyenv first, since they are no scripts. */
+  /** Programs called python3 or python3.x; those of pyenv first, since they are not scripts. */
   async #candidates(): Promise<string[]> {
     const root = this.#environment["PYENV_ROOT"] ?? join(homedir(), ".pyenv");
     const versions = await readdir(join(root, "versions")).catch(() => []);
     const pyenv = versions.map((version) => join(root, "versions", version, "bin"));
     const path = (this.#environment["PATH"] ?? "").split(":").filter((folder) => folder.startsWith("/"));
-    // Shims lead to the versions that are looked at anyway, and are slow.
+    // Skip shims: they are slow, and lead to versions that are checked anyway.
     const folders = [...pyenv, ...path.filter((folder) => folder !== join(root, "shims"))];
     const found: string[] = [];
     for (const folder of new Set(folders)) {
@@ -74,7 +74,7 @@ export class PythonFinder {
     return [...found.values()];
   }
 
-  /** What the program says, asked once when it lacks nothing; null when it does not start or is no Python 3. */
+  /** The program's answer, cached if it is complete; null when it does not start or is not Python 3. */
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
     let answer = this.#answers.get(real);
@@ -83,7 +83,7 @@ export class PythonFinder {
       this.#answers.set(real, answer);
     }
     const python = await answer;
-    // What is broken or lacks a part may be mended while the platform runs.
+    // An operator may repair a broken or incomplete one while the platform runs.
     if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
   }

@@ -1,7 +1,10 @@
-// Reads small files of the kernel and of the machine that may not be there, or are not ours to read.
+// Reads small files of the kernel and the machine that may be missing or unreadable.
 import { readFileSync } from "node:fs";
 
-/** The file's text; empty when it cannot be read: it is not there, or is about a process that has ended or is another user's. */
+/**
+ * The file's text; empty when it cannot be read, for example because it is missing, or because its process has exited
+ * or belongs to another user.
+ */
 export function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");

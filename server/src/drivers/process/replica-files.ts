@@ -1,5 +1,5 @@
-// The folder of one replica: what the platform writes there before it starts one, and what the replica's shell and
-// runtime write, so that any later process of the platform finds all it must know. No secret is ever written here.
+// The folder of one replica: the files that the platform writes before it starts one, and those of the replica's shell
+// and runtime. Any later process of the platform finds all state there. Never contains secrets.
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -22,102 +22,102 @@ import { isDiskFull } from "#lib/disk-full.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 
-/** Where the parts of a replica's folder are. */
+/** Paths in a replica's folder. */
 export type ReplicaPaths = ReturnType<typeof replicaPaths>;
 
-/** The parts of the folder `dir`. */
+/** Returns the paths below the folder `dir`. */
 export function replicaPaths(dir: string) {
   const at = (name: string): string => join(dir, name);
   return {
     dir,
-    /** What the platform knows of it; written before anything is spawned. */
+    /** The platform's record of the replica; written before anything is spawned. */
     record: at("record.json"),
-    /** The shell's line of /proc/self/stat: created by the shell as its first act, or by who gives the start up. */
+    /** The shell's line of /proc/self/stat: created by the shell first of all, or by whoever gives up the start. */
     pid: at("pid"),
-    /** What the shell says: complaints of the sandbox, `running`, `exit <code>`. */
+    /** Output of the shell: errors of the sandbox, `running`, `exit <code>`. */
     state: at("state"),
     /** The runtime's one line of JSON. */
     ready: at("ready"),
     stdout: at("stdout"),
     stderr: at("stderr"),
-    /** Where a sandboxed cortex app makes its socket, named `listenName`. */
+    /** Folder where a sandboxed cortex app creates its socket `listenName`. */
     listen: at("listen"),
     etc: at("etc"),
-    /** How much of the output was handed over. */
+    /** How much of the output was delivered. */
     offsets: at("offsets.json"),
-    /** Written when `exited` is told. */
+    /** Written when `exited` is emitted. */
     ended: at("ended.json"),
-    /** Where the sandbox puts the app's view together. */
+    /** Where the sandbox assembles the app's view. */
     staging: at("root"),
     home: at("home"),
     temporary: at("tmp"),
-    /** The app's own files: a copy, or what an overlay keeps of changes. */
+    /** The app's own files: a copy, or the changes in an overlay. */
     code: at("code"),
     overlayWork: at("work"),
   } as const;
 }
 
-/** Where the app has written to, but for its output. */
+/** Folders that the app has written to, except for its output. */
 export function writtenFolders({ home, temporary, code, overlayWork }: ReplicaPaths): readonly string[] {
   return [home, temporary, code, overlayWork];
 }
 
-/** What the platform knows of a replica before it is spawned. */
+/** The platform's record of a replica, written before the spawn. */
 export type ReplicaRecord = {
   readonly version: 1;
   readonly replicaId: ReplicaId;
-  /** Who started it. Absent in records of older versions. */
+  /** The instance that started it. Absent in records of older versions. */
   readonly instanceId?: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly projectId: ProjectId;
   readonly runtime: "cortex" | "custom";
-  /** Where a server of the replica is reached; absent in records of older versions: the loopback address. */
+  /** Host of the replica's server; absent in records of older versions: the loopback address. */
   readonly host?: string;
-  /** The port that the replica was given; null for a cortex app, which says its own or has a socket. */
+  /** The replica's assigned port; null for a cortex app, which reports its own or has a socket. */
   readonly port: number | null;
-  /** Where the platform finds the socket of a cortex app; null or absent: it listens at a port. */
+  /** The platform's path of the socket of a cortex app; null or absent: it listens on a port. */
   readonly socket?: string | null;
   readonly hint: string | null;
-  /** The program of the start command, for sentences. */
+  /** The program of the start command, for messages. */
   readonly program: string;
   readonly isSandboxed: boolean;
-  /** Process ids mean nothing after the machine was started again. */
+  /** Process ids are meaningless after a reboot. */
   readonly bootId: string;
-  /** Empty where nothing is held. Absent in records of older versions, as is `memoryGb`. */
+  /** Empty when there are no limits. Absent in records of older versions, as is `memoryGb`. */
   readonly cgroup?: Cgroup;
   readonly memoryGb?: number;
 };
 
-/** The process that stands for the replica; `startTicks` tells it from a later one of the same id. */
+/** The process that represents the replica; `startTicks` distinguishes it from a later one with the same id. */
 export type ProcessIdentity = { readonly pid: number; readonly group: number; readonly startTicks: string | null };
 
-/** How it ended, as it was told. */
+/** How it exited, as reported. */
 export type EndedRecord = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
 
 export type StateFile = { readonly isRunning: boolean; readonly exitCode: number | null; readonly complaints: string };
 
 /**
- * `port`: it listens there, or at its socket when that is 0. `error`: it will never be ready. Both absent: it said nothing yet.
- * `isLast`: it says nothing more.
+ * `port`: it listens there, or on its socket when that is 0. `error`: it will never be ready. Both absent: nothing
+ * reported yet. `isLast`: no further report follows.
  */
 export type RuntimeReport = { readonly port?: number; readonly error?: string; readonly isLast: boolean };
 
 /** The socket's name in the folder `listen`. */
 export const listenName = "app.sock";
-/** Of the kernel's 108, and macOS's 104, with the zero at the end. */
+/** The limit is 108 in the kernel and 104 in macOS, including the final zero. */
 const socketPathBytesMax = 103;
 
-/** A short path of its own for a replica's socket; null when even that is too long for a socket. */
+/** A unique short path for a replica's socket; null when even that is too long for a socket. */
 export function socketPath(socketsDir: string, replicaId: ReplicaId): string | null {
   const path = join(socketsDir, createHash("sha256").update(replicaId).digest("hex").slice(0, 16));
   return Buffer.byteLength(path) <= socketPathBytesMax ? path : null;
 }
 
 /**
- * Takes the socket that a sandboxed app has made to `to`, where the app cannot put another file in its place; one that was
- * taken already stays. Returns what is wrong when it cannot: a link could lead the platform to any socket of the machine, and
- * a folder, or a file with too many names, cannot be linked. Never throws.
+ * Links the socket of a sandboxed app to `to`, where the app cannot replace it; keeps an existing link. Returns the
+ * problem if that is impossible: a link could lead the platform to any socket of the machine, and a folder, or a file
+ * with too many hard links, cannot be linked. Never throws.
  */
 export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
@@ -137,13 +137,13 @@ function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true;
 }
 
-/** Replaces a file in one step, so that a reader never sees half of it. */
+/** Replaces a file atomically, so that a reader never sees half of it. */
 export function writeWhole(path: string, value: unknown): void {
   writeFileSync(`${path}.new`, JSON.stringify(value), { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
 
-/** As `writeWhole`; false when the disk has no room for it. */
+/** Like `writeWhole`; returns false when the disk is full. */
 export function writeIfFits(path: string, value: unknown): boolean {
   try {
     writeWhole(path, value);
@@ -154,18 +154,18 @@ export function writeIfFits(path: string, value: unknown): boolean {
   }
 }
 
-/** Null when the folder has no whole record: then nothing was spawned either. */
+/** Null when the folder has no complete record: then nothing was spawned either. */
 export function readRecord(paths: ReplicaPaths): ReplicaRecord | null {
   const value = readJson(paths.record);
   return value?.["version"] === 1 ? (value as ReplicaRecord) : null;
 }
 
-/** Null while its end was not told. */
+/** Null until its exit was reported. */
 export function readEnded(paths: ReplicaPaths): EndedRecord | null {
   return readJson(paths.ended) as EndedRecord | null;
 }
 
-/** What the shell has said so far. */
+/** Reads the shell's output so far. */
 export function readState(paths: ReplicaPaths): StateFile {
   const lines = readText(paths.state).split("\n").slice(0, -1);
   const exit = lines.map((line) => /^exit (\d+)$/.exec(line)?.[1]).find((code) => code !== undefined);
@@ -176,14 +176,14 @@ export function readState(paths: ReplicaPaths): StateFile {
   };
 }
 
-/** When the shell said that the app has exited, in milliseconds since the epoch; null when it did not come to say so. */
+/** When the shell reported the app's exit, in milliseconds since the epoch; null when it did not. */
 export function readExitTime(paths: ReplicaPaths): number | null {
   if (readState(paths).exitCode === null) return null;
   const at = statSync(paths.state, { throwIfNoEntry: false })?.mtimeMs;
   return at === undefined ? null : Math.floor(at);
 }
 
-/** What the runtime has said. The app could write here too, so nothing is trusted. */
+/** Reads the runtime's report. The app could write there too, so nothing is trusted. */
 export function readReport(paths: ReplicaPaths): RuntimeReport {
   const text = readText(paths.ready);
   const lines = text.split("\n").slice(0, -1);
@@ -210,18 +210,18 @@ function reportOf(line: string): RuntimeReport {
 const reportLinesMax = 2;
 const errorCharactersMax = 1000;
 
-/** Null while the shell has not begun. */
+/** Null until the shell has started. */
 export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
   const text = readText(paths.pid);
   if (!text.endsWith("\n")) return null;
   const identity = parseStat(text);
   if (identity !== null) return identity;
-  // Without /proc the shell can only say its process id, which is its group too.
+  // Without /proc the shell can report only its process id, which is also its group.
   const pid = Number(text.trim());
   return Number.isInteger(pid) && pid > 1 ? { pid, group: pid, startTicks: null } : null;
 }
 
-/** A line of /proc/<pid>/stat; the name in parentheses may hold anything. */
+/** Parses a line of /proc/<pid>/stat; the name in parentheses may contain anything. */
 export function parseStat(
   text: string,
 ): (ProcessIdentity & { readonly state: string; readonly parent: number }) | null {
@@ -238,19 +238,22 @@ export function parseStat(
   return { pid, group: Number(group), startTicks, state, parent: Number(parent) };
 }
 
-/** Takes the shell's place, so that a start that was begun by a platform now dead can never go on. False: it has begun. */
+/**
+ * Claims the start in place of the shell, so that a start from a dead platform can never continue. Returns false when
+ * the shell was first.
+ */
 export function giveUpStart(paths: ReplicaPaths): boolean {
   try {
     closeSync(openSync(paths.pid, "wx", 0o600));
     return true;
   } catch (error) {
-    // Created by the shell, or by an earlier giving up, which left it empty.
+    // Either the shell created it, or an earlier call, which left it empty.
     if (codeOf(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
 }
 
-/** Removes a folder that programs of apps have written to; they may have left folders in it that even their owner cannot enter. */
+/** Removes a folder that apps wrote to; it may contain folders that even their owner cannot enter. */
 export async function removeFolder(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });
@@ -261,7 +264,7 @@ export async function removeFolder(dir: string): Promise<void> {
   }
 }
 
-/** Removes all of a replica that has ended, its record first: were the rest left by a kill, it would not be taken for one. */
+/** Removes all files of an exited replica, its record first: after a kill, the rest does not look like a replica. */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   const socket = readRecord(paths)?.socket;
   if (typeof socket === "string") await rm(socket, { force: true });
@@ -269,7 +272,7 @@ export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   await removeFolder(paths.dir);
 }
 
-/** What the first attempt is still removing may be gone by the time it is looked at. */
+/** The first attempt may still be removing files while this runs. */
 async function openFolders(dir: string): Promise<void> {
   try {
     await chmod(dir, 0o700);
@@ -285,7 +288,7 @@ function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? "";
 }
 
-/** Null when the file is not there or not whole. */
+/** Null when the file is missing or incomplete. */
 export function readJson(path: string): Record<string, unknown> | null {
   if (!existsSync(path)) return null;
   try {
@@ -296,8 +299,8 @@ export function readJson(path: string): Record<string, unknown> | null {
 }
 
 /**
- * Calls `open` again after giving the platform back its right to read: where apps run as the platform's own user, they can
- * take that from the files that they write to.
+ * Restores the platform's read permission and calls `open` again: where apps run as the platform's own user, they can
+ * remove that from the files they write to.
  */
 export function withRightToRead<T>(path: string, open: () => T): T {
   try {
@@ -309,7 +312,7 @@ export function withRightToRead<T>(path: string, open: () => T): T {
   }
 }
 
-/** What the shell and the runtime say is far shorter; an app could make `ready` as large as it likes. */
+/** The shell and the runtime write far less; an app could make `ready` arbitrarily large. */
 const textBytesMax = 65_536;
 const textBuffer = Buffer.allocUnsafe(textBytesMax);
 

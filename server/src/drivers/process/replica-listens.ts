@@ -1,18 +1,18 @@
-// Where a replica of this machine takes calls: at its socket, at a port of a network of its own, or at a port of the
-// machine's that somebody else could have taken.
+// The address of a replica on this machine: its socket, a port in its own network, or a port of the machine that
+// another process could have taken.
 import type { Address } from "#drivers/driver.ts";
 import { ListenerOwner } from "./listener-owner.ts";
 import { readPid, takeSocket, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 
-/** Of servers in a shared network. */
+/** The address of servers in a shared network. */
 export const loopback = "127.0.0.1";
 
-/** What each process of a replica has in its environment. */
+/** The marker in the environment of each process of a replica. */
 export function markerOf(replicaId: string): string {
   return `SLIPWAY_REPLICA_ID=${replicaId}`;
 }
 
-/** The address of a server of the replica at `port`. */
+/** The address of the replica's server on `port`. */
 function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Address {
   const { host = loopback, isSandboxed, replicaId } = record;
   if (host !== loopback || process.platform !== "linux") return { host, port };
@@ -22,8 +22,8 @@ function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Ad
 }
 
 /**
- * Where it takes calls, or will. `saidPort`: what the runtime has said; only replicas of older versions have no other address,
- * so null until then.
+ * Where it accepts calls, now or later. `saidPort`: the port that the runtime reported. Only replicas of older versions
+ * depend on that; for them the result is null until then.
  */
 export function addressOf(paths: ReplicaPaths, record: ReplicaRecord, saidPort: number | undefined): Address | null {
   if (typeof record.socket === "string") return { path: record.socket };
@@ -31,7 +31,7 @@ export function addressOf(paths: ReplicaPaths, record: ReplicaRecord, saidPort: 
   return port === undefined || port === 0 ? null : addressAt(paths, record, port);
 }
 
-/** What is wrong with the socket of a cortex app that listens; null when nothing is. */
+/** The problem with the socket of a cortex app that listens; null when there is none. */
 export function socketError(paths: ReplicaPaths, record: ReplicaRecord): string | null {
   return typeof record.socket === "string" && record.isSandboxed ? takeSocket(paths, record.socket) : null;
 }

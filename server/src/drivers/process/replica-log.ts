@@ -1,5 +1,5 @@
-// Hands the output of one replica over to the sink: both files in turns, waiting until lines are stored before reading
-// on, and keeping on disk how far it came. A crash of the platform repeats at most the lines of the last moments.
+// Delivers the output of one replica to the sink. Alternates between both files, waits until lines are stored before it
+// reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -18,9 +18,9 @@ export type ReplicaLogOptions = {
   readonly clock: Clock;
 };
 
-/** How often the position is written while lines flow. */
+/** How often the position is written while lines are flowing. */
 const keepEveryMs = 100;
-/** After these tries the lines are given up, so that a replica's end is told in the end. */
+/** Lines are dropped after these attempts, so that a replica's exit is reported eventually. */
 const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 
 /** The two output files of one replica. */
@@ -44,7 +44,7 @@ export class ReplicaLog {
     this.#files = files;
   }
 
-  /** The last line of standard error that was not empty, for the sentence on how the replica ended. */
+  /** The last non-empty line of standard error, for the message on how the replica exited. */
   get lastErrorLine(): string | null {
     return this.#lastErrorLine;
   }
@@ -54,7 +54,10 @@ export class ReplicaLog {
     return this.#isStoring;
   }
 
-  /** Hands over all there is, or until `stop`; with `isEnd` an unfinished last line too. `isGone`: the replica may end meanwhile. */
+  /**
+   * Delivers all available output, or until `stop`; with `isEnd` also an unfinished last line. `isGone`: the replica
+   * may exit meanwhile.
+   */
   async flow(isEnd: boolean, isGone: () => boolean): Promise<void> {
     while (!this.#stop.signal.aborted) {
       await this.bound(isGone());
@@ -74,18 +77,18 @@ export class ReplicaLog {
     }
   }
 
-  /** Drops the oldest unread lines of an app that writes faster than its lines can be stored. */
+  /** Drops the oldest unread lines when an app writes faster than its lines can be stored. */
   async bound(isEnd = false): Promise<void> {
     const dropped = await Promise.all([this.#files.stdout.bound(isEnd), this.#files.stderr.bound(isEnd)]);
     if (dropped.includes(true)) this.#keep();
   }
 
-  /** `flow` ends once the lines that are being stored are stored. */
+  /** Ends `flow` once the current lines are stored. */
   stop(): void {
     this.#stop.abort(new Error("the log was closed"));
   }
 
-  /** Writes down how far it came. */
+  /** Writes the position to disk. */
   async close(): Promise<void> {
     this.stop();
     this.#keep();
@@ -113,12 +116,12 @@ export class ReplicaLog {
     return [{ replicaId, at, stream, runId: null, text }, ...lines];
   }
 
-  /** False when it was closed before the lines were stored: they will be read again. */
+  /** False when closed before the lines were stored: they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { clock } = this.#options;
     const { signal } = this.#stop;
     this.#isStoring = true;
-    // The sink says what is wrong with it; here it only matters that lines are not lost at once.
+    // The sink reports its own errors; here it only matters that lines are not lost at once.
     const options = { ...storing, clock, signal, onFailure: () => undefined };
     const isStored = await retry(options, () => this.#options.lines(lines).then(() => true));
     this.#isStoring = false;

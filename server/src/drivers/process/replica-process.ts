@@ -1,6 +1,6 @@
-// One replica that runs, or ran, on this machine. It is looked at, not listened to: a turn reads what its shell, its
-// runtime and the process table say, hands over output and tells what is new. A change in its folder nudges a turn, so
-// it makes no difference whether this process of the platform has started it.
+// One running or exited replica on this machine. The driver polls it: a turn reads the state from its shell, its
+// runtime and the process table, delivers output and emits new events. A change in its folder nudges a turn, so it does
+// not matter whether this process of the platform started it.
 import type { ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
@@ -31,24 +31,24 @@ export type ReplicaProcessOptions = {
   readonly record: ReplicaRecord;
   readonly sink: ReplicaSink;
   readonly clock: Clock;
-  /** Only this process's own children have one. */
+  /** Set only for this process's own children. */
   readonly child: ChildProcess | null;
-  /** Called once, when it is gone and all is told. */
+  /** Called once, when it is gone and everything is reported. */
   readonly onEnded: () => void;
-  /** A look went wrong (a full disk, for example); there will be another one. */
+  /** A check failed (a full disk, for example); another one follows. */
   readonly onFault: (error: unknown) => void;
 };
 
-/** Where things stand when no change of the folder is seen: file systems that do not tell, a shell that was killed. */
+/** Interval without changes of the folder: some file systems report none, and neither does a killed shell. */
 export const lookEveryMs = 1000;
-/** While something is known to be about to happen. */
+/** While a change is expected soon. */
 const lookSoonMs = 5;
-/** Between two looks because of changes in the folder. */
+/** Minimum time between two checks because of changes in the folder. */
 const nudgeMs = 10;
 const closeWaitMs = 10_000;
 const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
 
-/** Watches from `watch()` on. */
+/** One replica. Starts watching with `watch()`. */
 export class ReplicaProcess {
   readonly #options: ReplicaProcessOptions;
   readonly #established = Promise.withResolvers<void>();
@@ -66,17 +66,17 @@ export class ReplicaProcess {
   #identity: ProcessIdentity | null = null;
   #isRunning = false;
   #address: Address | null = null;
-  /** The runtime says nothing more of its start. */
+  /** No further report of the runtime follows. */
   #isReported = false;
   #startError: string | null = null;
   #failure: string | null = null;
   #ended: EndedRecord | null;
   #asked: "not" | "stopped" | "killed" = "not";
-  /** Why the platform has ended it, where nobody asked for that. */
+  /** Why the platform killed it when no caller asked for that. */
   #endReason: string | null = null;
   #isTerminated = false;
   #isKilled = false;
-  /** This process of the platform has seen it alive. */
+  /** True when this process of the platform has seen it alive. */
   #wasAlive = false;
   #leftovers: Leftovers | null = null;
   #cancelKill: (() => void) | undefined;
@@ -100,12 +100,12 @@ export class ReplicaProcess {
     return this.#ended !== null;
   }
 
-  /** Resolves when the app's process runs; rejects with what was wrong when it never will. */
+  /** Resolves when the app's process runs; rejects with the reason when it never will. */
   get established(): Promise<void> {
     return this.#established.promise;
   }
 
-  /** What of it is known without a look. `holder`: whose the folder of replicas is, where the record does not say it. */
+  /** Its known state, without a check. `holder`: the instance that owns the folder of replicas, for records without one. */
   owned(holder: string): OwnedReplica {
     const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
@@ -117,7 +117,7 @@ export class ReplicaProcess {
     return { replicaId, instanceId, appId, releaseId, state, ...unseen, ...time, ...what };
   }
 
-  /** Begins to look. For an adopted one what is so already is taken in without telling it. */
+  /** Starts checking. Accepts the current state of an adopted replica without emitting events. */
   async watch(): Promise<void> {
     if (this.#ended !== null) return this.#gone.resolve();
     const { paths, record, sink, clock } = this.#options;
@@ -135,12 +135,12 @@ export class ReplicaProcess {
       });
       this.#watcher.on("error", () => this.#watcher?.close());
     } catch {
-      // No room for another watch (fs.inotify.max_user_watches): then it is only looked at now and then.
+      // Out of watches (fs.inotify.max_user_watches): rely on the periodic checks.
     }
     this.look();
   }
 
-  /** An app that writes byte by byte must not have a look at each. */
+  /** Do not check after every byte of an app that writes byte by byte. */
   #nudged(): void {
     const { clock } = this.#options;
     if (this.#cancelNudge !== undefined) return;
@@ -154,7 +154,7 @@ export class ReplicaProcess {
     else this.#cancelNudge = clock.after(waitMs, look);
   }
 
-  /** Look now. Turns never overlap; a nudge during one leads to one more. */
+  /** Checks now. Turns never overlap; a nudge during one causes one more. */
   look(): void {
     if (this.#log === null || this.#isClosed || this.#ended !== null) return;
     this.#isNudged = true;
@@ -169,7 +169,7 @@ export class ReplicaProcess {
     }
   }
 
-  /** Asks it to end and ends it by force `graceMs` later; resolves when it is gone. */
+  /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
   async stop(graceMs: number): Promise<void> {
     if (this.#ended !== null) return;
     const { clock } = this.#options;
@@ -184,7 +184,7 @@ export class ReplicaProcess {
     await this.#gone.promise;
   }
 
-  /** Ends it by force. */
+  /** Kills it. */
   kill(): void {
     if (this.#ended !== null) return;
     this.#asked = this.#asked === "not" ? "stopped" : "killed";
@@ -192,7 +192,7 @@ export class ReplicaProcess {
     this.look();
   }
 
-  /** Ends it by force for this reason. */
+  /** Kills it for this reason. */
   endFor(reason: string): void {
     if (this.#ended !== null) return;
     this.#endReason ??= reason;
@@ -200,12 +200,12 @@ export class ReplicaProcess {
     this.look();
   }
 
-  /** Its first process; null while that has not begun. */
+  /** Its first process; null until that has started. */
   get pid(): number | null {
     return this.#identity?.pid ?? null;
   }
 
-  /** Stops looking; the replica goes on. */
+  /** Stops checking; the replica keeps running. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watcher?.close();
@@ -214,7 +214,7 @@ export class ReplicaProcess {
     this.#cancelKill?.();
     this.#log?.stop();
     const done = new AbortController();
-    // A sink that never answers must not hold the platform up.
+    // A sink that never answers must not block the platform.
     const late = this.#options.clock.sleep(closeWaitMs, done.signal).catch(() => undefined);
     await Promise.race([this.#turn, late]);
     done.abort();
@@ -241,7 +241,7 @@ export class ReplicaProcess {
     if (isAllGone && !this.#isClosed) await this.#end(log);
   }
 
-  /** Reads what the shell and the runtime have said. */
+  /** Reads the reports of the shell and the runtime. */
   #takeIn(tell: (event: ReplicaEvent) => void): void {
     const { paths, record, clock } = this.#options;
     if (!this.#isRunning && readState(paths).isRunning) {
@@ -257,7 +257,7 @@ export class ReplicaProcess {
     tell({ kind: "started", replicaId, at: clock.now(), address: this.#address, hint });
   }
 
-  /** What the cortex runtime says of its start; returns the port that it named. */
+  /** Reads the cortex runtime's report of its start; returns the port in it. */
   #readReport(): number | undefined {
     const { paths, record } = this.#options;
     if (this.#isReported || record.runtime !== "cortex") return undefined;
@@ -267,23 +267,23 @@ export class ReplicaProcess {
     return report.port;
   }
 
-  /** True when nothing of it runs any more (but for what an unsandboxed app has left). */
+  /** True when none of its processes runs any more, except what an unsandboxed app left behind. */
   #isProcessGone(): boolean {
     this.#identity ??= readPid(this.#options.paths);
     if (this.#options.child !== null) return this.#isChildGone && !this.#doesShellOutliveChild();
     if (this.#options.record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
     this.#wasAlive = true;
-    // Nobody tells when a process ends that is not our child.
+    // There is no event for the exit of a process that is not our child.
     if (this.#isKilled || readState(this.#options.paths).exitCode !== null) this.#lookSoon();
     return false;
   }
 
-  /** Once: the signal goes to the app itself, which is its shell's only child. */
+  /** Only once: the signal goes to the app itself, its shell's only child. */
   #terminate(): void {
     if (this.#isTerminated) return;
     if (!this.#isRunning || this.#identity === null) {
-      // Nothing of the app runs yet.
+      // The app has not started yet.
       this.#killNow();
       return;
     }
@@ -293,7 +293,7 @@ export class ReplicaProcess {
     else this.#lookSoon();
   }
 
-  /** The shell is the first process of its namespace: with it the kernel kills all that is in there. */
+  /** The shell is the first process of its namespace: when it dies, the kernel kills everything in there. */
   #killNow(): void {
     this.#isKilled = true;
     this.#identity ??= readPid(this.#options.paths);
@@ -307,8 +307,8 @@ export class ReplicaProcess {
   }
 
   /**
-   * Our child is then what has set the sandbox up; its shell is the first process of the sandbox, and ends after all others.
-   * It dies with our child, but not in the same moment.
+   * Our child then set up the sandbox; its shell is the first process of the sandbox, and exits after all others. It
+   * dies soon after our child, not at the same moment.
    */
   #doesShellOutliveChild(): boolean {
     if (!this.#options.record.isSandboxed || this.#identity === null || !isAlive(this.#identity)) return false;
@@ -317,10 +317,10 @@ export class ReplicaProcess {
     return true;
   }
 
-  /** Kills what runs without its shell. A sandbox leaves nothing, but for one that was ended before its shell began. */
+  /** Kills processes without their shell. A sandbox leaves none, unless it was killed before its shell started. */
   #areLeftoversGone(): boolean {
     const { child, record, clock, onFault } = this.#options;
-    // It has ended in time, whatever it left.
+    // It exited in time, even if it left processes.
     this.#cancelKill?.();
     if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
     this.#leftovers ??= new Leftovers({
@@ -340,14 +340,14 @@ export class ReplicaProcess {
     this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.look());
   }
 
-  /** It ended before the app was begun. */
+  /** It exited before the app started. */
   #fail(): void {
     const { complaints } = readState(this.#options.paths);
     this.#failure = this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
     this.#established.reject(new Error(this.#failure));
   }
 
-  /** Null when it ended unseen and without its shell's word, as with the machine. */
+  /** Null when it exited unobserved and without a report of its shell, for example with the machine. */
   #exitedAt(): number | null {
     const { paths, child, clock } = this.#options;
     const said = readExitTime(paths);
@@ -360,7 +360,7 @@ export class ReplicaProcess {
     this.#cancelKill?.();
     this.#cancelSoon?.();
     this.#watcher?.close();
-    // What it has written may be what the disk lacks for the rest.
+    // Its own files may use the disk space that the rest needs.
     if (this.#endReason !== null) for (const dir of writtenFolders(paths)) await removeFolder(dir);
     const summary = exitSummary({
       exitCode: readState(paths).exitCode,
@@ -375,7 +375,7 @@ export class ReplicaProcess {
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =
       this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
-    // Without it a later process of the platform finds out again how it ended.
+    // Without it a later process of the platform works out again how it exited.
     writeIfFits(paths.ended, this.#ended);
     if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: this.#exitedAt(), ...this.#ended });
     removeGroup(record.cgroup ?? []);
@@ -383,7 +383,7 @@ export class ReplicaProcess {
     this.#gone.resolve();
   }
 
-  /** Its cgroup knows; without one only the machine's counter tells something. */
+  /** Its cgroup knows; without one only the machine's counter gives a hint. */
   #memoryFacts(): Pick<ExitFacts, "memoryRanOut" | "memoryGb"> {
     const { cgroup = [], memoryGb = null } = this.#options.record;
     if (cgroup.some(({ controller }) => controller === "memory"))

@@ -1,12 +1,12 @@
-// Runs what prepares a replica's folder (cp, chown): programs of the machine that are given nothing foreign but names of files.
+// Runs programs of the machine that prepare a replica's folder (cp, chown). Their only foreign input is file names.
 import { execFile } from "node:child_process";
 
-/** Copying an app's files takes seconds at most; a storage that hangs must not hold up the start for good. */
+/** Copying an app's files takes seconds at most; a hanging storage must not block the start forever. */
 const timeoutMs = 120_000;
 
 /**
- * Rejects when the program fails, takes too long or is aborted. In any case it has ended by then, so that nobody writes
- * to what is removed next: `execFile` with a signal of its own rejects while the program still runs.
+ * Rejects when the program fails, times out or is aborted. It has exited by then in any case, so that it cannot write
+ * to what is removed next: `execFile` with its own signal rejects while the program still runs.
  */
 export async function runToEnd(file: string, args: readonly string[], signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();

@@ -1,56 +1,56 @@
-// Which folders a sandboxed program sees, and the mount table that shows them: the system's own folders, read-only,
-// and what is named; all else (other apps, the platform's data, homes) is not there at all. Pure.
+// Defines which folders a sandboxed program sees, and the mount table for them: the system's own folders, read-only,
+// and the named folders. Nothing else (other apps, the platform's data, homes) exists there. Pure.
 import { flagsAt, isBelow, mountsBelow, type SystemMount } from "./system-mounts.ts";
 
 /**
- * Where the view lies in the root of the run's namespace. Around it are only the system's own folders: a program that
- * another sandbox hands a folder to can climb from there to that root, and must find nothing.
+ * Path of the view below the root of the run's namespace. Only the system's own folders surround it: a program that
+ * gets a folder from another sandbox can climb to that root, and must find nothing there.
  */
 export const viewPath = "/view";
 
-/** The other name under which apps find their code, as their commands and settings expect. */
+/** The alternative path of the app's code, which its commands and settings expect. */
 export const codeAlias = "/cortex";
 
-/** What a program may see. All paths are absolute folders that exist; a folder is seen at its own place. */
+/** What a program may see. All paths are absolute and exist; a folder keeps its own path. */
 export type SandboxView = {
-  /** An empty folder of this run alone; all is put together there, and it stays empty for everybody else. */
+  /** An empty folder for this run alone. The view is assembled there; for everybody else it stays empty. */
   readonly stagingDir: string;
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
-  /** Seen as /tmp and /var/tmp. */
+  /** Appears as /tmp and /var/tmp. */
   readonly temporaryDir: string;
-  /** Seen as /etc, from `writeEtc`. */
+  /** Appears as /etc; written by `writeEtc`. */
   readonly etcDir: string;
-  /** The most that /dev/shm holds; half of the machine's memory where it is not said. */
+  /** Size limit of /dev/shm; half of the machine's memory by default. */
   readonly sharedMemoryBytes?: number;
-  /** Read-only folders that look writable: what is changed in `lower` goes to `upper`. Only where the sandbox has overlays. */
+  /** Read-only folders that look writable: changes to `lower` go to `upper`. Only where the sandbox has overlays. */
   readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
-  /** Folders seen at another place, writable. */
+  /** Folders mounted at another path, writable. */
   readonly placed?: readonly { readonly from: string; readonly at: string }[];
   /** Other names for folders of the view. */
   readonly aliases?: readonly { readonly of: string; readonly at: string }[];
-  /** Folders that are hidden even when they lie in a system folder (the data folder in /opt, for example). */
+  /** Folders that are hidden even inside a system folder (the data folder in /opt, for example). */
   readonly hidden: readonly string[];
 };
 
-/** What the machine's own folders are like; found once by `detectSandbox`. */
+/** Properties of the machine's own folders; found once by `detectSandbox`. */
 export type SandboxContext = {
-  /** Top folders that every program needs: /usr, /bin, /lib … */
+  /** Top-level folders that every program needs: /usr, /bin, /lib … */
   readonly systemFolders: readonly string[];
   /** The folders of /etc that programs need. */
   readonly etcFolders: readonly string[];
-  /** All mounts that the platform's user can reach. */
+  /** All mounts that the platform's user can access. */
   readonly mounts: readonly SystemMount[];
   /** True when the namespaces belong to an ordinary user: some mounts then need other options. */
   readonly isUserOwned: boolean;
 };
 
-/** For what a program puts into shared memory (multiprocessing, PyTorch's loaders). */
+/** For shared memory of programs (multiprocessing, PyTorch's loaders). */
 function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
   return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
 }
 
-/** The mount table in the form of fstab(5) that turns `viewPath` of `view.stagingDir` into the program's root. Order matters. */
+/** The mount table in the format of fstab(5) that makes `viewPath` of `view.stagingDir` the program's root. Order matters. */
 export function mountTable(view: SandboxView, context: SandboxContext): string {
   const root = view.stagingDir + viewPath;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
@@ -63,7 +63,7 @@ export function mountTable(view: SandboxView, context: SandboxContext): string {
     ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at)),
     ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, context)),
   ];
-  // A folder before what lies in it: the later mount would else be covered.
+  // Mount a folder before what is inside it: the later mount would otherwise hide the earlier one.
   shown.sort((a, b) => a.at.length - b.at.length);
   const covers = view.hidden.filter(isSystem);
   const system = (at: string): string[] => [
@@ -81,7 +81,7 @@ export function mountTable(view: SandboxView, context: SandboxContext): string {
     ...context.etcFolders.map((path) => readOnly(path, root, context)),
     readOnly("/sys", root, context),
     bind("/dev", `${root}/dev`).text,
-    // The machine's own would be one for all projects.
+    // All projects would share the machine's own.
     ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
       ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
       : []),
@@ -99,19 +99,19 @@ function proc(root: string): string {
   return line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir");
 }
 
-/** True when the options of an overlay mount can name `path`: commas and colons separate there. */
+/** True when the options of an overlay mount can name `path`: commas and colons are separators there. */
 export function canOverlay(path: string): boolean {
   return !/[,:\\]/.test(path);
 }
 
 type Mount = { readonly at: string; readonly text: string };
 
-/** With the mounts below it: a user's namespace may not look under mounts that it did not make. */
+/** Includes the mounts below it: a user namespace may not look under mounts that it did not make. */
 function bind(from: string, at: string): Mount {
   return { at, text: line(from, at, "none", "rbind,X-mount.mkdir") };
 }
 
-/** The folder at its own place below `root`, and read-only each mount below it; one that is gone by now is left out. */
+/** Mounts the folder below `root` at its own path, and each mount below it read-only; skips those that are gone by now. */
 function readOnly(path: string, root: string, { mounts }: SandboxContext): string {
   const below = mountsBelow(path, mounts).map(({ at, flags }) =>
     line(at, root + at, "none", `rbind,ro,${flags}nofail`),
@@ -133,7 +133,7 @@ function line(source: string, target: string, type: string, options: string): st
   return `${escaped(source)} ${escaped(target)} ${type} ${escaped(options)} 0 0\n`;
 }
 
-/** Fields of the table are separated by blanks; blanks and backslashes in them are written in octal. */
+/** Blanks separate the fields of the table; blanks and backslashes in them become octal. */
 function escaped(field: string): string {
   return field.replaceAll(/[\\ \t\n#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, "0")}`);
 }

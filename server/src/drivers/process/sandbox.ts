@@ -1,14 +1,14 @@
-// Runs a program that is not trusted (an app, the commands of its build) in namespaces of its own: it sees the system
-// read-only, the folders of its `SandboxView`, its own processes and nothing else, as a user without any right.
-// Only what every Debian has is used: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
+// Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the system read-only,
+// the folders of its `SandboxView` and its own processes, and runs as a user without privileges. Uses only tools of
+// every Debian: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
 import type { ProjectId } from "#lib/ids.ts";
 import type { Network, OwnNetwork } from "./network.ts";
 import { mountTable, viewPath, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
 
-/** What this machine lets us do; made by `detectSandbox`. */
+/** The sandbox support of this machine; made by `detectSandbox`. */
 export type Sandbox =
   | Namespaces
-  /** Programs run as they are, as the platform's own user. `reason` says why. */
+  /** Programs run unchanged, as the platform's own user. `reason` says why. */
   | { readonly kind: "none"; readonly reason: string };
 
 export type Namespaces = SandboxContext & {
@@ -19,44 +19,47 @@ export type Namespaces = SandboxContext & {
 
 export type SandboxedRun = {
   readonly command: readonly [string, ...string[]];
-  /** Where it starts, as the program sees it. */
+  /** The working directory, as the program sees it. */
   readonly cwd: string;
-  /** The program's whole environment. It cannot reach the tools that set the sandbox up (think of LD_PRELOAD). */
+  /** The program's whole environment. It does not affect the tools that set up the sandbox (think of LD_PRELOAD). */
   readonly environment: Readonly<Record<string, string>>;
   readonly view: SandboxView;
-  /** Shell lines that connect a network of the run's own (see `network.ts`); null: it shares the machine's. */
+  /** Shell lines that connect the run's own network (see `network.ts`); null: it shares the machine's. */
   readonly network: string | null;
-  /** Who the program runs as when the platform is root: `projectUser`; without effect otherwise. */
+  /** The program's user id when the platform is root (`projectUser`); otherwise without effect. */
   readonly user: number;
-  /** Shell lines of the platform around the program, run in the spawned process's folder. */
+  /** The platform's shell lines around the program, run in the spawned process's folder. */
   readonly around?: { readonly before: string; readonly ready: string; readonly after: string };
 };
 
-/** What to spawn instead: no shell reads `args` again. */
+/** What to spawn instead. No shell parses `args` again. */
 export type SandboxedCommand = {
   readonly file: string;
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 };
 
-/** The exit code of a program whose sandbox could not be set up; what went wrong is on standard error. */
+/** The exit code when the sandbox of a program could not be set up; standard error has the reason. */
 export const sandboxFailedCode = 125;
 
-/** The environment of the tools that set the sandbox up. */
+/** The environment of the tools that set up the sandbox. */
 export const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
-/** Names that a shell owns. */
+/** Names reserved by shells. */
 const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH_VERSINFO|_)$/;
 /** Names that a shell can set. */
 const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Names that secrets may have. */
+/** Allowed names of variables and secrets. */
 const variableForm = /^[A-Za-z0-9_.-]+$/;
-/** Processes and threads of one project's user together, or of one sandbox where the platform is not root, so that a fork bomb ends there. */
+/**
+ * Maximum number of processes and threads, per project user, or per sandbox where the platform is not root. Stops a
+ * fork bomb.
+ */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
 
 /**
- * The user id that a project's programs have when the platform is root; files that a program shall change must belong
- * to it. From 0x70000000 on nobody else takes ids: useradd, containers and systemd stay below.
+ * The user id of a project's programs when the platform is root; it must own files that a program should change.
+ * Nothing else assigns ids from 0x70000000 on: useradd, containers and systemd stay below.
  */
 export function projectUser(projectId: ProjectId): number {
   return 0x70000000 + (Number.parseInt(projectId.slice(-8), 16) & 0x0fffffff);
@@ -67,12 +70,12 @@ export function ownNetwork(sandbox: Sandbox): OwnNetwork | null {
   return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
 }
 
-/** Why a variable of this name cannot be given to a program, as the end of a sentence; null when it can. */
+/** Why a program cannot get a variable of this name, as the end of a sentence; null when it can. */
 export function variableRefusal(name: string): string | null {
   return variableForm.test(name) ? null : 'names of variables have letters, digits, "_", "." and "-"';
 }
 
-/** The command that runs `run.command` in the sandbox. Pure; variables that `variableRefusal` refuses are left out. */
+/** Returns the command that runs `run.command` in the sandbox. Pure; omits variables that `variableRefusal` refuses. */
 export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand {
   if (sandbox.kind === "none" && run.around === undefined) {
     const [file, ...args] = run.command;
@@ -83,7 +86,8 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   const environment = { ...toolsEnvironment, ...carried };
   const inside = ["sh", "-c", insideScript(names), "sh", run.cwd, ...run.command];
   const before = `${run.around?.before ?? ""}\n`;
-  // The program in the foreground: it keeps the default of every signal, and the shell outlives it to say how it ended.
+  // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its
+  // exit.
   const start = `${run.around?.ready ?? ""}\n"$@" ${run.around === undefined ? "" : "2>&5 4>&- 5>&- 6>&- 7>&- 8>&-"}\n${run.around?.after ?? ""}\n`;
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
@@ -100,25 +104,25 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   };
 }
 
-/** `--kill-child`: nothing lives on when the process that we know is killed. The shell is the namespace's first process. */
+/** `--kill-child`: nothing survives when the process that we know is killed. The shell is the namespace's first process. */
 function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
   const namespaces = ["--mount", "--pid", "--ipc", ...(hasNetwork ? ["--net"] : []), "--fork", "--kill-child"];
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 
 /**
- * `mount` reads tables from files only; this one lies below the mount that it makes, so the program never sees it. The
- * machine's own root is then taken out of the namespace. `chroot` goes on hiding what is left: the kernel also refuses
- * namespaces to whoever lives in one, which pivoting alone would allow.
+ * `mount` reads tables only from files; this one is below the mount that it makes, so the program never sees it. Then
+ * the machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to
+ * processes in one, which pivoting alone would allow.
  */
 const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" && mkdir "$root/old" && cd "$root" &&
 pivot_root . old && umount -l /old && rmdir /old; } || exit ${sandboxFailedCode}\n`;
-/** No core dumps; as many open files as allowed, but not without end. */
+/** No core dumps; a bounded number of open files, as many as allowed. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
-/** Shells differ in the letter; a lower limit of the machine stays. */
+/** Shells use different letters; a lower limit of the machine remains. */
 const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>/dev/null\n`;
 
-/** Runs without rights already: gives the program its variables, which were carried under other names, and becomes it. */
+/** Runs without privileges: restores the program's variables, which were passed under other names, and then executes it. */
 function insideScript(names: readonly string[]): string {
   const carried = names.map((name, index) => ({ name, carrier: `carried_${index}` }));
   const isPlain = ({ name }: { name: string }): boolean => shellForm.test(name) && !shellNames.test(name);
@@ -127,7 +131,10 @@ function insideScript(names: readonly string[]): string {
   return ['cd "$1" || exit 126', "shift", unset, ...exports, become(carried.filter((one) => !isPlain(one)))].join("\n");
 }
 
-/** A shell cannot set variables of these names; `env` can. It takes the values from its environment, so no process list shows them. */
+/**
+ * A shell cannot set variables with these names; `env` can. It takes the values from its environment, so that process
+ * lists do not show them.
+ */
 function become(odd: readonly { readonly name: string; readonly carrier: string }[]): string {
   if (odd.length === 0) return 'exec "$@"';
   const words = [

@@ -1,9 +1,9 @@
-// Runs a short program of the machine to its end: one that sets networks up, or that tries the sandbox.
+// Runs a short program of the machine to its end, to set up networks or to test the sandbox.
 import { runCommand, type CommandOptions } from "#lib/command.ts";
 
 const timeoutMs = 10_000;
 
-/** Null when it ended with 0, else the first line that it said, or how it ended. `lines` takes its output. */
+/** Null when it exited with 0, else the first line of its output, or how it exited. `lines` receives its output. */
 export async function commandFailure(
   run: Pick<CommandOptions, "command" | "cwd" | "environment">,
   lines: string[] = [],

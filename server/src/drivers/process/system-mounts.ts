@@ -1,16 +1,16 @@
-// The machine's mounts, as a sandbox needs them: to show a folder read-only makes that one file system read-only, not
-// those that are mounted below it, and in a user's namespace a mount must keep the flags that it has. Pure.
+// The machine's mounts, for sandboxes. A read-only mount of a folder affects only that one file system, not those
+// mounted below it, and in a user namespace a mount must keep its flags. Pure.
 
 /** One mount of the machine. */
 export type SystemMount = {
   readonly at: string;
-  /** Those of its flags that nobody may take off, each with a comma behind it: `nosuid,nodev,`. */
+  /** Its flags that cannot be removed, each followed by a comma: `nosuid,nodev,`. */
   readonly flags: string;
 };
 
 const keptFlags = ["nosuid", "nodev", "noexec"];
 
-/** Reads /proc/self/mountinfo; of several mounts at one place only the last, which covers the others. */
+/** Parses /proc/self/mountinfo; of several mounts at one path, returns only the last, which covers the others. */
 export function readMounts(mountinfo: string): readonly SystemMount[] {
   const found = new Map<string, SystemMount>();
   for (const line of mountinfo.split("\n")) {
@@ -35,13 +35,13 @@ export function flagsAt(path: string, mounts: readonly SystemMount[]): string {
   return nearest?.flags ?? "";
 }
 
-/** The mounts below a folder, a folder before what lies in it. */
+/** The mounts below a folder, parents first. */
 export function mountsBelow(folder: string, mounts: readonly SystemMount[]): readonly SystemMount[] {
   const below = mounts.filter(({ at }) => at !== folder && isBelow(at, folder));
   return below.toSorted((a, b) => a.at.length - b.at.length);
 }
 
-/** True when `path` is `folder` or lies in it. */
+/** True when `path` is `folder` or inside it. */
 export function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }

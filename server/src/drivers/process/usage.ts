@@ -1,13 +1,13 @@
-// What replicas use of the machine, added up over the processes of each. Linux only: empty elsewhere.
+// Sums up the resource usage of each replica over its processes. Linux only: empty elsewhere.
 import type { ReplicaUsage } from "#drivers/driver.ts";
 import { childrenByParent, tickMs, withDescendants } from "./process-table.ts";
 import { readText } from "./read-text.ts";
 import { parseStat } from "./replica-files.ts";
 
-/** Of the fields of /proc/<pid>/stat that follow the name: own time in user and kernel mode, and that of ended children. */
+/** Fields of /proc/<pid>/stat after the name: own time in user and kernel mode, and that of exited children. */
 const timeFields = [11, 12, 13, 14];
 
-/** Of each first process that is given, with all that descend from it. One look at the machine's processes serves them all. */
+/** Usage of each given first process, with its descendants. Scans the machine's processes once for all. */
 export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>): Map<Key, ReplicaUsage> {
   const usage = new Map<Key, ReplicaUsage>();
   if (firstPids.size === 0) return usage;
@@ -23,13 +23,13 @@ export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>): Map<Key, Repl
   return usage;
 }
 
-/** Null when there is no such process any more. */
+/** Null when the process is gone. */
 function measured(pid: number): ReplicaUsage | null {
   const text = readText(`/proc/${pid}/stat`);
   if (parseStat(text) === null) return null;
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const ticks = timeFields.reduce((sum, field) => sum + Number(fields[field] ?? 0), 0);
-  // Pages of files can be read again: they are not what memory runs out for.
+  // Pages of files can be read again, so they do not exhaust memory.
   const anonymousKib = Number(/^RssAnon:\s+(\d+) kB$/m.exec(readText(`/proc/${pid}/status`))?.[1] ?? 0);
   return { cpuSeconds: (ticks * tickMs) / 1000, memoryBytes: anonymousKib * 1024 };
 }
