@@ -136,7 +136,7 @@ function ownProjects(
   return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMax) : [null];
 }
 
-/** Only tests belong to more. */
+/** Only in tests does a person belong to more projects. */
 const ownProjectsMax = 200;
 
 /** The project that an operator acted on, unless it was refused because it does not exist. */

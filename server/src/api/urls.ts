@@ -1,4 +1,4 @@
-// URLs in answers.
+// The URLs that answers of the API contain.
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 

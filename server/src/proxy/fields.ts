@@ -111,7 +111,7 @@ export abstract class FieldReader {
   /** Lower-case names that `Connection` fields list; null: nothing unusual. */
   protected nominated: Set<string> | null = null;
 
-  /** Called for each field whose kind is not `pass`. True: its line is passed on. */
+  /** Called only for fields whose kind is not `pass`. True: its line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
   /**

@@ -8,7 +8,7 @@ const freeBytes = 65_536;
 const stepsBytes = [1_048_576, 4 * 1_048_576];
 /** Limit for all answers within one step. */
 const stepBytesMax = 256 * 1_048_576;
-/** Applies however long the answers are. */
+/** The minimum number of answers admitted per step, however long they are. */
 const atOnceMin = 4;
 /** Only held runs wait here, and their number is bounded; each is admitted eventually. */
 const waitingMax = Number.POSITIVE_INFINITY;

@@ -22,7 +22,7 @@ export type Attached =
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };
 
-/** An attach keeps its connection until the run ends, so this bounds the concurrent runs of one replica generously. */
+/** An attach keeps its connection until the run ends, so one replica needs one per concurrent run, up to this bound. */
 const attachesAtOnceMax = 1_024;
 /** Cancelling takes up to 5 s in the replica. */
 const questionsAtOnceMax = 32;

@@ -345,7 +345,7 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
   sql` or `,
 )})`;
 
-/** The new state of a run that is given up, and why its latest attempt failed if that is known. */
+/** The new state of a run that loses its holder, and why its latest attempt failed if that is known. */
 function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>): RawBuilder<unknown> {
   const unlessCancelled = (value: RawBuilder<unknown>, cancelled: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`case when cancel_requested_at is null then ${value} else ${cancelled} end`;

@@ -30,9 +30,9 @@ type Window = { max: number; troubles: number; closedUntilMs: number };
 
 /** The initial concurrency of a receiver; each success raises it by one. */
 const windowFirst = 16;
-/** A receiver's largest share of all slots. */
+/** A receiver may use at most one in this many slots. */
 const sharePart = 4;
-/** This fraction of all slots is reserved for receivers and projects that have none. */
+/** One in this many slots is reserved for receivers and projects that have none. */
 const keptPart = 4;
 /** With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is noticed within a second. */
 const pause: Backoff = { firstMs: 50, factor: 2, msMax: 1000, jitter: 0 };
