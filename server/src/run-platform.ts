@@ -53,10 +53,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   return 1;
 }
 
-/**
- * Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps and builds raise
- * theirs.
- */
+/** Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps and builds raise theirs. */
 function protectFromMemoryKills(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "-500");

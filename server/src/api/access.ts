@@ -29,7 +29,7 @@ export async function authenticate(request: FastifyRequest, tokens: ApiAuthentic
 }
 
 /**
- * Throws `Fault("no_such_project")` for a missing project or another's (the same answer), `Fault("forbidden")` without the
+ * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer), `Fault("forbidden")` without the
  * right.
  */
 export async function authorize(

@@ -33,10 +33,7 @@ type Parts = MemberParts & {
 type MemberIds = "listMembers" | "updateMember" | "removeMember" | "leaveProject";
 type InvitationIds = "listInvitations" | "createInvitation" | "deleteInvitation" | "getInvitation" | "acceptInvitation";
 
-/**
- * Per project, and per caller over all projects: nobody types more, and each may send mail to somebody who did not ask for
- * it.
- */
+/** Per project, and per caller over all projects: nobody types more, and each may cause unsolicited mail. */
 const invitationsPerMinute = 30;
 
 /** Route handlers for members. */

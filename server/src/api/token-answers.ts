@@ -23,10 +23,7 @@ export function askingOf(call: ApiCall): Asking {
   return { caller: callerOf(call), by: call.by };
 }
 
-/**
- * The body of a rotation; no body counts as an empty one. A null end means never; an omitted one keeps the previous
- * lifetime.
- */
+/** The body of a rotation; no body counts as an empty one. A null end means never; an omitted one keeps the previous lifetime. */
 export function rotationOf(call: ApiCall): Rotation {
   const given = call.body ?? {};
   const body = readBody({ fields: rotationFields, required: [] }, given);

@@ -7,10 +7,7 @@ import { negative, type Money } from "#lib/money.ts";
  */
 export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
-/**
- * Debits are positive, credits negative. The application and the code of a coupon are set only for movements by coupons,
- * else null.
- */
+/** Debits are positive, credits negative. `applicationId` and `couponCode` are set only for movements by coupons, else null. */
 export type LedgerEntry = {
   readonly account: Account;
   readonly applicationId: string | null;

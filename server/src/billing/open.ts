@@ -1,5 +1,4 @@
-// Opens billing: plans, which limit what projects may do, and, on top of the ledger, usage, coupons, statements and
-// budgets.
+// Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons, statements and budgets.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";

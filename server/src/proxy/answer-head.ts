@@ -132,10 +132,7 @@ export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   return list;
 }
 
-/**
- * Parses a head (one character per byte, with the last line end, without the empty line); returns a text if it is
- * malformed.
- */
+/** Parses a head (one character per byte, with the last line end, without the empty line); returns a text if it is malformed. */
 export function readAnswerHead(text: string, asked: Asked): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
   const head = new AnswerHead(text, asked);

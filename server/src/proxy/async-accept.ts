@@ -29,10 +29,7 @@ export type AsyncCall = Asked &
     readonly contentLength: number;
     /** Reads the body, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never rejects. */
     readBody(bytesMax: number): Promise<Buffer | Fault>;
-    /**
-     * Answers 202 with the run's id, which may be that of an earlier run. The first call of this or `refuse` wins; the
-     * client may be gone.
-     */
+    /** Answers 202 with the run's id, or an earlier run's. The first call of this or `refuse` wins; the client may be gone. */
     accepted(runId: RunId): void;
     refuse(fault: Fault): void;
   };

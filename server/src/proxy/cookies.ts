@@ -1,12 +1,11 @@
 // Filters cookies between browsers and apps. All apps and the platform share one host name and port, so a browser keeps
-// their cookies in one jar: each app's cookies are bound to the app's path, and the platform's own never reach an app.
-// Pure.
+// their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { trimmed } from "./fields.ts";
 
 /**
- * The platform's own cookies (see api/session-cookie.ts), whose names no app may set; some browsers treat the value of a
- * nameless cookie as its name.
+ * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a nameless cookie's value
+ * as a name.
  */
 const ownForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
 /** Browsers ignore longer attributes (RFC 6265bis, 5.6) and then use the path of the request. */

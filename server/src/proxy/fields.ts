@@ -114,10 +114,7 @@ export abstract class FieldReader {
   /** Called only for fields whose kind is not `pass`. True: its line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
-  /**
-   * Parses lines that match `fieldLinesForm` from `start` on; returns those that pass, prefixed with the text between
-   * `from` and `start`.
-   */
+  /** Parses lines of `fieldLinesForm` from `start` on; returns those that pass, after the text between `from` and `start`. */
   protected read(text: string, start: number, from = start): string {
     const end = text.length;
     let passed = "";

@@ -181,10 +181,7 @@ export class ReplicaConnection extends Timed {
 /** Why a replica with `isTaken` is not called; completes a sentence. */
 export const takenReason = "another program listens at its port";
 
-/**
- * The error of a connection to a replica, to complete a sentence: node's own text has addresses, which callers must not
- * see.
- */
+/** The error of a connection to a replica, to complete a sentence: node's own text has addresses, which callers must not see. */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {
   if (code === undefined) return "the connection to it broke";
   return reasons.get(code) ?? `the connection to it broke (${code})`;

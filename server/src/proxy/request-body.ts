@@ -57,10 +57,7 @@ export class RequestBody {
     if (!this.#isStopped) this.#options.request.resume();
   }
 
-  /**
-   * Sends nothing more; further input is read and dropped, as long as `SlowBodies` allows: a reset would cost the client
-   * its answer.
-   */
+  /** Sends nothing more; reads and drops the rest, as long as `SlowBodies` allows: a reset would cost the client its answer. */
   stop(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;

@@ -14,10 +14,7 @@ export type SlowClientsParts = {
   readonly bodyMs: number;
 };
 
-/**
- * Closes connections whose client reads nothing of its answer for `stalledMs`. Sent bytes restart the timeout; the rest is
- * dropped.
- */
+/** Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout; the rest is dropped. */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
   server.timeout = stalledMs;
   // Node would also close those whose answer has not begun: apps may take hours.

@@ -75,10 +75,7 @@ const reservedSegment = /^_slipway(?![\w-])/;
 /** A replica, or a server within it, may decode twice. */
 const decodings = 2;
 
-/**
- * True for a path that a replica could read as one of the platform's own, however it decodes percent-encoding, dots and
- * slashes.
- */
+/** True for a path that a replica could read as one of the platform's own, however it decodes escapes, dots and slashes. */
 function isReserved(url: string, start: number, end: number): boolean {
   if (!isWithin(url, percent, start, end)) {
     // Most paths return here; function names often have an underscore.

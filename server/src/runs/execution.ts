@@ -124,8 +124,7 @@ export class Execution implements ActiveRun, RunWatcher {
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const askedMs = clock.monotonicMs();
     const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
-    // The lease is lost, or there is a cancel request that has not arrived here: the guarded write of the end tells them
-    // apart.
+    // The lease is lost, or a cancel request has not arrived here: the guarded write of the end tells which.
     if (!isStarted) this.#isCancelled = true;
     // This process stalled for so long that another may have taken over and sent the run.
     else if (clock.monotonicMs() - askedMs > startMsMax) return false;

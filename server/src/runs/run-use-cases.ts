@@ -22,10 +22,7 @@ export type RunUseCasesOptions = {
   readonly log: Log;
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
-  /**
-   * Called after a cancel request is committed, so that a run of this process ends without a notification from the
-   * database.
-   */
+  /** Called after a cancel request is committed, so that a run of this process ends without a notification from the database. */
   readonly onCancelled: (runId: RunId) => void;
   /** How long a cancel request waits for the run to end; 10 s by default. */
   readonly cancelWaitMs?: number;

@@ -30,10 +30,7 @@ export type RunnerOptions = {
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep: OnRunStep;
-  /**
-   * Called when this platform takes over a run that another process had sent to the replica; the result is called when that
-   * is over.
-   */
+  /** Called at the takeover of a run that another process had sent to the replica; its result is called when that is over. */
   readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
   /** Called after each check for lost runs. */
   readonly onLooked: () => Promise<void>;

@@ -73,10 +73,7 @@ export class EndpointBacklog {
     if (due !== undefined) due.isFresh = false;
   }
 
-  /**
-   * Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the end of the order; else it
-   * is removed.
-   */
+  /** Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the end; else it is removed. */
   end(endpointId: EndpointId, hasMore: boolean): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;

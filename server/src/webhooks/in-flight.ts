@@ -25,10 +25,7 @@ export type InFlightParts = AttemptParts & {
 export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void };
 
 const writeBatchMax = 200;
-/**
- * While the database is unavailable, results are retried with about this many waits; after that the lease has expired
- * anyway.
- */
+/** While the database is unavailable, results are retried with about this many waits; after that the lease has expired anyway. */
 const writing: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
 
 /** `stop()` waits for deliveries in progress, and abandons those that take too long. */

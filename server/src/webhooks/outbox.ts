@@ -1,6 +1,5 @@
 // Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted in the background. If
-// capacity allows, a row is leased to this platform as it is written, and sent right after the commit without being read
-// back.
+// capacity allows, a row is leased to this platform as it is written, and sent after the commit without a read.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";

@@ -8,10 +8,7 @@ type Remove = (db: Db, which: { readonly days: number; readonly limit: number })
 
 const batchMax = 1_000;
 
-/**
- * The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long bodies of ended ones are kept for
- * replays.
- */
+/** The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long their bodies are kept for replays. */
 export function webhookRetention(options: {
   readonly db: Db;
   readonly days: number;

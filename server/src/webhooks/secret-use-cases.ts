@@ -45,8 +45,8 @@ export class WebhookSecretUseCases {
   }
 
   /**
-   * Creates a secret, which signs at once. The previous one stays valid for `overlapHours` (0 to 720, default 24); any
-   * older one expires.
+   * Creates a secret, which signs at once. The previous one expires after `overlapHours` (0 to 720, default 24), older ones
+   * now.
    */
   async create(
     projectId: ProjectId,

@@ -25,8 +25,8 @@ export type WebhooksOptions = {
   readonly notifications: Pick<Notifications, "listen">;
   readonly sealer: Sealer;
   /**
-   * The id of the data folder, which one process uses at a time; absent: deliveries of a killed process wait until their
-   * leases expire.
+   * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to
+   * expire.
    */
   readonly instanceId?: string;
   /** The client for outgoing requests: `OutwardClient`. */

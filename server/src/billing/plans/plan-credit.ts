@@ -41,10 +41,7 @@ export async function setPlanCredit(
   await tx.insertInto("coupon_applications").values(row).execute();
 }
 
-/**
- * One turn: handles projects whose credit differs from their plan's, because the file or the default changed, or because
- * they are new.
- */
+/** One turn: updates projects whose credit differs from their plan's: after a change of the file or the default, or new ones. */
 export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promise<number> {
   const credits = [...plans.byName.values()].filter(({ monthlyCreditCents }) => monthlyCreditCents > 0);
   const names = credits.map(({ name }) => name);

@@ -68,10 +68,7 @@ async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
   return { ...(await settledUsage(tx, projectId)), projectId, closed: await readClosed(tx, projectId) };
 }
 
-/**
- * The statements as they would be closed one after the other, up to `last`: each correction goes into the first one that
- * can include it.
- */
+/** The statements in the order in which they would close, up to `last`: a correction goes into the first possible one. */
 async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
   const said = known.closed.map(({ content }) => content);
   const isClosed = new Set(said.map(({ period }) => period));

@@ -14,10 +14,7 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   return rows.map((row) => row.project_id);
 }
 
-/**
- * Locks the project's billing account until the transaction ends; null when another process holds it and is metering the
- * project.
- */
+/** Locks the project's billing account until the transaction ends; null: another process holds it and meters the project. */
 export async function lockAccount(
   tx: Tx,
   projectId: ProjectId,

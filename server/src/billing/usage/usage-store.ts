@@ -5,10 +5,7 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
 
-/**
- * The cost of a project, or of one of its apps, in a month (UTC) before coupons, in micro-units of the billing account's
- * currency.
- */
+/** The cost of a project or an app in a month (UTC) before coupons, in micro-units of the billing account's currency. */
 export async function costOfMonth(
   db: Db | Tx,
   { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
