@@ -60,7 +60,7 @@ export class CallRecords {
     await this.#leftOut.stop();
   }
 
-  /** Counts per clock second, which is simple; under high load the records are only a sample. */
+  /** Counts per second, which is simple; under high load the records are only a sample. */
   #mayTake(appId: AppId): boolean {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#second.beginMs >= 1_000) this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };

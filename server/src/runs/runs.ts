@@ -32,7 +32,7 @@ export type RunsOptions = {
   readonly runsAtOnce: number;
   readonly lineLength: number;
   readonly leaseMs?: number;
-  /** True while a budget has stopped the app: its runs stay pending. If omitted, no app is ever stopped. */
+  /** True while a budget has stopped the app: its runs are not claimed. If omitted, no app is ever stopped. */
   readonly isStopped?: (appId: AppId) => boolean;
   /** Ends a replica at once. */
   readonly endReplica: (replicaId: ReplicaId) => void;
