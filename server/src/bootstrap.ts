@@ -1,6 +1,6 @@
-// The first start on an empty database: an owner, a project, a signing key and tokens, and the file `bootstrap.json`
-// that tells them. The file is written before the commit under another name and renamed after it, so a crash between
-// the two loses no token: the next start finds the pending file and keeps it if, and only if, the commit came through.
+// The first start on an empty database: creates an owner, a project, a signing key and tokens, and lists them in
+// `bootstrap.json`. The file is written under a temporary name before the commit and renamed after it, so a crash in
+// between loses no token: the next start finds the pending file and keeps it only if the transaction was committed.
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -36,7 +36,7 @@ export type BootstrapOptions = {
   readonly keys: SigningKeys;
   /** Path of `bootstrap.json`. */
   readonly file: string;
-  /** Where the platform is reached, without a slash at the end. */
+  /** Base URL of the platform, without a trailing slash. */
   readonly baseUrl: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -44,10 +44,10 @@ export type BootstrapOptions = {
 
 const ownerEmail = "owner@localhost";
 const by: By = { actor: platformActor };
-/** Any fixed number: platforms that start together on one empty database take turns. */
+/** Any fixed number: platforms that start together on one empty database bootstrap one after the other. */
 const bootstrapLock = 7_070_002;
 
-/** Makes what is missing and loads the signing keys. Afterwards the file, when there is one, names the current URLs. */
+/** Creates what is missing and loads the signing keys. If the file exists, it names the current URLs afterwards. */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { db, keys, file, log } = options;
   const pendingFile = `${file}.pending`;
@@ -95,7 +95,7 @@ async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile
   return content;
 }
 
-/** A pending file was written by a start that was interrupted: its tokens are valid if its project is there. */
+/** An interrupted start left the pending file: its tokens are valid if its project exists. */
 async function settlePending(db: Db, files: { file: string; pendingFile: string }): Promise<void> {
   const content = readFile(files.pendingFile);
   if (content === null) return;
@@ -107,7 +107,7 @@ async function settlePending(db: Db, files: { file: string; pendingFile: string 
   renameSafely(files.pendingFile, files.file);
 }
 
-/** A file from another database is moved aside: nobody else has its tokens. */
+/** Moves aside a file that belongs to another database: nobody else has its tokens. */
 function keepOldFile(file: string): void {
   const old = readFile(file);
   if (old !== null)

@@ -1,12 +1,12 @@
-// The settings of where the platform sends all entries of the audit log, read for config.ts.
+// The settings for forwarding all audit log entries, read for config.ts.
 import { Secret } from "#lib/secret.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { PlatformSettingName } from "./config-table.ts";
 
-/** The operator's receiver. `key` null: what it gets is not signed. */
+/** The operator's receiver. `key` null: requests to it are not signed. */
 export type AuditForwardConfig = { readonly url: Secret; readonly key: Buffer | null };
 
-/** Reads them; null: there is none. */
+/** Reads the settings; null: not configured. */
 export function readAuditForward(reader: {
   readonly text: (name: PlatformSettingName) => string | null;
   readonly refuse: (why: string) => never;

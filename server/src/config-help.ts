@@ -1,11 +1,11 @@
-// Settings in words, made from their table: for `--help` and for docs/settings.md.
+// Describes the settings, from their table: for `--help` and for docs/settings.md.
 import { settingTable, type Setting } from "./config-table.ts";
 
-/** Columns of a terminal that `--help` is laid out for. */
+/** Terminal width in columns that `--help` is laid out for. */
 const helpWidth = 100;
 const indent = "      ";
 
-/** What the setting may be, in words: `whole number from 1 to 64`. */
+/** The allowed values in words: `whole number from 1 to 64`. */
 export function settingAllowedText({ kind, min, max, choices }: Setting): string {
   switch (kind) {
     case "integer":
@@ -26,13 +26,13 @@ export function settingAllowedText({ kind, min, max, choices }: Setting): string
   }
 }
 
-/** What is used when the setting is not given. */
+/** The value that applies when the setting is not given. */
 export function defaultText(setting: Setting): string {
   if (setting.default === null) return "unset";
   return setting.default === "" ? "empty" : setting.default;
 }
 
-/** What `--help` prints. */
+/** The output of `--help`. */
 export function helpText(): string {
   const settings = Object.entries(settingTable as Record<string, Setting>).map(
     ([name, setting]) =>
@@ -50,7 +50,7 @@ export function helpText(): string {
   ].join("\n");
 }
 
-/** What docs/settings.md holds. */
+/** The content of docs/settings.md. */
 export function settingsPage(): string {
   const rows = Object.entries(settingTable as Record<string, Setting>).map(([name, setting]) => {
     const cells = [`\`${name}\``, settingAllowedText(setting), `\`${defaultText(setting)}\``, setting.about];

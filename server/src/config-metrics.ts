@@ -1,14 +1,14 @@
-// The settings of where metrics are served, read for config.ts.
+// The settings for serving metrics, read for config.ts.
 import { isIP } from "node:net";
 import { Secret } from "#lib/secret.ts";
 import type { PlatformSettingName } from "./config-table.ts";
 
-/** `token` null: whoever reaches the address may read, which then is this machine only. */
+/** `token` null: anyone who reaches the address may read, so it is on this machine only. */
 export type MetricsConfig = { readonly host: string; readonly port: number; readonly token: Secret | null };
 
 const portMax = 65_535;
 
-/** Reads them; null: metrics are not served. */
+/** Reads the settings; null: metrics are not served. */
 export function readMetrics(reader: {
   readonly text: (name: PlatformSettingName) => string | null;
   readonly refuse: (why: string) => never;

@@ -1,9 +1,9 @@
-// The settings of how people sign in, read for config.ts: mail, OpenID Connect, GitHub, who may become a person.
+// The settings for sign-in, read for config.ts: mail, OpenID Connect, GitHub, and who may become a person.
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
 import type { PlatformSettingName } from "./config-table.ts";
 
-/** How people sign in, and the mail server. Null: not set up. */
+/** Sign-in settings and the mail server. Null: not configured. */
 export type PeopleConfig = PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
 
 type Reader = {
@@ -12,7 +12,7 @@ type Reader = {
   readonly refuse: (why: string) => never;
 };
 
-/** Reads them. What belongs together must be there together. */
+/** Reads the settings. Refuses a group of settings that is only partly given. */
 export function readPeople(reader: Reader): PeopleConfig {
   const signUp = reader.text("SLIPWAY_SIGN_UP");
   if (signUp !== "invited" && signUp !== "open") {
@@ -51,7 +51,7 @@ function readGithub(reader: Reader): ProviderSettings | null {
   return { url, clientId, clientSecret: new Secret(clientSecret), name: "GitHub" };
 }
 
-/** The values of settings of which none makes sense alone; empty when none is given. */
+/** The values of settings that only work together; empty when none is given. */
 function allOrNone({ text, refuse }: Reader, names: readonly PlatformSettingName[]): string[] {
   const values = names.map((name) => text(name)).filter((value) => value !== null);
   if (values.length === 0 || values.length === names.length) return values;

@@ -1,5 +1,5 @@
-// The table of settings: one row each. `config.ts` reads the environment through it; `--help` and docs/settings.md
-// are made from it.
+// The table of settings, one row each. `config.ts` reads the environment through it; `--help` and docs/settings.md are
+// generated from it.
 
 /** How a value is read; each kind has one parser in `config.ts`. */
 export type SettingKind = "text" | "word" | "integer" | "boolean" | "url" | "choice" | "list" | "secret";
@@ -7,12 +7,12 @@ export type SettingKind = "text" | "word" | "integer" | "boolean" | "url" | "cho
 /** One row of the table. */
 export type Setting = {
   readonly kind: SettingKind;
-  /** As it would be written in the environment; null: unset. */
+  /** As written in the environment; null: unset. */
   readonly default: string | null;
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
-  /** One sentence. */
+  /** One sentence for the documentation. */
   readonly about: string;
 };
 

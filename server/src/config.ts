@@ -1,5 +1,5 @@
-// The only reader of the environment. Reads every SLIPWAY_… variable through the table of settings, refuses unknown
-// names and bad values, and returns one frozen object.
+// The only reader of the environment. Parses every SLIPWAY_… variable through the table of settings, refuses unknown names
+// and bad values, and returns one frozen object.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
@@ -14,7 +14,7 @@ import { TrustedProxies } from "#lib/trusted-proxies.ts";
 export type Config = {
   readonly host: string;
   readonly port: number;
-  /** Null: made from host and port once it listens. No slash at the end. */
+  /** Null: derived from host and port once the platform listens. No trailing slash. */
   readonly publicUrl: string | null;
   readonly trustedProxies: TrustedProxies;
   /** In lower case. */
@@ -36,7 +36,7 @@ export type Config = {
   readonly gitSizeBytes: number;
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
-  /** What may be written to the disk, and what is kept free there; null: no limit, or by the disk's size. */
+  /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
   readonly disk: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
   readonly lineLength: number;
   readonly bodyLimitBytes: number;
@@ -48,7 +48,7 @@ export type Config = {
   readonly webhooksAtOnce: number;
   readonly deploysPerMinute: number;
   readonly failedTokensPerMinute: number;
-  /** Relative to where the platform is started. */
+  /** Relative to the working directory of the platform. */
   readonly plansFile: string | null;
   readonly pricesFile: string | null;
   readonly meteringSeconds: number;
@@ -57,23 +57,23 @@ export type Config = {
   readonly logRetentionDays: number;
   readonly auditRetentionDays: number;
   readonly auditForward: AuditForwardConfig | null;
-  /** Null: kept in a file of the data folder. */
+  /** Null: stored in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
   readonly webhookAllow: readonly string[];
   readonly people: PeopleConfig;
   readonly metrics: MetricsConfig | null;
   readonly drainSeconds: number;
   readonly logLevel: string;
-  /** What the environment gives to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
+  /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
 };
 
-/** The environment cannot be used; the message names the variable, what was given and what is allowed. */
+/** The environment is invalid; the message names the variable, the given value and what is allowed. */
 export class ConfigRefused extends Error {
   override readonly name = "ConfigRefused";
 }
 
-/** Variables that are not ours but are handed on to git, pip and builds: where tools, certificates and package indexes are. */
+/** Variables that are not ours but are passed to git, pip and builds: locations of tools, certificates and package indexes. */
 const toolVariables = [
   /^(PATH|LANG|LC_[A-Z]+|TZ|TMPDIR)$/,
   /^(HTTPS?|NO|ALL)_PROXY$/i,
@@ -82,15 +82,15 @@ const toolVariables = [
   /^PYENV_ROOT$/,
 ];
 
-/** What the command line reads; a platform may be started where these are set. */
+/** Variables of the command line; they may also be set where a platform starts. */
 const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Parses the environment. Throws `ConfigRefused` for the first thing that is wrong. */
+/** Parses the environment. Throws `ConfigRefused` at the first error. */
 export function readConfig(environment: Environment): Config {
   for (const name of Object.keys(environment)) {
-    // SLIPWAY_TEST_… is between the test runner and test files; a platform started by a test may inherit it.
+    // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a test may inherit them.
     if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
     if (ofCommandLine.has(name)) continue;
     const close = closestName(name, Object.keys(settingTable));
@@ -171,7 +171,7 @@ export function dataPaths(dataDir: string) {
     /** Artifacts and caches of the process driver. */
     buildsDir: join(dataDir, "builds"),
     replicasDir: join(dataDir, "replicas"),
-    /** What apps keep: one folder per project. */
+    /** Persistent storage of apps: one folder per project. */
     storageDir: join(dataDir, "storage"),
   } as const;
 }
@@ -214,7 +214,7 @@ function parseList(given: string | null): string[] {
     .filter((part) => part !== "");
 }
 
-/** `version` 4: of IPv4 only. */
+/** `version` 4: allow only IPv4. */
 function parseRanges(name: PlatformSettingName, given: string | null, version?: 4): string[] {
   return parseList(given).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
@@ -236,7 +236,7 @@ function parseNameServers(given: string | null): string[] {
   });
 }
 
-/** The one name for pages of apps, without a port; it would be of no use if it were the dashboard's. */
+/** The host name for app pages, without a port; it must differ from the dashboard's, or it would protect nothing. */
 function parsePagesHost(given: string | null, publicUrl: string | null): string | null {
   if (given === null) return null;
   const host = given.toLowerCase();

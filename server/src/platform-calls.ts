@@ -1,4 +1,4 @@
-// Connects what calls go through, whose parts ask each other: proxy, scheduler, runs. Nothing is listened for yet.
+// Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not listen yet.
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -23,9 +23,9 @@ type Parts = Foundation &
     readonly tokens: Authenticator;
     readonly routes: Routes;
     readonly driver: Driver;
-    /** Why nothing new is stored for want of room; null: there is room. */
+    /** Why nothing new can be stored when the disk is full; null: there is space. */
     readonly storeRefusal: () => string | null;
-    /** Why calls of an app are refused now; null: they are not. */
+    /** Why the app's calls are refused now; null: they are not. */
     readonly refusalOf: (route: AppRoute) => Fault | null;
     readonly onStep: (step: RunStep) => void;
   };
@@ -38,10 +38,10 @@ export type OpenedCalls = {
   readonly records: CallRecords;
 };
 
-/** How much longer than running calls the runs may take to close. */
+/** Extra time to close the runs, after running calls have ended. */
 const runsCloseMs = 10_000;
 
-/** Opens them; replicas are known and looked after when this resolves, runs are worked on once they are started. */
+/** Opens them. When this resolves, replicas are known and managed; runs are processed once they are started. */
 export async function openCalls(
   settings: ProxySettings & RunSettings & { readonly drainSeconds: number },
   parts: Parts,

@@ -1,4 +1,4 @@
-// A start on a disk that is full or read-only: what the platform does about it, and what it says when that is not enough.
+// A start on a full or read-only disk: what the platform does about it, and its message when that does not suffice.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
@@ -11,8 +11,8 @@ import { dataPaths } from "./config.ts";
 const neededBytes = 100_000_000;
 
 /**
- * Gives back the room that an earlier process kept for the platform when the start may need it; it is kept again later. A
- * platform that runs in the folder does so too.
+ * Releases the disk space that an earlier process reserved, if the start may need it; it is reserved again later. A
+ * platform already running in the folder does the same.
  */
 export async function releaseReserve(dataDir: string): Promise<void> {
   if (!existsSync(dataDir)) return;
@@ -20,7 +20,7 @@ export async function releaseReserve(dataDir: string): Promise<void> {
   if (freeBytes < neededBytes || freeFiles === 0) new DiskReserve(dataDir).release();
 }
 
-/** What to do, for the operator: which disk, how much is free, what takes it, what may be deleted. */
+/** Instructions for the operator: which disk, how much is free, what uses it, and what may be deleted. */
 export async function fullDiskText(dataDir: string, error: unknown): Promise<string> {
   const { buildsDir, replicasDir, storageDir, sourcesDir, postgresDir } = dataPaths(dataDir);
   const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
@@ -31,7 +31,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   }
   const cache = join(buildsDir, "cache");
   const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
-  // A folder comes before the one that it lies in, whose size is then that of the rest.
+  // A nested folder comes before its parent, whose size then covers only the rest.
   const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, postgresDir];
   const bytesOf = (usage: DiskUsage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
   const measured = await measure(folders, { isUserOwned: false, signal: new AbortController().signal });

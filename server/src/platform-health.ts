@@ -1,7 +1,7 @@
-// What `/healthz` and `/readyz` say. Alive: the start is complete, `bootstrap.json` written, and the platform does not stop.
-// Ready: async runs can be accepted too. A restart brings back neither a database that is away nor room on a disk, so
-// that these make the platform unready only. The database is looked at when somebody asks, once a second at most and never
-// twice at a time, whatever number of probes come.
+// The answers of `/healthz` and `/readyz`. Alive: the start is complete, `bootstrap.json` is written, and the platform is
+// not stopping. Ready: it also accepts async runs. A restart fixes neither a missing database nor a full disk, so those
+// only make the platform unready. A probe triggers the database check, which runs at most once a second and never
+// concurrently, regardless of the number of probes.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
@@ -11,16 +11,16 @@ import type { Db } from "#store/database.ts";
 export type HealthOptions = {
   readonly db: Db;
   readonly clock: Clock;
-  /** Why nothing new is stored for want of room; null: there is room, or it is not this machine's to say. */
+  /** Why nothing new can be stored; null: there is disk space, or the database is on another machine. */
   readonly storeRefusal: () => string | null;
 };
 
-/** How long an answer is reused. */
+/** How long an answer is cached. */
 const freshMs = 1000;
-/** A database that takes longer counts as away; the look itself goes on, within the deadlines of every statement. */
+/** A slower database counts as unavailable; the check itself continues, within the deadline of each statement. */
 const answerWaitMs = 3000;
 
-/** One for the platform; nothing is to be closed. */
+/** One per platform; needs no closing. */
 export class Health {
   readonly #options: HealthOptions;
   #isServing = false;
@@ -33,7 +33,7 @@ export class Health {
     this.#writes = new CachedAnswer({ look, freshMs, waitMs: answerWaitMs, clock });
   }
 
-  /** Everything has started: alive from now on, until the platform stops. */
+  /** Startup is complete: the platform is alive from now on, until it stops. */
   serve(lifecycle: Lifecycle): void {
     lifecycle.onClose("health", () => void (this.#isServing = false));
     this.#isServing = true;
@@ -44,7 +44,7 @@ export class Health {
     return this.#isServing ? null : "The platform is starting or stopping.";
   }
 
-  /** Why calls and runs cannot be taken; null: they can. Never rejects; answers within seconds. */
+  /** Why calls and runs cannot be accepted; null: they can. Never rejects; answers within seconds. */
   async notReady(): Promise<string | null> {
     const known = this.notServing() ?? this.#options.storeRefusal();
     if (known !== null) return known;
@@ -54,7 +54,7 @@ export class Health {
   }
 }
 
-/** Writes some bytes to the write-ahead log and commits them, so that a full or read-only disk is found too; nothing is kept. */
+/** Commits a few bytes to the write-ahead log, which also detects a full or read-only disk; stores nothing. */
 async function takesWrites(db: Db): Promise<boolean> {
   const { rows } = await sql<{ setting: string }>`
     select current_setting('transaction_read_only') as setting, pg_logical_emit_message(true, 'slipway', 'health')`.execute(

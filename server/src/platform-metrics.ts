@@ -1,5 +1,5 @@
-// Which metrics there are: connects the numbers that the parts keep with names that Prometheus reads, and serves them where
-// the settings say so. A part of `platform.ts`. What they mean to an operator is in docs/guides/monitoring.md.
+// Defines the metrics: maps the parts' counters to Prometheus names, and serves them where the settings say. A part of
+// `platform.ts`. docs/guides/monitoring.md explains them to operators.
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
@@ -33,14 +33,14 @@ export type MeasuredParts = {
 
 type Parts = MeasuredParts &
   Pick<Foundation, "db" | "lifecycle" | "log" | "clock"> & {
-    /** Webhooks must not call it. */
+    /** Adds an address that webhooks must not call. */
     readonly addOwnListener: (place: { readonly host: string; readonly port: number }) => void;
   };
 
 const backlogFreshMs = 15_000;
 const backlogWaitMs = 3_000;
 
-/** Serves them if the settings say where. Throws `CannotStart` when that address cannot be had. */
+/** Serves metrics if they are configured. Throws `CannotStart` when the address is not available. */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
   if (config === null) return;
   const { lifecycle, log, clock, addOwnListener } = parts;

@@ -1,5 +1,5 @@
-// The only assembler: opens each area with exactly what it uses, in the order of this file. Closing is the reverse, and loops
-// end before what they use.
+// The only assembler: opens each area with exactly what it uses, in the order of this file. Closing runs in reverse, so
+// loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import type { Urls } from "#api/urls.ts";
@@ -35,24 +35,24 @@ import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { Health } from "./platform-health.ts";
 import { openMetrics } from "./platform-metrics.ts";
 
-/** A platform that serves. */
+/** A running platform. */
 export type Platform = {
-  /** Where it is reached, without a slash at the end. */
+  /** Base URL without a trailing slash. */
   readonly baseUrl: string;
-  /** Resolves, with a message for the operator, when it must be stopped: another platform has taken its database. */
+  /** Resolves, with a message for the operator, when the platform must stop: another one has taken over its database. */
   readonly lost: Promise<string>;
-  /** Stops accepting, lets running calls end, closes everything. Replicas go on running; the next start takes them over. */
+  /** Stops accepting calls, lets running ones end, closes everything. Replicas keep running; the next start adopts them. */
   stop(): Promise<void>;
 };
 
-/** Called after each durable step of a run, a delivery or of metering. */
+/** Called after each durable step of a run, a delivery or metering. */
 export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 
 const clock = steadyClock;
 
 /**
- * Starts everything. Throws `CannotStart` with what to do; whatever was opened by then is closed again. `onStep` is for
- * tests, which end the process after a step.
+ * Starts everything. Throws `CannotStart` with a remedy, after closing whatever is already open. `onStep` is for tests,
+ * which kill the process after a step.
  */
 export async function startPlatform(config: Config, log: Log, onStep: OnStep = () => undefined): Promise<Platform> {
   const lifecycle = new Lifecycle({ log, clock });
@@ -85,7 +85,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
   const { driver, builder, disk, onListening } = await openDriver(settings, foundation);
-  // A database elsewhere has a disk of its own.
+  // An external database has a disk of its own.
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
   const calls = await openCalls(settings, {
@@ -126,14 +126,14 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   return { baseUrl, lost };
 }
 
-/** What was encrypted with an older secret key is encrypted with the current one. */
+/** Re-encrypts with the current secret key what an older key encrypted. */
 async function resealAll({ db, sealer, log }: Foundation): Promise<void> {
   let resealed = 0;
   for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings]) resealed += await reseal(db, sealer);
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
 }
 
-/** Where the platform is reached, which is known only once it listens. */
+/** The platform's own URLs, which are known only once it listens. */
 class Reached {
   #urls: Urls | null = null;
 
@@ -153,7 +153,7 @@ type ApiNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "trust
   readonly lifecycle: Lifecycle;
 };
 
-/** The management API, and the listener before it and the proxy; returns its port. */
+/** Opens the management API, and the listener in front of it and the proxy; returns the port. */
 async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   const { scheduler, proxy, lifecycle, reached, ...parts } = given;
   const stopping = new AbortController();
@@ -169,13 +169,13 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   const fallback: Parameters<typeof openListener>[1]["fallback"] = (request, response) =>
     api.routing(request, response);
   const port = await openListener(config, { proxy, fallback, lifecycle, clock });
-  // Live logs would hold the listener until their builds end.
+  // Live logs would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
   reached.urls = urlsOf(config, port);
   return port;
 }
 
-/** A platform that listens on all addresses is reached on this machine at least. */
+/** A platform that listens on all addresses is reachable at least from this machine. */
 function urlsOf(config: Config, port: number): Urls {
   const anyAddress = config.host === "0.0.0.0" || config.host === "::";
   const host = anyAddress ? "127.0.0.1" : config.host.includes(":") ? `[${config.host}]` : config.host;

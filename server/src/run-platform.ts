@@ -1,4 +1,4 @@
-// What `main.ts` runs once the Node version is known to do: arguments, settings, start, signals, stop.
+// The body of `main.ts`, run once the Node version is known to suffice: arguments, settings, start, signals, stop.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -53,12 +53,12 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   return 1;
 }
 
-/** With the database, which inherits it; root alone may. Apps and builds set theirs high. */
+/** Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps and builds raise theirs. */
 function protectFromMemoryKills(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "-500");
   } catch {
-    // Then at least apps and builds go first.
+    // Without the permission, apps and builds are still killed first.
   }
 }
 
@@ -73,7 +73,7 @@ async function stop(platform: Platform, log: Log): Promise<number> {
   }
 }
 
-/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once, as nobody waits for it any more. */
+/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {

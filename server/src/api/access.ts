@@ -1,4 +1,4 @@
-// Who is calling, and whether they may: the bearer token, the project of the path, the permission of the route.
+// Authenticates and authorizes a request: the bearer token, the project in the path, the permission of the route.
 import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
@@ -9,7 +9,7 @@ import { Fault, noSuchProject } from "#lib/fault.ts";
 import { projectIdForm, type ProjectId } from "#lib/ids.ts";
 import { pathPart } from "./call.ts";
 
-/** What is asked of `Authenticator`. */
+/** The part of `Authenticator` that the API uses. */
 export type ApiAuthenticator = { check(token: string, address: string): Promise<Authentication> };
 
 /** The caller of a request with a valid token. Throws `Fault("unauthorized" | "rate_limited")`. */
@@ -28,7 +28,10 @@ export async function authenticate(request: FastifyRequest, tokens: ApiAuthentic
   return caller;
 }
 
-/** Throws `Fault("no_such_project")` for a project that is not there or another's (the same answer), `Fault("forbidden")` without the right. */
+/**
+ * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer), `Fault("forbidden")` without the
+ * right.
+ */
 export async function authorize(
   given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
   projects: ProjectList,
@@ -55,7 +58,7 @@ function mayUse(caller: Caller, { access }: Route, projectId: string | null): bo
   return allows(caller, access, projectId);
 }
 
-/** What was recorded of a deleted project is kept, and nobody but the operator is left to read it. */
+/** The records of a deleted project are kept, and only the operator can read them. */
 async function isVisible(
   { caller, route }: { readonly caller: Caller; readonly route: Route },
   projectId: string,

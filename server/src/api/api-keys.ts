@@ -1,5 +1,5 @@
-// API keys of a project: tokens for calling its apps and nothing else. Clients that fetch such a token before they call an
-// app look in this list for the word `cerebrium_jwt`.
+// API keys of a project: tokens that can only call its apps. Clients that fetch such a token before they call an app search
+// this list for the word `cerebrium_jwt`.
 import type { z } from "zod";
 import { apiKeyFields, type apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
@@ -14,13 +14,13 @@ type Ids = "listApiKeys" | "createApiKey" | "rotateApiKey" | "deleteApiKey";
 
 const kind = "inference" as const;
 
-/** Answers for API keys. */
+/** Route handlers for API keys. */
 export function apiKeyHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
   return {
     async listApiKeys(call) {
       const place = { kind, projectId: projectOf(call) } as const;
       const accounts = await useCases.list(place);
-      // Whoever may issue such a token learns nothing from one that is there.
+      // A caller who may issue such tokens learns nothing new from an existing one.
       const mayRead = (["tokens.write", "apps.call"] as const).every((permission) =>
         allows(callerOf(call), permission, place.projectId),
       );

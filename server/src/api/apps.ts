@@ -15,13 +15,13 @@ type Parts = {
   readonly containers: Containers;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
-  /** What keeps the calls of an app waiting; undefined: nothing. */
+  /** Why the calls of an app wait; undefined: they do not. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
 type Ids = "createGitApp" | "listApps" | "getApp" | "listContainers";
 
-/** Answers for apps and their replicas. */
+/** Route handlers for apps and their replicas. */
 export function appHandlers(parts: Parts): Record<Ids, Handler> {
   const { apps, containers, urls, limit, waitReason, clock } = parts;
   return {
@@ -100,7 +100,7 @@ const containerStates = { starting: "PENDING", ready: "RUNNING", draining: "TERM
 
 function showContainer(container: ContainerView, now: number): z.infer<typeof answers.containerList>[number] {
   const startedAt = container.startedAt;
-  // A Unix socket has none.
+  // A Unix socket has no host.
   const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
   return {
     appId: container.appId,
@@ -111,7 +111,7 @@ function showContainer(container: ContainerView, now: number): z.infer<typeof an
     containerStartTimestamp: startedAt?.toISOString() ?? null,
     containerTerminationTimestamp: null,
     containerRunningTimeMs: startedAt === null ? 0 : Math.max(0, now - startedAt.getTime()),
-    // A replica that ends is replaced by another one, never started again.
+    // A replica that ends is replaced, never restarted.
     containerRestartCount: 0,
     hostIp: host,
     containerIp: host,

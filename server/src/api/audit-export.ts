@@ -1,5 +1,5 @@
-// The export of an audit log as a stream: it is made as fast as the client takes it, and whoever takes it too slowly is cut
-// off. One that breaks ends without the end of the chunked body, so that no client takes a part for the whole.
+// Exports an audit log as a stream at the client's pace, and disconnects clients that are too slow. A failed export ends
+// without the final chunk of the chunked body, so that no client mistakes a part for the whole.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { AuditExport, ExportFormat } from "#audit/export/audit-export.ts";
@@ -25,13 +25,13 @@ const types: Readonly<Record<ExportFormat, string>> = {
   csv: "text/csv; charset=utf-8; header=present",
 };
 
-/** Each takes a connection to the database again and again, and some megabytes. */
+/** Each repeatedly takes a database connection, and some megabytes. */
 const exportsMax = { all: 6, project: 2 } as const;
-/** How slowly an export may be taken: a part within so long, and a millisecond more for so many characters of it (128 kbit/s). */
+/** The time limit for taking one part: this long, plus a millisecond per so many characters (128 kbit/s). */
 const slowestMs = 30_000;
 const slowestCharactersPerMs = 16;
 
-/** Answers for exports. */
+/** Route handlers for exports. */
 export function auditExportHandlers(parts: AuditExportParts): Record<"exportAuditLog", Handler> {
   const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.project, waitingMax: 0 });
   return {
@@ -59,7 +59,7 @@ function headOnly({ reply }: ApiCall, format: ExportFormat): undefined {
 async function answer(call: ApiCall, parts: AuditExportParts, format: ExportFormat): Promise<void> {
   const { query, by, request, reply } = call;
   const projectId = projectOf(call);
-  // The forms and choices of the other values were checked by the contract's rows.
+  // The contract has validated the syntax and choices of the other values.
   const exported = await parts.auditExport.begin(
     {
       ...{ projectId, format, from: timeOf(call, "from"), to: timeOf(call, "to") },
@@ -69,7 +69,7 @@ async function answer(call: ApiCall, parts: AuditExportParts, format: ExportForm
     },
     by,
   );
-  // Before the head, so that what fails at the beginning is answered as such.
+  // Before the head, so that an early failure gets a proper answer.
   const begin = await exported.next();
   const day = new Date(parts.clock.now()).toISOString().slice(0, 10);
   void reply.header("content-type", types[format]);
@@ -98,7 +98,7 @@ async function pour(
     for (let part = begin; part.done !== true; part = await texts.next()) {
       signal.throwIfAborted();
       if (!response.write(part.value)) await drained(response, { text: part.value, signal, clock });
-      // It may take minutes: who has lost the right meanwhile gets no more of it.
+      // This may take minutes: stop when the caller has lost the right meanwhile.
       await admit();
     }
     response.end();
@@ -127,7 +127,7 @@ async function drained(
   }
 }
 
-/** Throws `Fault("rate_limited")` when so many are under way; nobody waits. */
+/** Throws `Fault("rate_limited")` when too many are running; nobody waits. */
 async function enter(gate: Gate, projectId: ProjectId): Promise<Leave> {
   const leave = await gate.enter({ key: projectId });
   if (leave !== null) return leave;

@@ -1,4 +1,4 @@
-// Where a project's audit log is sent on.
+// The forwarding of a project's audit log.
 import type { z } from "zod";
 import { forwardingFields, type auditForwarding, type newAuditForwarding } from "@slipway/contract/audit-routes.ts";
 import type { AuditForwarding, ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
@@ -8,7 +8,7 @@ import { readBody } from "./parameters.ts";
 
 type Ids = "getAuditForwarding" | "setAuditForwarding" | "deleteAuditForwarding";
 
-/** Answers for the forwarding. */
+/** Route handlers for the forwarding. */
 export function auditForwardingHandlers(useCases: ForwardingUseCases): Record<Ids, Handler> {
   return {
     async getAuditForwarding(call) {

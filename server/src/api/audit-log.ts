@@ -9,13 +9,13 @@ import { shown } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
 import { projectOf, type ApiCall, type Handler } from "./call.ts";
 
-/** Answers for the audit log. */
+/** Route handlers for the audit log. */
 export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Handler> {
   return {
     async listAuditLog(call) {
       const { query } = call;
       const projectId = projectOf(call);
-      // The forms and choices of the other values were checked by the contract's rows.
+      // The contract has validated the syntax and choices of the other values.
       const page = await auditLog.page({
         projectId,
         from: timeOf(call, "from"),
@@ -38,7 +38,7 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
   };
 }
 
-/** A time of the query. Throws `Fault("invalid")` for what is none. */
+/** A time in the query. Throws `Fault("invalid")` if it is invalid. */
 export function timeOf({ query }: ApiCall, name: "from" | "to"): Instant | null {
   const given = query[name] ?? null;
   if (given === null) return null;

@@ -18,7 +18,7 @@ type Ids =
   | "setAppBudget"
   | "deleteAppBudget";
 
-/** Answers for budgets. */
+/** Route handlers for budgets. */
 export function budgetHandlers({
   useCases,
   apps,
@@ -44,7 +44,7 @@ export function budgetHandlers({
 
 function wishOf(call: ApiCall): BudgetWish {
   const body = readBody({ fields: budgetFields, required: ["amount_cents"] }, call.body);
-  // The kinds, ranges and forms of the values were checked by the contract's rows.
+  // The contract has validated the types, ranges and syntax of the values.
   const warnPercent = body["warn_percent"] as unknown as readonly number[];
   return {
     amountMicros: BigInt(Number(body["amount_cents"])) * microsOfCent,
@@ -56,7 +56,7 @@ function wishOf(call: ApiCall): BudgetWish {
 
 function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof budget> {
   const { terms, state } = of;
-  // What became of it in an earlier month says nothing any more.
+  // The state of an earlier month no longer counts.
   const isNow = state.period === period;
   return {
     ...{ project_id: of.projectId, app_id: of.appId, amount_cents: wholeCentsOf(terms.amountMicros), currency: "USD" },

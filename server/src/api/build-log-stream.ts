@@ -1,5 +1,5 @@
-// The live log of a build as server-sent events: each line with its number as id, so that a client that lost the
-// connection goes on where it was; comments keep idle connections open; an event `end` tells how the build ended.
+// The live log of a build as server-sent events: each line has its number as id, so that a client can resume after a lost
+// connection; comments keep idle connections open; an event `end` reports how the build ended.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { Builds } from "#apps/builds.ts";
@@ -19,19 +19,19 @@ export type StreamParts = {
   readonly stopping: AbortSignal;
 };
 
-/** Well below the idle limits of usual proxies (30 s and more). */
+/** Well below the idle timeouts of common proxies (30 s and more). */
 const heartbeatMs = 15_000;
-/** A client that reads nothing for so long is given up on. */
+/** A client that reads nothing for this long is disconnected. */
 const drainWaitMs = 60_000;
 
-/** Writes the stream after line `after` into a response whose head is not sent yet; resolves when it is over, never rejects. */
+/** Writes the stream after line `after` into a response whose head is not sent yet; resolves at the end, never rejects. */
 export async function streamBuildLog(
   given: {
     readonly response: ServerResponse;
     readonly place: BuildRef;
     readonly after: number;
     readonly requestId: string;
-    /** Throws `Fault` when the caller may not read on: then the stream ends. */
+    /** Throws `Fault` when the caller may no longer read: the stream then ends. */
     readonly admit: () => Promise<void>;
   },
   parts: StreamParts,
@@ -42,7 +42,7 @@ export async function streamBuildLog(
   const signal = AbortSignal.any([gone.signal, parts.stopping]);
   const heartbeat = startHeartbeat(response, parts.clock);
   try {
-    // The first bytes tell the client that it is connected, also when there is no line yet.
+    // The first bytes tell the client that it is connected, even before the first line.
     await write(response, ": connected\n\n", signal);
     for await (const lines of parts.buildLogs.follow(place.buildId, { after, signal })) {
       await admit();
@@ -56,7 +56,7 @@ export async function streamBuildLog(
       await write(response, `event: end\ndata: ${JSON.stringify({ status, reason })}\n\n`, signal);
     }
   } catch (error) {
-    // Whoever has lost the right is told so when they come again.
+    // A caller who has lost the right is told on the next request.
     if (!signal.aborted && !(error instanceof Fault))
       parts.log.error({ err: error, requestId }, "the live log of a build broke");
   } finally {

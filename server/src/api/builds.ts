@@ -1,4 +1,4 @@
-// Builds: reading, cancelling, repeating.
+// Builds: read, cancel, repeat.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Builds, BuildView } from "#apps/builds.ts";
@@ -8,7 +8,7 @@ import { buildLogUrl, type Urls } from "./urls.ts";
 type Parts = { readonly builds: Builds; readonly urls: () => Urls };
 type Ids = "listBuilds" | "getBuild" | "cancelBuild" | "rebuild";
 
-/** Answers for builds. */
+/** Route handlers for builds. */
 export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
   return {
     async listBuilds(call) {

@@ -1,4 +1,4 @@
-// One call of the management API, as the functions that answer it see it: checked ids, the caller, parsed parameters.
+// One call of the management API as its handler sees it: validated ids, the caller, parsed parameters.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Caller } from "#accounts/caller.ts";
@@ -9,7 +9,7 @@ import { appIdOf, appNameForm, uuidForm, type AppId, type BuildId, type ProjectI
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Where it comes from, as far as proxies are believed. */
+    /** The client's address, as far as proxies are trusted. */
     readonly clientAddress: string;
   }
 }
@@ -18,31 +18,31 @@ export type ApiCall = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly route: Route;
-  /** Null on routes that need no token. */
+  /** Null on routes without a token. */
   readonly caller: Caller | null;
   readonly by: By;
-  /** Checked by the route's table; what was left out has its default. */
+  /** Validated by the route's table; omitted values have their default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
-  /** Throws `Fault` when the caller has no right to this any more: for answers that go on for long. From memory. */
+  /** Throws `Fault` when the caller has lost the right: for long answers. Uses only cached data. */
   readonly admit: () => Promise<void>;
-  /** Parsed JSON of any form; undefined when none was sent. */
+  /** Parsed JSON of any shape; undefined when there was no body. */
   readonly body: unknown;
 };
 
-/** Answers one route: what it returns is sent as JSON; undefined: it has taken the connection over. */
+/** Handles one route: the result is sent as JSON; undefined: the handler has taken over the connection. */
 export type Handler = (call: ApiCall) => Promise<object | undefined>;
 
-/** Who calls a route that needs a token. */
+/** The caller of a route that needs a token. */
 export function callerOf(call: ApiCall): Caller {
   return must(call.caller, "the route needs a token");
 }
 
-/** The project of the path. That it is there and the caller's was checked before. */
+/** The project in the path, already checked to exist and to be the caller's. */
 export function projectOf(call: ApiCall): ProjectId {
   return must(pathPart(call.request, "project_id"), "the route names a project") as ProjectId;
 }
 
-/** The app of the path: its id, or its name alone. Throws `Fault("not_found")` for what cannot be one. */
+/** The app in the path: its id, or only its name. Throws `Fault("not_found")` for an invalid one. */
 export function appOf(call: ApiCall): AppId {
   const projectId = projectOf(call);
   const given = must(pathPart(call.request, "app_id"), "the route names an app");
@@ -51,14 +51,14 @@ export function appOf(call: ApiCall): AppId {
   return appIdOf(projectId, name);
 }
 
-/** The build of the path. Throws `Fault("not_found")` for what cannot be one. */
+/** The build in the path. Throws `Fault("not_found")` for an invalid one. */
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   const given = must(pathPart(call.request, "build_id"), "the route names a build");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build with that id.");
   return { projectId: projectOf(call), appId: appOf(call), buildId: given as BuildId };
 }
 
-/** The run of the path. Throws `Fault("not_found")` for what cannot be one. */
+/** The run in the path. Throws `Fault("not_found")` for an invalid one. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
   const given = must(pathPart(call.request, "run_id"), "the route names a run");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run with that id.");

@@ -1,4 +1,4 @@
-// Coupons: a project applies one by its code, the operator makes, lists and ends them.
+// Coupons: a project applies one by its code, the operator creates, lists and ends them.
 import type { z } from "zod";
 import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
@@ -15,12 +15,12 @@ import { readBody, readTime } from "./parameters.ts";
 
 type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
 
-/** Nobody has so many coupons to type in; who tries codes needs very many more. */
+/** Nobody types in that many coupons; guessing codes takes far more attempts. */
 const triesOfProject = 10;
 /** Several people may share an address. */
 const triesOfAddress = 60;
 
-/** Answers for coupons. */
+/** Route handlers for coupons. */
 export function couponHandlers({
   useCases,
   clock,
@@ -33,7 +33,7 @@ export function couponHandlers({
   return {
     async applyCoupon(call) {
       const projectId = projectOf(call);
-      // Before the body is looked at: every try counts.
+      // Before the body is read: every attempt counts.
       ofAddress.take(networkOf(call.request.clientAddress));
       ofProject.take(projectId);
       const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
@@ -64,7 +64,7 @@ function wishOf(call: ApiCall): CouponWish {
   const body = readBody({ fields: couponFields, required: ["code", "name", "coupon_type"] }, call.body);
   const expiration = body["expiration_at"] ?? null;
   const plans = body["plans"] as unknown as readonly string[];
-  // The kinds, ranges and choices of the values were checked by the contract's rows.
+  // The contract has validated the types, ranges and choices of the values.
   return {
     ...(body as unknown as Omit<CouponWish, "expiration_at" | "plans">),
     expiration_at: expiration === null ? null : readTime("expiration_at", expiration),

@@ -1,4 +1,4 @@
-// Git credentials of projects, by host.
+// Git credentials of projects, per host.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { credentialFields } from "@slipway/contract/parameters.ts";
@@ -11,7 +11,7 @@ import { readBody } from "./parameters.ts";
 
 type Ids = "listCredentials" | "getCredential" | "setCredential" | "deleteCredential";
 
-/** Answers for git credentials; none holds a secret. */
+/** Route handlers for git credentials; no answer contains a secret. */
 export function credentialHandlers({ credentials }: { readonly credentials: Credentials }): Record<Ids, Handler> {
   return {
     async listCredentials(call) {
@@ -41,7 +41,7 @@ export function credentialHandlers({ credentials }: { readonly credentials: Cred
 
 const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;
 
-/** The host of the path, in lower case, with its port if it has one. Throws `Fault("invalid")`. */
+/** The host in the path, in lower case, with its port if any. Throws `Fault("invalid")`. */
 function hostOf(call: ApiCall): string {
   const host = must(pathPart(call.request, "host"), "the route names a host").toLowerCase();
   if (hostForm.test(host)) return host;

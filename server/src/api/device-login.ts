@@ -1,5 +1,5 @@
-// Device login: the two routes that existing command lines use, and those by which a person decides. What a device is
-// answered while it waits has an `error` besides the message, as RFC 8628 asks for.
+// Device login: the two routes that existing command lines use, and those where a person decides. Answers to a waiting
+// device have an `error` besides the message, as RFC 8628 requires.
 import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
@@ -21,11 +21,11 @@ export type DeviceLoginParts = {
   readonly clock: Clock;
 };
 
-/** A minute's worth, by address (of IPv6: by network). Several people may share one. */
+/** Per minute and address (for IPv6: network). Several people may share one. */
 const beginsMax = 120;
-/** Existing clients ask twice a second. */
+/** Existing clients poll twice a second. */
 const asksMax = 600;
-/** By person: nobody types so many codes, and who tries them out needs billions. */
+/** Per person: nobody types that many codes, and guessing one takes billions. */
 const codesMax = 30;
 
 const sentences: Readonly<Record<NotYet, string>> = {
@@ -36,7 +36,7 @@ const sentences: Readonly<Record<NotYet, string>> = {
   invalid_grant: "There is no device login with this device_code, or it has ended; start again.",
 };
 
-/** Answers for device logins. */
+/** Route handlers for device logins. */
 export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
   const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were started") });
   const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were requested") });

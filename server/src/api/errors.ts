@@ -1,11 +1,11 @@
-// Turns whatever went wrong into an answer: a fault into its status and message, everything else into an internal
-// error with an id, whose cause goes to the log only.
+// Turns every error into an answer: a fault into its status and message, everything else into an internal error with an id,
+// whose cause is only logged.
 import type { FastifyReply } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
 import type { Log } from "#lib/log.ts";
 
-/** The fault that a caller is told. `requestId` leads to the log when the cause is the platform's. */
+/** The fault for the caller. `requestId` leads to the log entry when the platform is the cause. */
 export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof Fault) return error;
   const code = codeOf(error);
@@ -18,7 +18,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
     });
   }
   if (isEndedProject(code, error)) {
-    // It ended while the request was under way: the answer is the one that it would have had a moment later.
+    // The project was deleted during the request: the answer is the same as a moment later.
     return noSuchProject(error);
   }
   if (isBrokenOff(error)) {
@@ -41,7 +41,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
   });
 }
 
-/** Sends a fault and, when something of the platform failed, logs what. That it is about to stop is no failure. */
+/** Sends a fault and logs failures of the platform. A refusal because the platform is stopping is not a failure. */
 export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyReply {
   const { status } = faultTable[fault.code];
   const isFailure = fault.code === "internal" || fault.cause !== undefined;
@@ -49,7 +49,7 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
   if (fault.retryAfterSeconds !== undefined) void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
-  // Fastify closes the connection after a body that is too large; with unread bytes that resets it, and the answer is lost.
+  // Fastify closes the connection after an oversized body; with unread bytes that resets it, and the answer is lost.
   void reply.removeHeader("connection");
   return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
 }
@@ -58,17 +58,20 @@ function codeOf(error: unknown): string {
   return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
 }
 
-/** The database's own refusal to add something to a project that has been deleted. */
+/** The database's own refusal to add something to a deleted project. */
 function isEndedProject(code: string, error: unknown): boolean {
   return code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project";
 }
 
-/** The client went away while it sent its body; the database's own resets have no status. */
+/** The client disconnected while sending its body; resets by the database have no status. */
 function isBrokenOff(error: unknown): boolean {
   return codeOf(error) === "ECONNRESET" && isClientError(error);
 }
 
-/** Connection errors of Node and of PostgreSQL (refused, reset, shutting down, too many connections), and those of the pool, which have no code. */
+/**
+ * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and the pool's, which have no
+ * code.
+ */
 function isDatabaseAway(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;
   return (

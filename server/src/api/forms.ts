@@ -1,5 +1,5 @@
-// Bodies that are forms: clients of OAuth 2.0 send them. Only the routes that say so take them, since a page of any other
-// site may have a browser send one.
+// Form bodies, which OAuth 2.0 clients send. Only routes that opt in accept them, because any other site can make a browser
+// send one.
 import type { FastifyInstance } from "fastify";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import type { Route } from "@slipway/contract/route.ts";
@@ -7,7 +7,7 @@ import { Fault } from "#lib/fault.ts";
 
 const fieldsMax = 100;
 
-/** Has the routes that take forms take them; all others answer as for any body that is not JSON. */
+/** Makes the opted-in routes accept forms; all others answer as for any body that is not JSON. */
 export function takeForms(api: FastifyInstance): void {
   const takers = new Set(routeIds.filter((id) => (routes[id] as Route).takesForm).map((id) => routes[id].path));
   const type = "application/x-www-form-urlencoded";

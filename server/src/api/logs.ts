@@ -18,10 +18,10 @@ type Parts = Omit<StreamParts, "buildLogs"> & {
   readonly appLogs: Pick<AppLogs, "page">;
 };
 
-/** A search may look through millions of lines; it must leave most connections to the database to everything else. */
+/** A search may scan millions of lines; it must leave most database connections to everything else. */
 const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
 
-/** Answers for logs; a followed one takes its connection over. */
+/** Route handlers for logs; a followed log takes over its connection. */
 export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
   const gate = projectGate(searches);
   return {
@@ -37,7 +37,7 @@ function wantsStream({ request, query }: ApiCall): boolean {
 
 async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
   const place = buildOf(call);
-  // Read first: lines that come between the two reads belong to a status that is still open.
+  // Read the status first: lines that arrive between the two reads then belong to a status that is still open.
   const { status } = await builds.get(place);
   const after = lineNumber(call.query["nextToken"]) ?? 0;
   const { lines, hasMore } = await buildLogs.page(place.buildId, { after, limit: Number(call.query["pageSize"]) });
@@ -70,7 +70,7 @@ async function followBuild(call: ApiCall, parts: Parts): Promise<undefined> {
   return undefined;
 }
 
-/** The number of a line that a client saw last; null: none was named. Throws `Fault("invalid")`. */
+/** The number of the last line that the client saw; null: none given. Throws `Fault("invalid")`. */
 function lineNumber(given: unknown): number | null {
   if (given === undefined || given === null || given === "") return null;
   if (typeof given === "string" && /^\d{1,9}$/.test(given)) return Number(given);
@@ -81,7 +81,7 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.inf
   const appId = appOf(call);
   await apps.require(projectOf(call), appId);
   const { query } = call;
-  // The kinds and choices of the values were checked by the contract's rows.
+  // The contract has validated the types and choices of the values.
   const { lines, nextToken } = await appLogs.page(appId, {
     container: query["container"] as ReplicaId | null,
     runId: query["runId"] as RunId | null,

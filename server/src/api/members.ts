@@ -17,11 +17,11 @@ import { callerOf, pathPart, projectOf, type ApiCall, type Handler } from "./cal
 import { readBody } from "./parameters.ts";
 import { invitationPage, type Urls } from "./urls.ts";
 
-/** What the API does with members and invitations. */
+/** The parts behind the routes for members and invitations. */
 export type MemberParts = {
   readonly members: MemberUseCases;
   readonly invitations: InvitationUseCases;
-  /** Sends in the background; null: mail is not set up. */
+  /** Sends in the background; null: mail is not configured. */
   readonly postMail: ((mail: Mail) => void) | null;
 };
 
@@ -33,10 +33,10 @@ type Parts = MemberParts & {
 type MemberIds = "listMembers" | "updateMember" | "removeMember" | "leaveProject";
 type InvitationIds = "listInvitations" | "createInvitation" | "deleteInvitation" | "getInvitation" | "acceptInvitation";
 
-/** Of one project, and of one caller in all projects: nobody types in more, and each may mail somebody who did not ask for it. */
+/** Per project, and per caller over all projects: nobody types more, and each may cause unsolicited mail. */
 const invitationsPerMinute = 30;
 
-/** Answers for members. */
+/** Route handlers for members. */
 export function memberHandlers({ members }: Pick<Parts, "members">): Record<MemberIds, Handler> {
   return {
     async listMembers(call) {
@@ -61,7 +61,7 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
   };
 }
 
-/** Answers for invitations. */
+/** Route handlers for invitations. */
 export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
   const { invitations, tokens, urls, clock, postMail } = parts;
   const ofProject = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });

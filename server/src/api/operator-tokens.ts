@@ -1,4 +1,4 @@
-// What operators do with their own tokens and with the keys that sign all tokens.
+// Operators manage their own tokens and the keys that sign all tokens.
 import type { z } from "zod";
 import { operatorTokenFields, type operatorToken, type signingKey } from "@slipway/contract/token-fields.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
@@ -18,7 +18,7 @@ type Ids =
 
 const kind = "operator" as const;
 
-/** Answers for operators' tokens and signing keys. */
+/** Route handlers for operators' tokens and signing keys. */
 export function operatorTokenHandlers({
   useCases,
   keys,

@@ -1,14 +1,14 @@
-// The pages of the dashboard: a few fixed files, read once. They hold nothing secret, and everything shown comes from the
-// API: a person's sign-in is a cookie that no script can read, and gives access tokens that stay in the browser's memory.
+// The pages of the dashboard: a few static files, read once. They contain no secrets, and all data comes from the API: a
+// person's sign-in is a cookie that no script can read; it yields access tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply } from "fastify";
 
-/** Scripts and styles from here only, none of them inline; the page talks to this API and to nothing else. */
+/** Only scripts and styles from here, none inline; the page may call only this API. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** No page that has opened this one, or was opened by it, gets hold of its window. */
+/** Other pages, whether opener or opened, get no reference to its window. */
 const headers = {
   "content-security-policy": policy,
   "cache-control": "no-cache",
@@ -35,7 +35,7 @@ const assets = [
   "dashboard.css",
 ] as const;
 
-/** Adds `/dashboard` and all below it. */
+/** Adds `/dashboard` and everything below it. */
 export function addPages(api: FastifyInstance): void {
   for (const name of assets) add(api, `/dashboard/assets/${name}`, name);
   for (const url of ["/dashboard", "/dashboard/*"]) add(api, url, "dashboard.html");

@@ -1,4 +1,4 @@
-// Reads query parameters and JSON bodies by rows of the contract's tables, with the same sentences for every refusal.
+// Reads query parameters and JSON bodies by rows of the contract's tables, with the same wording for every refusal.
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import { kindOf, refused, shown, suggestion } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
@@ -6,7 +6,7 @@ import { Fault } from "#lib/fault.ts";
 type Fields = Readonly<Record<string, Field>>;
 type Value = string | number | boolean | null;
 
-/** The parameters of a query; `""` counts as absent, and what is absent has its default. Throws `Fault("invalid")`. */
+/** The parameters of a query; `""` counts as absent, and absent ones get their default. Throws `Fault("invalid")`. */
 export function readQuery(fields: Fields, query: Readonly<Record<string, unknown>>): Record<string, Value> {
   for (const name of Object.keys(query)) {
     if (!Object.hasOwn(fields, name)) throw unknown(name, "parameter", fields);
@@ -38,11 +38,14 @@ export function readBody(
   return readFields(shape.fields, (name) => given.get(name));
 }
 
-/** A time whose form was checked by its row; `name` is the parameter or field. Throws `Fault("invalid")` for a day that no calendar has. */
+/**
+ * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")` for a day that does not
+ * exist.
+ */
 export function readTime(name: string, given: unknown): Date {
   const at = new Date(String(given));
   const [year = 0, month = 0, day = 0] = String(given).split(/[-T]/i, 3).map(Number);
-  // A day such as February 30 would be taken for the one that comes so much later.
+  // A day such as February 30 would silently become one in March.
   const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
   if (!Number.isNaN(at.getTime()) && hasDay) return at;
   const form = "a valid time of the form 2026-01-31T12:00:00Z";
@@ -56,13 +59,13 @@ function readFields(fields: Fields, read: (name: string, field: Field) => unknow
     if (given !== undefined && !fieldSchema(field).safeParse(given).success) {
       throw refused({ field: name, given, allowed: allowedText(field), isSecret: "isSecret" in field });
     }
-    // The schema is made from the row, whose kinds here are text, number, boolean and choice.
+    // The schema is derived from the row, whose types here are text, number, boolean and choice.
     values[name] = (given ?? field.default) as Value;
   }
   return values;
 }
 
-/** Text of a query as the kind of the row; what cannot be one stays text and is refused. */
+/** Converts the text of a query to the type of its row; invalid text stays text and is refused. */
 function fromText(field: Field, given: unknown): unknown {
   if (typeof given !== "string") return given;
   if (field.kind === "boolean" && (given === "true" || given === "false")) return given === "true";

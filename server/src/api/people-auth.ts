@@ -1,4 +1,4 @@
-// Signing in and out, access tokens, sessions.
+// Sign-in, sign-out, access tokens, sessions.
 import type { z } from "zod";
 import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
 import { signInFields, signOutFields, tokenFields } from "@slipway/contract/people-fields.ts";
@@ -36,7 +36,7 @@ type Ids =
 
 export type PeopleApi = { readonly people: People; readonly urls: () => Urls };
 
-/** Answers for sign-in and sessions. */
+/** Route handlers for sign-in and sessions. */
 export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
   const { people, urls } = api;
   return {
@@ -53,7 +53,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       const found = await people.sessionOf(sent.value);
       if (found === null) throw new Fault("unauthorized", "The session has ended; sign in again.");
       const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
-      // The session goes on, and so does its cookie.
+      // The session continues, and so does its cookie.
       if (sent.isCookie) setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
@@ -93,19 +93,19 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
   };
 }
 
-/** The person who calls; the route takes nobody else. */
+/** The calling person; the route accepts no other callers. */
 export function personCallerOf(call: ApiCall): PersonCaller {
   if (call.caller?.kind === "person") return call.caller;
   throw new Fault("forbidden", "Only a person who is signed in can use this.");
 }
 
-/** What whoever signed in is told; sets the cookie. */
+/** The answer to a sign-in; sets the cookie. */
 function answerSignIn(call: ApiCall, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
   if (done.kind === "signed_in") return answerSignedIn(call, done, api);
   return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
 }
 
-/** As `answerSignIn`, where there is no second step. */
+/** Like `answerSignIn`, for sign-ins without a second step. */
 export function answerSignedIn(call: ApiCall, done: SignedIn, api: PeopleApi): z.infer<typeof signedIn> {
   setCookies(call, done, api);
   return {
@@ -116,7 +116,7 @@ export function answerSignedIn(call: ApiCall, done: SignedIn, api: PeopleApi): z
   };
 }
 
-/** What a browser keeps of a sign-in: the session, and that the person has signed in with it. */
+/** Sets the cookies of a sign-in: the session, and the device that the person signed in with. */
 export function setCookies(
   call: ApiCall,
   { refreshToken, person: { id } }: Pick<SignedIn, "refreshToken" | "person">,
@@ -128,16 +128,16 @@ export function setCookies(
   setDeviceCookie(call.reply, device, baseUrl);
 }
 
-/** Who tries to sign in. */
+/** The source of a sign-in attempt. */
 export function trierOf(call: ApiCall, { urls }: PeopleApi): Trier {
   return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
-/** The refresh token of the body, else of the cookie, which only pages of the platform may use; empty when there is none. */
+/** The refresh token in the body, else in the cookie, which only pages of the platform may use; empty when there is none. */
 function refreshTokenOf(call: ApiCall, given: unknown, { urls }: PeopleApi): { value: string; isCookie: boolean } {
   if (typeof given === "string") return { value: given, isCookie: false };
   const { baseUrl } = urls();
-  // Also without the cookie: the answer may remove it.
+  // Even without the cookie: the answer may delete it.
   requireOwnPage(call.request, baseUrl);
   const value = sessionCookie(call.request, baseUrl);
   return { value: value ?? "", isCookie: value !== null };

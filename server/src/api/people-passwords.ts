@@ -25,11 +25,11 @@ type TwoFactorIds =
   | "disableTwoFactor"
   | "renewBackupCodes";
 
-/** What everybody is told who asks for a link, whether the address is known or not. */
+/** The answer to everyone who asks for a link, whether the address is known or not. */
 const asked =
   "If there is an account with this address, a link is on its way to it. The link works once, within an hour.";
 
-/** Answers for passwords. */
+/** Route handlers for passwords. */
 export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
   const { people, urls } = api;
   return {
@@ -68,7 +68,7 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
   };
 }
 
-/** Answers for second factors. */
+/** Route handlers for second factors. */
 export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler> {
   const { people, urls } = api;
   const change = (call: ApiCall): { code: string; password: Secret | null } => {

@@ -1,4 +1,4 @@
-// Signing in with a provider: the browser is sent there and comes back.
+// Sign-in with a provider: redirects the browser there and handles its return.
 import { providerFields } from "@slipway/contract/people-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
@@ -10,10 +10,10 @@ import { requireOwnPage } from "./session-cookie.ts";
 
 type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
 
-/** What a provider sends back is shorter. */
+/** Answers of providers are shorter. */
 const queryLengthMax = 4_000;
 
-/** Answers for providers. */
+/** Route handlers for providers. */
 export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
   const { people, urls } = api;
   return {
@@ -45,20 +45,20 @@ export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
   };
 }
 
-/** What is told is in the fragment, which no server is sent and no log has. */
+/** The result is in the fragment, which is not sent to servers and not logged. */
 function placeOf({ done, returnTo }: VisitEnd): string {
   if (done.kind === "signed_in") return returnTo;
   if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
 }
 
-/** The cookie of the visit alone: no other is anything to the provider's side. */
+/** Only the cookie of the visit: the provider flow needs no other. */
 function visitCookie({ request }: ApiCall): string | null {
   const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
   return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;
 }
 
-/** Providers add parameters of their own; those that are not text, or come twice, are none. */
+/** Providers add parameters of their own; ignores repeated ones and those that are not text. */
 function queryOf({ request }: ApiCall): Record<string, string> {
   const given = Object.entries(request.query as Record<string, unknown>);
   const texts = given.filter((entry): entry is [string, string] => typeof entry[1] === "string");

@@ -1,4 +1,4 @@
-// Plans: what a project has and uses, and the operator's list of projects.
+// Plans: a project's limits and usage, and the operator's list of projects.
 import type { z } from "zod";
 import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
 import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
@@ -8,13 +8,13 @@ import { readBody } from "./parameters.ts";
 
 type Ids = "getProjectPlan" | "listOperatorProjects" | "updateOperatorProject";
 
-/** `days`: for how long is kept what a plan says nothing of. */
+/** `days`: the default retention for plans without one. */
 export type PlanParts = {
   readonly useCases: PlanUseCases;
   readonly days: { readonly audit: number; readonly logs: number };
 };
 
-/** Answers for plans. */
+/** Route handlers for plans. */
 export function planHandlers({ useCases, days }: PlanParts): Record<Ids, Handler> {
   return {
     async getProjectPlan(call) {

@@ -1,4 +1,4 @@
-// What the platform says about itself, without a token.
+// Public information about the platform, without a token.
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { Fault } from "#lib/fault.ts";
@@ -7,9 +7,9 @@ import type { Urls } from "./urls.ts";
 
 /** Whether the platform is alive, and ready. */
 export type HealthAnswer = {
-  /** Why it does not serve: it starts or stops; null: it does. */
+  /** Why it does not serve, because it is starting or stopping; null: it does. */
   notServing(): string | null;
-  /** Why calls and runs cannot be taken at the moment; null: they can. Answers within seconds. */
+  /** Why calls and runs cannot be accepted now; null: they can. Answers within seconds. */
   notReady(): Promise<string | null>;
 };
 
@@ -21,7 +21,7 @@ type Parts = {
 
 type Handlers = Record<"health" | "ready" | "keySet" | "openApi", Handler>;
 
-/** Answers about the platform itself. */
+/** Route handlers for the platform itself. */
 export function platformHandlers({ keys, urls, health }: Parts): Handlers {
   let document: object | undefined;
   return {

@@ -1,5 +1,5 @@
-// The gate before costly requests: they are asked by turns of projects, so that one project's searches leave connections
-// to the database, and memory, to everybody and everything else.
+// The gate for expensive requests: projects take turns, so that one project's searches leave database connections and
+// memory to everything else.
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 
@@ -7,11 +7,11 @@ type Bounds = {
   readonly max: number;
   readonly projectMax: number;
   readonly projectWaitingMax: number;
-  /** What they ask for, for the refusal. */
+  /** The name of the requests, for the refusal. */
   readonly what: string;
 };
 
-/** Refuses with `Fault("rate_limited")` when too many of the key, a project, wait. */
+/** Refuses with `Fault("rate_limited")` when too many requests of the key, a project, wait. */
 export function projectGate({ max, projectMax, projectWaitingMax, what }: Bounds): Gate {
   const message = `${projectWaitingMax} requests of the project are already waiting for ${what}; try again when some have been answered.`;
   return new Gate({

@@ -1,4 +1,4 @@
-// Projects: listing, making, renaming, deleting them.
+// Projects: list, create, rename, delete.
 import type { z } from "zod";
 import type { projectDetail } from "@slipway/contract/project-answers.ts";
 import { projectFields } from "@slipway/contract/project-fields.ts";
@@ -9,7 +9,7 @@ import { readBody } from "./parameters.ts";
 
 type Ids = "listProjects" | "createProject" | "getProject" | "updateProject" | "deleteProject";
 
-/** Answers for projects. */
+/** Route handlers for projects. */
 export function projectHandlers({
   projects,
   clock,

@@ -1,5 +1,5 @@
-// Registers the routes of the contract's table: for each the access check, the audit row of what was refused, and the
-// function that answers. A path that is known with another method is answered 405, everything else 404.
+// Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
+// known path with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
@@ -27,17 +27,17 @@ export type RouterParts = {
 };
 
 /**
- * Refused attempts of one caller that are recorded within a minute: a token that may do nothing, as one for calling apps that
- * is in everybody's hands, must not fill the log. Nobody learns more from the next ones.
+ * The maximum of refused attempts recorded per caller and minute: a token without rights, such as a widely shared one for
+ * calling apps, must not fill the log. Further ones add no information.
  */
 const refusalsMax = 300;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 
-/** What was found out about a request that has shown a valid token. */
+/** What is known about a request with a valid token. */
 const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly caller: Caller }>();
 
-/** Adds all routes and the answers to errors. */
+/** Adds all routes and the error handlers. */
 export function addRoutes(
   api: FastifyInstance,
   handlers: Readonly<Record<RouteId, Handler>>,
@@ -61,9 +61,9 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
   api.route({
     method: route.method,
     url: urlOf(route.path),
-    // Before the body is read: whoever has no right to send it is told so, whatever it holds.
+    // Before the body is read: a caller without the right is refused whatever it holds.
     onRequest: (request) => admit(request, route, parts),
-    // A body may take minutes to come: who has lost their right meanwhile must not act by what they had when it began.
+    // A body may take minutes to arrive: a caller who has lost the right meanwhile must not act.
     preHandler: async (request) => {
       if (request.body !== undefined) await admit(request, route, parts);
     },
@@ -88,7 +88,7 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
   });
 }
 
-/** Throws `Fault` unless the request's token is valid now and gives the right to use the route. */
+/** Throws `Fault` unless the request's token is valid now and permits the route. */
 async function admit(request: FastifyRequest, route: Route, parts: RouterParts): Promise<void> {
   if (route.access === "public") return;
   const caller = await authenticate(request, parts.tokens);
@@ -96,7 +96,7 @@ async function admit(request: FastifyRequest, route: Route, parts: RouterParts):
   await authorize({ caller, route, request }, parts.projects);
 }
 
-/** What a known caller tried and was refused goes into the log of the caller's own project: nobody writes into another's. */
+/** Records a refused attempt of a known caller in the log of the caller's own project: nobody writes into another's. */
 async function recordRefusal(
   fault: Fault,
   request: FastifyRequest,
@@ -123,8 +123,8 @@ async function recordRefusal(
 }
 
 /**
- * The project of the path when the person is a member of it; else it is none of theirs to write into. What they try with
- * their own sign-in is told to all projects that they belong to.
+ * The project in the path if the person is a member; otherwise they must not write into it. Attempts with a person's own
+ * sign-in are recorded in all their projects.
  */
 function ownProjects(
   request: FastifyRequest,
@@ -136,10 +136,10 @@ function ownProjects(
   return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMax) : [null];
 }
 
-/** Nobody belongs to more for anything but a test. */
+/** Only in tests does a person belong to more projects. */
 const ownProjectsMax = 200;
 
-/** The project that an operator acted on, unless it was refused because there is none. */
+/** The project that an operator acted on, unless it was refused because it does not exist. */
 function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
   const named = pathPart(request, "project_id");
   return named === undefined || fault.code === "no_such_project" ? null : (named as ProjectId);
@@ -180,7 +180,7 @@ function byOf(request: FastifyRequest, caller: Caller | null): By {
   };
 }
 
-/** 405 for the methods that a known path does not have, and OPTIONS; both name those that it has. */
+/** Answers 405 to other methods of a known path, and handles OPTIONS; both list the allowed methods. */
 function addOtherMethods(api: FastifyInstance, path: string): void {
   const has = new Set<string>(routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method));
   if (has.has("GET")) has.add("HEAD");
@@ -197,7 +197,7 @@ function addOtherMethods(api: FastifyInstance, path: string): void {
   api.options(urlOf(path), (_request, reply: FastifyReply) => reply.header("allow", allow).code(204).send());
 }
 
-/** `{name}` as Fastify writes it. */
+/** `{name}` in Fastify's notation. */
 function urlOf(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }

@@ -1,4 +1,4 @@
-// Runs of apps: lists, one run and its result, cancelling, and what can be done about dead ones.
+// Runs of apps: lists, one run and its result, cancelling, and actions on dead runs.
 import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
@@ -17,21 +17,21 @@ import { showRun } from "./show-run.ts";
 type Parts = {
   readonly runs: RunUseCases;
   readonly apps: Apps;
-  /** What keeps the calls of an app waiting; undefined: nothing. */
+  /** Why the calls of an app wait; undefined: they do not. */
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
 type Reading = "listRuns" | "getRun" | "getRunResult" | "listDeadRuns";
 type Acting = "cancelRun" | "redriveRun" | "redriveDeadRuns" | "purgeDeadRuns";
 
-/** Each may be as long as results may be, and is held in memory until it is sent. */
+/** Each may have the maximum size of results, and stays in memory until it is sent. */
 const results = { max: 8, projectMax: 4, projectWaitingMax: 100, what: "results" };
-/** The one list without an index of its own: where a million runs failed, the successful ones are found in half a second. */
+/** The only list without its own index: among a million failed runs, it finds the successful ones in half a second. */
 const successes = { max: 4, projectMax: 2, projectWaitingMax: 100, what: "lists of successful runs" };
-/** They take connections to the database for seconds. */
+/** They take database connections for seconds. */
 const sweeps = { max: 2, projectMax: 1, projectWaitingMax: 10, what: "dead runs" };
 
-/** Answers for runs. */
+/** Route handlers for runs. */
 export function runHandlers(parts: Parts): Record<Reading | Acting, Handler> {
   return { ...readers(parts), ...actors(parts) };
 }
@@ -45,7 +45,7 @@ function readers(parts: Parts): Record<Reading, Handler> {
       const appId = appOf(call);
       await apps.require(projectOf(call), appId);
       const { query } = call;
-      // The kinds and choices of the values were checked by the contract's rows.
+      // The contract has validated the types and choices of the values.
       const wanted = { asyncOnly: query["asyncOnly"] === true, ...pageWanted<RunState>(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
       const page = wanted.status === "success" ? await successGate.run(ask, { key: projectOf(call) }) : await ask();
@@ -64,7 +64,7 @@ function readers(parts: Parts): Record<Reading, Handler> {
         const { reply } = call;
         void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
         void reply.header("content-disposition", `attachment; filename="${runId}"`);
-        // Not `type()`, which would add a charset that the app did not name.
+        // Not `type()`, which would add a charset that the app did not set.
         void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
         await left(reply.raw, result.body.length, parts.clock);
       };
@@ -107,11 +107,11 @@ function actors(parts: Parts): Record<Acting, Handler> {
   };
 }
 
-/** How slowly a result may be taken: so long, and a millisecond more for so many bytes (128 kbit/s). */
+/** The time limit for taking a result: this long, plus a millisecond per so many bytes (128 kbit/s). */
 const slowestMs = 30_000;
 const slowestBytesPerMs = 16;
 
-/** Resolves when the answer has left the memory, or nobody takes it; whoever takes it too slowly is cut off. */
+/** Resolves when the answer has left the memory, or the client is gone; disconnects clients that are too slow. */
 function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
   if (response.closed || response.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
@@ -127,13 +127,13 @@ function left(response: ServerResponse, bytes: number, clock: Clock): Promise<vo
   });
 }
 
-/** An app's bytes stand on the platform's origin: a browser must neither show nor run them. */
+/** An app's bytes are served from the platform's origin: a browser must neither render nor run them. */
 const untrusted = {
   "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
 };
 
-/** What the app named, when it can stand in a header. */
+/** The app's content type, if it is allowed in a header. */
 function contentTypeOf(named: string | null): string {
   return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named) ? named : "application/octet-stream";
 }

@@ -5,7 +5,7 @@ import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 
 type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
 
-/** Answers for secrets. */
+/** Route handlers for secrets. */
 export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
   const read = async (call: ApiCall, place: SecretScope): Promise<object> => shown(await secrets.read(place, call.by));
   const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
@@ -31,7 +31,7 @@ function ofApp(call: ApiCall): SecretScope {
   return { projectId: projectOf(call), appId: appOf(call) };
 }
 
-/** The one place where secrets leave the platform: to a caller who may read them. */
+/** The only code that reveals secrets: to a caller who may read them. */
 function shown(secrets: SecretMap): Record<string, string> {
   return Object.fromEntries([...secrets].map(([name, value]) => [name, value.reveal()]));
 }

@@ -1,7 +1,7 @@
-// Headers that every answer carries.
+// Headers of every answer.
 import type { FastifyReply } from "fastify";
 
-/** Answers of the API are data: never framed, never guessed at, never kept. Pages replace the policy and the caching. */
+/** API answers are data: no framing, no content sniffing, no caching. Pages override the policy and the caching. */
 export function setSecurityHeaders(reply: FastifyReply): void {
   void reply.headers({
     "cache-control": "no-store",

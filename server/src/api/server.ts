@@ -1,5 +1,5 @@
-// The management API: a Fastify instance without a listener of its own. The platform hands it the requests that are not
-// calls of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
+// The management API: a Fastify instance without its own listener. The platform passes it the requests that are not calls
+// of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { fastify, type FastifyError, type FastifyInstance, type FastifyRequest } from "fastify";
@@ -79,7 +79,7 @@ export type ApiParts = {
   readonly auditForwarding: ForwardingUseCases;
   readonly membership: MemberParts;
   readonly people: People;
-  /** Asked for each answer, since the port is known only once the platform listens. */
+  /** Evaluated for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
   readonly trustedProxies: TrustedProxies;
@@ -89,16 +89,16 @@ export type ApiParts = {
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock?: Clock;
-  /** Aborted when the platform begins to stop: live logs end then, as nothing else would end them. `close()` does so too. */
+  /** Aborted when the platform begins to stop, which ends live logs, as nothing else would. `close()` ends them too. */
   readonly stopping?: AbortSignal;
 };
 
-/** The largest JSON body, in bytes. */
+/** The maximum size of a JSON body, in bytes. */
 const bodyBytesMax = 1_048_576;
-/** A secret's name is at most 253 characters long; so are hosts. */
+/** Secret names have at most 253 characters, and so do hosts. */
 const pathPartLengthMax = 300;
 
-/** Makes the instance; call `ready()` before use and `close()` at the end, which also ends live logs. */
+/** Creates the instance; call `ready()` before use and `close()` at the end, which also ends live logs. */
 export function createApi(parts: ApiParts): FastifyInstance {
   const { useCases, log, clock = systemClock } = parts;
   const stopping = new AbortController();
@@ -155,7 +155,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
   return api;
 }
 
-/** How it reads requests, and what every answer carries. */
+/** Configures how it reads requests, and the headers of every answer. */
 function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
   const api = fastify({
     logger: false,
@@ -172,7 +172,7 @@ function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
   api.decorateRequest("clientAddress", {
     getter(this: FastifyRequest): string {
       const { socket, headers } = this.raw;
-      // Node joins the values of several fields.
+      // Node joins repeated fields.
       return trustedProxies.peerOf(socket).originOf(headers["x-forwarded-for"]?.toString()).address;
     },
   });
@@ -186,10 +186,10 @@ function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
   return api;
 }
 
-/** Only JSON is taken. An empty body is none, also when a content type is named: clients do so with every request. */
+/** Accepts only JSON. An empty body counts as none, even with a content type: some clients send one with every request. */
 function readJsonBodies(api: FastifyInstance): void {
   api.removeAllContentTypeParsers();
-  // The listener gives requests without a body a stream that has ended before anybody listens: its end would be waited for.
+  // Without a body, the listener's stream has already ended before anybody listens: waiting for its end would hang.
   api.addHook("preParsing", (_request, _reply, payload, done) => {
     done(null, payload.readable ? payload : Readable.from([]));
   });

@@ -1,4 +1,4 @@
-// Service accounts of a project: the tokens with which programs manage it.
+// Service accounts of a project: tokens with which programs manage it.
 import type { z } from "zod";
 import {
   serviceAccountChange,
@@ -24,7 +24,7 @@ type Ids =
 
 const kind = "service_account" as const;
 
-/** Answers for service accounts. */
+/** Route handlers for service accounts. */
 export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
   return {
     async listServiceAccounts(call) {
@@ -63,7 +63,7 @@ function placeOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: projectOf(call), accountId: accountOf(call, "service_account_id") };
 }
 
-/** Null: neither was given. Throws `Fault("invalid")` for both. The contract's rows have checked the values. */
+/** Null: neither is given. Throws `Fault("invalid")` if both are. The contract has validated the values. */
 function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
   const role = body["role"] as Role | null;
   const permissions = (body["permissions"] ?? []) as readonly Permission[];

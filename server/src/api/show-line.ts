@@ -1,11 +1,11 @@
-// Lines of logs in the form of the API.
+// Log lines in the format of the API.
 import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
 import type { StoredAppLine } from "#logs/app-log-store.ts";
 
-/** A line of a build's log. Its id is unique among all builds. */
+/** A line of a build's log. Its id is unique across builds. */
 export function showLine(buildId: BuildId, line: NumberedBuildLine): z.infer<typeof buildLogLine> {
   return {
     id: `${buildId}-${line.number}`,

@@ -1,23 +1,23 @@
-// Amounts and times of usage as answers show them.
+// Amounts and times of usage in the format of answers.
 import { assert } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { UsageSums } from "#billing/usage/usage-store.ts";
 
-/** Exact, as a number; amounts of nine billion are beyond what JSON's numbers hold. */
+/** Exact, as a number; JSON numbers lose precision only at amounts of nine billion. */
 export function microsOf(micros: bigint): number {
   const number = Number(micros);
   assert(Number.isSafeInteger(number), "an amount fits into a number");
   return number;
 }
 
-/** Hundredths, rounded to the nearest, halves up. */
+/** Cents, rounded to the nearest, halves up. */
 export function centsOf(micros: bigint): number {
   const raised = micros + microsOfCent / 2n;
   const cents = raised / microsOfCent - (raised < 0n && raised % microsOfCent !== 0n ? 1n : 0n);
   return microsOf(cents);
 }
 
-/** Hundredths of usage, of what coupons take off it, of corrections and of what is owed then. */
+/** Cents of usage, of discounts, of corrections and of the resulting debt. */
 export type SumInCents = {
   readonly usage: number;
   readonly discounts: number;
@@ -26,8 +26,8 @@ export type SumInCents = {
 };
 
 /**
- * In cents that add up: what is used and what is left after coupons and after corrections are rounded, discounts and
- * corrections are the differences. So a discount is never below zero or above what it is taken off.
+ * In cents that add up: usage, the rest after coupons and the total after corrections are rounded; discounts and
+ * corrections are the differences. So a discount is never negative or larger than its base.
  */
 export function sumInCents(sum: {
   readonly usage: bigint;
@@ -40,12 +40,12 @@ export function sumInCents(sum: {
   return { usage, discounts: usage - discounted, corrections: total - discounted, total };
 }
 
-/** To the millisecond. */
+/** With millisecond precision. */
 export function secondsOf(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
-/** The fields of sums of usage. */
+/** The fields of usage sums. */
 export function showSums(sums: UsageSums) {
   const cost = sums.runMicros + sums.buildMicros;
   return {
@@ -60,7 +60,7 @@ export function showSums(sums: UsageSums) {
   };
 }
 
-/** An amount for people: `12.34` of 12,340,000 micro-units, and further digits where there are any. */
+/** An amount for people: `12.34` for 12,340,000 micro-units, with further digits if needed. */
 export function decimalOf(micros: bigint): string {
   const sign = micros < 0n ? "-" : "";
   const digits = String(micros < 0n ? -micros : micros).padStart(7, "0");

@@ -1,10 +1,10 @@
-// Runs in the form of the API: the keys that existing clients read, then our own.
+// Runs in the format of the API: the keys that existing clients read, then our own.
 import type { z } from "zod";
 import type { run } from "@slipway/contract/answers.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 
-/** When what happened; a run that has not ended yet has come to now. */
+/** The durations of the phases; for a run that has not ended, up to now. */
 type Spans = {
   readonly waitStartedAt: Date | null;
   readonly waitEndedAt: Date | null;
@@ -15,7 +15,7 @@ type Spans = {
   readonly totalMs: number;
 };
 
-/** A run. `waitReason`: what calls of the app wait for at the moment; `nowMs`: since the epoch. */
+/** A run. `waitReason`: why calls of the app wait now; `nowMs`: since the epoch. */
 export function showRun(
   row: RunRow,
   of: { readonly projectId: ProjectId; readonly waitReason: string | undefined; readonly nowMs: number },
@@ -63,7 +63,7 @@ export function showRun(
   };
 }
 
-/** First nobody's (pending), then in the line for a replica (queued), then running. A run tried again shows its latest attempt. */
+/** First pending (no holder), then queued (in the line for a replica), then running. A retried run shows its latest attempt. */
 function spansOfRun(row: RunRow, nowMs: number): Spans {
   const acceptedMs = row.accepted_at.getTime();
   const endMs = row.ended_at?.getTime() ?? nowMs;
@@ -81,7 +81,7 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   };
 }
 
-/** A plain call waits in the line at most; one that reached no replica never ran. */
+/** A plain call can only wait in the line; one that reached no replica never ran. */
 function spansOfCall(row: RunRow): Spans {
   const totalMs = row.total_ms ?? 0;
   const placeMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);

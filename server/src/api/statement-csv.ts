@@ -1,5 +1,5 @@
-// A statement as CSV: one record a line of usage, discount and correction, and the total.
-// Amounts are in the currency's unit, with a point, to the micro-unit.
+// A statement as CSV: one record per line of usage, discount and correction, and the total. Amounts are in the currency's
+// unit, with a decimal point, to the micro-unit.
 import type { StatementContent } from "#billing/statements/statement.ts";
 import { csvText } from "#lib/csv.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
@@ -26,7 +26,7 @@ const columns = [
 
 type Values = Partial<Record<(typeof columns)[number], string | number>>;
 
-/** The whole text, its head included; the amounts above the total's add up to it. */
+/** The whole text, including its head; the amounts above the total add up to it. */
 export function statementCsv(statement: StatementContent): string {
   const records: Values[] = [
     ...statement.lines.map((line) => ({
@@ -50,7 +50,7 @@ export function statementCsv(statement: StatementContent): string {
   return [columns.join(","), ...lines, ""].join("\r\n");
 }
 
-/** Texts that people choose must not be taken for formulas by spreadsheets; amounts below zero must stay numbers. */
+/** Spreadsheets must not read texts that people choose as formulas; negative amounts must stay numbers. */
 function cell(value: string | number, column: (typeof columns)[number]): string {
   const text = String(value);
   const isChosen = column === "coupon_name" || column === "coupon_code" || column === "pool";

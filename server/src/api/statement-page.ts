@@ -1,4 +1,4 @@
-// A statement as a page to read and to print: no script, and its style is the only thing that its policy lets through.
+// A statement as a page to read and print: no script, and its policy allows only its own style.
 import { createHash } from "node:crypto";
 import type { Statement } from "#billing/statements/statement-queries.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
@@ -93,7 +93,7 @@ type Table = {
   readonly caption: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** How many of the first columns are texts; the others are numbers. */
+  /** How many leading columns are text; the others are numbers. */
   readonly texts: number;
   readonly sum: string | null;
 };

@@ -1,4 +1,4 @@
-// Statements of months, as JSON, CSV and a page to print.
+// Monthly statements, as JSON, CSV and a printable page.
 import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
@@ -11,7 +11,7 @@ import { microsOf, secondsOf, sumInCents } from "./show-money.ts";
 import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
 
-/** Answers for statements. */
+/** Route handlers for statements. */
 export function statementHandlers(queries: StatementQueries): Record<"listStatements" | "getStatement", Handler> {
   return {
     async listStatements(call) {

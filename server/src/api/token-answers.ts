@@ -1,4 +1,4 @@
-// Accounts of tokens as answers, and what the bodies of their routes have in common.
+// Token accounts in the format of answers, and what the bodies of their routes share.
 import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
@@ -8,22 +8,22 @@ import { uuidForm, type TokenId } from "#lib/ids.ts";
 import { callerOf, pathPart, type ApiCall } from "./call.ts";
 import { readBody, readTime } from "./parameters.ts";
 
-/** What all kinds have in common. */
+/** The fields that all kinds share. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
-/** The account's id in the path. Throws `Fault("not_found")` for what cannot be one. */
+/** The account id in the path. Throws `Fault("not_found")` for an invalid one. */
 export function accountOf(call: ApiCall, part: string): TokenId {
   const given = pathPart(call.request, part) ?? "";
   if (!uuidForm.test(given)) throw new Fault("not_found", "There is none with that id.");
   return given as TokenId;
 }
 
-/** Who asks, whose rights bound what they can give. */
+/** The requester, whose rights bound those that they can grant. */
 export function askingOf(call: ApiCall): Asking {
   return { caller: callerOf(call), by: call.by };
 }
 
-/** The body of a rotation; none is one without fields. Here an end that is null says never: left out, it is another one. */
+/** The body of a rotation; no body counts as an empty one. A null end means never; an omitted one keeps the previous lifetime. */
 export function rotationOf(call: ApiCall): Rotation {
   const given = call.body ?? {};
   const body = readBody({ fields: rotationFields, required: [] }, given);
@@ -32,7 +32,7 @@ export function rotationOf(call: ApiCall): Rotation {
   return { expiresAt, overlapSeconds: Number(body["overlap_seconds"]) };
 }
 
-/** A field `expires_at` that was checked by its row; null: none was given. */
+/** A field `expires_at`, validated by its row; null: not given. */
 export function endOf(given: unknown): Date | null {
   return given === null || given === undefined ? null : readTime("expires_at", given);
 }

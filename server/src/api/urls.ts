@@ -1,8 +1,8 @@
-// Addresses that answers hold.
+// The URLs that answers of the API contain.
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** Where the platform is reached, without a slash at the end. */
+/** The platform's base URLs, without a trailing slash. */
 export type Urls = {
   readonly baseUrl: string;
   /** Calls of apps are below `{apiUrl}/v4/`. */
@@ -32,7 +32,7 @@ export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): 
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
 }
 
-/** Where an invitation is accepted. Whoever has this address can accept it. */
+/** The page to accept an invitation. Anyone with this address can accept it. */
 export function invitationPage(urls: Urls, secret: Secret): string {
   return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;
 }

@@ -1,4 +1,4 @@
-// Usage of projects: what it costs, sums of it, the ledger, applied coupons.
+// Usage of projects: its cost, sums, the ledger, applied coupons.
 import type { z } from "zod";
 import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
 import type { UseCases } from "#apps/use-cases.ts";
@@ -14,10 +14,10 @@ import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money
 type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
 
 const dayMs = 86_400_000;
-/** A year and a month: a bound on how many rows an answer may take. */
+/** A year and a month: bounds the rows of an answer. */
 const daysMax = 400;
 
-/** Answers for usage. */
+/** Route handlers for usage. */
 export function usageHandlers(parts: {
   readonly usage: UsageQueries;
   readonly apps: UseCases["apps"];
@@ -69,12 +69,12 @@ function monthOf({ query }: ApiCall): string | null {
   return given === null ? null : String(given);
 }
 
-/** By default this month so far. */
+/** Default: this month so far. */
 function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
   const fromGiven = dayOf(call, "from");
   const toGiven = dayOf(call, "to");
   const to = toGiven ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
-  // Tomorrow may be of the next month.
+  // Tomorrow may be in the next month.
   const from =
     fromGiven ?? `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
@@ -92,7 +92,7 @@ function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
   const given = query[name] ?? null;
   if (given === null) return null;
   const atMs = Date.parse(`${String(given)}T00:00:00Z`);
-  // A day such as 2026-02-30 is taken for one of March.
+  // A day such as 2026-02-30 would become one in March.
   const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(given));
   if (isDay) return String(given);
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be a valid day of the form 2026-01-31.`);

@@ -24,7 +24,7 @@ type DeliveryIds = "listWebhookDeliveries" | "getWebhookDelivery" | "replayWebho
 type EndpointIds = "listWebhookEndpoints" | "pauseWebhookEndpoint" | "resumeWebhookEndpoint";
 type ScheduleIds = "getWebhookSchedule" | "setWebhookSchedule";
 
-/** Answers for webhooks. */
+/** Route handlers for webhooks. */
 export function webhookHandlers(
   useCases: WebhookUseCases,
 ): Record<SecretIds | DeliveryIds | EndpointIds | ScheduleIds, Handler> {
@@ -48,7 +48,7 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
       >;
     },
     async createWebhookSecret(call) {
-      // The body may be left out.
+      // The body is optional.
       const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
       const made = await useCases.createSecret(
         projectOf(call),
@@ -68,7 +68,7 @@ function deliveryHandlers(useCases: WebhookUseCases): Record<DeliveryIds, Handle
   return {
     async listWebhookDeliveries(call) {
       const { query } = call;
-      // The kinds and choices of the values were checked by the contract's rows.
+      // The contract has validated the types and choices of the values.
       const wanted: DeliveryQuery = {
         ...pageWanted(call),
         state: (query["state"] as DeliveryState | null) ?? undefined,
@@ -133,7 +133,7 @@ function part(call: ApiCall, name: string): string {
   return must(pathPart(call.request, name), `the route names a ${name}`);
 }
 
-/** Whether they can be ids at all is found out where they are looked for. */
+/** The lookup decides whether they can be ids at all. */
 function deliveryOf(call: ApiCall): DeliveryId {
   return part(call, "delivery_id") as DeliveryId;
 }

@@ -1,13 +1,13 @@
-// Entries of the ledger: what one movement of money does to one account.
+// Ledger entries: the effect of one movement of money on one account.
 import { negative, type Money } from "#lib/money.ts";
 
 /**
- * promotions: what the platform has given away; coupon_credit: what it owes in credit; receivable: what a project owes it;
+ * promotions: what the platform has given away; coupon_credit: the credit it owes; receivable: what a project owes it;
  * revenue: what it has sold.
  */
 export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
-/** Debits are above zero, credits below. The application and the code of a coupon: of what coupons move only, else null. */
+/** Debits are positive, credits negative. `applicationId` and `couponCode` are set only for movements by coupons, else null. */
 export type LedgerEntry = {
   readonly account: Account;
   readonly applicationId: string | null;
@@ -15,7 +15,7 @@ export type LedgerEntry = {
   readonly amount: Money;
 };
 
-/** Two entries that move an amount, which may be below zero, from one account to another. */
+/** Two entries that move an amount, which may be negative, from one account to another. */
 export function move(
   amount: Money,
   given: { from: Account; to: Account; applicationId: string; couponCode: string },

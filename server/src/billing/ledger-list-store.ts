@@ -1,4 +1,4 @@
-// Pages of the ledger, as its project sees it.
+// Pages of the ledger, as shown to its project.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -31,7 +31,7 @@ type Row = {
   entries: { account: Account; code: string | null; micros: string }[];
 };
 
-/** Newest first, before a number unless null. No locks. */
+/** Newest first; only those before the given number, unless null. No locks. */
 export async function readLedger(
   db: Db,
   given: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },

@@ -1,10 +1,10 @@
-// Rows of the ledger. They are only ever added.
+// Rows of the ledger, which is append-only.
 import { sql, type Insertable } from "kysely";
 import type { Tx } from "#store/database.ts";
 import type { LedgerTransactionsTable } from "#store/tables.ts";
 import type { LedgerEntry } from "./entry.ts";
 
-/** Adds a transaction; false when its reference is taken. Waits for another one of the same reference that is not committed yet. */
+/** Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the same reference. */
 export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactionsTable>): Promise<boolean> {
   const added = await tx
     .insertInto("ledger_transactions")
@@ -14,7 +14,7 @@ export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactio
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
-/** Adds the entries of a transaction that this database transaction has made. */
+/** Inserts the entries of a transaction inserted in this database transaction. */
 export async function insertEntries(tx: Tx, transactionId: string, entries: readonly LedgerEntry[]): Promise<void> {
   const rows = entries.map(({ account, applicationId, couponCode, amount }, number) => ({
     transaction_id: transactionId,

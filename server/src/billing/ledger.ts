@@ -1,5 +1,5 @@
-// The double-entry ledger: every movement of money is a transaction whose entries sum up to zero. It is only ever added
-// to; the database refuses everything else, a transaction that does not balance, and a credit below zero.
+// The double-entry ledger: every movement of money is a transaction whose entries sum to zero. It is append-only; the
+// database refuses everything else, an unbalanced transaction, and a credit below zero.
 import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -10,10 +10,10 @@ import { insertEntries, insertTransaction } from "./ledger-store.ts";
 import type { Period } from "./period.ts";
 
 export type Posting = {
-  /** What it is for: of two postings with one reference only the first counts. */
+  /** Identifies the posting: of two with the same reference only the first counts. */
   readonly reference: string;
   readonly kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction";
-  /** The month (UTC) that it is about, of usage and what coupons take off it. */
+  /** The month (UTC) of the usage or the discounts. */
   readonly period?: Period;
   readonly projectId: ProjectId;
   readonly currency: Currency;
@@ -21,7 +21,7 @@ export type Posting = {
   readonly entries: readonly LedgerEntry[];
 };
 
-/** Writes a transaction; false when its reference is there already, and nothing is written. */
+/** Writes a transaction; false when its reference exists, and then writes nothing. */
 export async function post(tx: Tx, posting: Posting): Promise<boolean> {
   const { entries, currency, reference } = posting;
   const sum = entries.reduce((total, { amount }) => plus(total, amount), nothing(currency));

@@ -1,4 +1,4 @@
-// Opens what money is about: plans, which say what projects may do, and above the ledger usage, coupons, statements and budgets.
+// Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons, statements and budgets.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
@@ -34,7 +34,7 @@ import { builtInPrices } from "./usage/prices.ts";
 import { UsageQueries } from "./usage/usage-queries.ts";
 
 export type PlanSettings = {
-  /** Files of the operator, relative to where the platform is started. */
+  /** Files of the operator, relative to the working directory of the platform. */
   readonly plansFile: string | null;
   readonly auditRetentionDays: number;
   readonly logRetentionDays: number;
@@ -42,30 +42,30 @@ export type PlanSettings = {
 
 export type BillingSettings = { readonly pricesFile: string | null; readonly meteringSeconds: number };
 
-/** What the rest of the platform asks of plans and budgets. */
+/** What the rest of the platform uses of plans and budgets. */
 export type OpenedPlans = {
-  /** For the API; `days`: the retention where a plan has none. */
+  /** For the API; `days`: the default retention for plans without one. */
   readonly plans: { readonly useCases: PlanUseCases; readonly days: { readonly audit: number; readonly logs: number } };
-  /** For how long a project's plan has audit entries kept; null: as the settings say. */
+  /** How long a project's plan keeps audit entries; null: as configured in the settings. */
   readonly planDaysOf: (projectId: ProjectId) => number | null;
   /** For the scheduler. */
   readonly allowance: Allowance;
   /** For the proxy. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
-  /** For the retention of logs: null while no plan says how long they are kept. */
+  /** For the retention of logs: null while no plan limits it. */
   readonly logDaysOf: () => ((projectId: ProjectId) => number) | null;
-  /** What takes on builds, over one that takes all: lets in what the plan allows and no budget stops. */
+  /** Wraps a build receiver: accepts only builds that the plan allows and no budget stops. */
   readonly receiverOver: (builds: BuildReceiver) => BuildReceiver;
 };
 
-/** A project that was made a moment ago, or whose default plan has another credit now, has it within this time. */
+/** A new project, or one whose default plan has a new credit, gets the credit within this time. */
 const creditsEveryMs = 10_000;
 /** Notices of budgets are rare. */
 const noticesAtOnceMax = 16;
-/** Of how many turns of metering the ledger takes in one go. */
+/** How many metering turns one posting to the ledger covers. */
 const turnsOfPosting = 10;
 
-/** Opens plans; they are known when this resolves. Throws `CannotStart` for a file that cannot be used. */
+/** Opens plans; they are loaded when this resolves. Throws `CannotStart` for an invalid file. */
 export async function openPlans(settings: PlanSettings, foundation: Foundation): Promise<OpenedPlans> {
   const { db, notifications, lifecycle, log, clock } = foundation;
   const plans = plansOf(settings);
@@ -111,7 +111,7 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
   };
 }
 
-/** What the API does with money. */
+/** The API's use cases for money. */
 export type OpenedBilling = {
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
@@ -121,14 +121,14 @@ export type OpenedBilling = {
 
 type BillingParts = Foundation & {
   readonly plans: PlanUseCases;
-  /** Of all calls to where users say. */
+  /** For all requests to URLs that users choose. */
   readonly guard: OutwardGuard;
-  /** Null: mail is not set up. */
+  /** Null: mail is not configured. */
   readonly mail: OwnerMail | null;
   readonly onStep: (step: MeterStep) => void;
 };
 
-/** Opens it, and begins to meter; its loops end with the platform. Throws `CannotStart` for prices that cannot be used. */
+/** Opens billing and starts metering; its loops end with the platform. Throws `CannotStart` for invalid prices. */
 export function openBilling(settings: BillingSettings, parts: BillingParts): OpenedBilling {
   const { db, clock, log, lifecycle, plans, onStep } = parts;
   const { budgets, onPosted } = openBudgets(parts);
@@ -179,7 +179,7 @@ function plansOf({ plansFile }: PlanSettings): Plans {
   return plansFile === null ? plansOfNoFile : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
 }
 
-/** A limit must not end because a plan was taken out of the file while projects have it. */
+/** A limit must not vanish because a plan was removed from the file while projects have it. */
 async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   for (const [name, projects] of await plansInUse(db)) {
     if (byName.has(name)) continue;
@@ -201,7 +201,7 @@ function allowanceOf(cache: PlanCache, stopOf: Allowance["stopOf"]): Allowance {
   };
 }
 
-/** What `read` makes of the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
+/** The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
 function readOperatorFile<Content>(setting: string, file: string, read: (text: string) => Content): Content {
   try {
     return read(readFileSync(resolve(file), "utf8"));

@@ -1,21 +1,21 @@
-// What the files that an operator writes for billing (plans, prices; TOML) have in common: how they are parsed, and the
-// sentences by which they are refused. The readers know what may stand where. Pure.
+// Shared by the readers of the operator's billing files (plans, prices; TOML): how the files are parsed, and the texts that
+// refuse them. The readers know which fields are valid. Pure.
 import { parse, TomlError } from "smol-toml";
 import { closestName } from "#lib/closest-name.ts";
 
-/** The file cannot be used; the message is for the operator. */
+/** The file is invalid; the message is for the operator. */
 export class OperatorFileRefused extends Error {
   override readonly name = "OperatorFileRefused";
 }
 
-/** A table of the file, whose values nobody has looked at yet. */
+/** A table of the file, with unchecked values. */
 export type Table = Readonly<Record<string, unknown>>;
 
-/** Deeper than any field is; what nests further is refused. */
+/** Deeper than any field; further nesting is refused. */
 const depthMax = 10;
 const shownLengthMax = 60;
 
-/** The table that a whole file is. Throws `OperatorFileRefused`. */
+/** The whole file as a table. Throws `OperatorFileRefused`. */
 export function parseFile(text: string): Table {
   try {
     return parse(text, { maxDepth: depthMax });
@@ -35,7 +35,7 @@ export function tableOf(where: string, given: unknown): Table {
   return given as Table;
 }
 
-/** Throws `OperatorFileRefused` for a key that is not among the known ones. `whereOf`: where a key stands, for the message. */
+/** Throws `OperatorFileRefused` for an unknown key. `whereOf`: the location of a key, for the message. */
 export function refuseUnknown(table: Table, known: readonly string[], whereOf: (key: string) => string): void {
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
@@ -45,7 +45,7 @@ export function refuseUnknown(table: Table, known: readonly string[], whereOf: (
   }
 }
 
-/** The refusal of a value: where it stands, what it is, what it may be. */
+/** The refusal of a value: its location, the value, and what is allowed. */
 export function operatorFileRefused(where: string, given: unknown, allowed: string): OperatorFileRefused {
   return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
 }

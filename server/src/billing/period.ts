@@ -1,14 +1,14 @@
-// Months and days (UTC), by which usage is summed up and stated, and budgets go. Pure.
+// Months and days (UTC), the units of usage sums, statements and budgets. Pure.
 
-/** A month, of the form 2026-01. */
+/** A month, like 2026-01. */
 export type Period = string;
 
-/** The month that an instant lies in. */
+/** The month of an instant. */
 export function periodOf(atMs: number): Period {
   return new Date(atMs).toISOString().slice(0, 7);
 }
 
-/** The first instant of a month, and the first after it. */
+/** The first instant of a month, and of the next one. */
 export function boundsOf(period: Period): { readonly fromMs: number; readonly toMs: number } {
   const year = Number(period.slice(0, 4));
   const month = Number(period.slice(5, 7));
@@ -20,12 +20,12 @@ export function nextPeriod(period: Period): Period {
   return periodOf(boundsOf(period).toMs);
 }
 
-/** The day that an instant lies in, of the form 2026-01-31. */
+/** The day of an instant, like 2026-01-31. */
 export function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);
 }
 
-/** The first day of the month and that of the next one, of the form 2026-01-31. */
+/** The first day of the month and of the next one, like 2026-01-31. */
 export function daysOf(period: Period): { readonly from: string; readonly to: string } {
   const { fromMs, toMs } = boundsOf(period);
   return { from: dayOf(fromMs), to: dayOf(toMs) };

@@ -1,5 +1,5 @@
-// Rows that tell what of usage, and of what coupons take off it, stands in the ledger. Written with the ledger, under the
-// lock of the project's billing account only.
+// Rows that record how much usage, and how many discounts, are posted to the ledger. Written with the ledger, only under
+// the lock of the project's billing account.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
@@ -7,7 +7,7 @@ import type { Db, Tx } from "#store/database.ts";
 import type { Period } from "./period.ts";
 import type { Drawn } from "./coupons/settle.ts";
 
-/** What of each month's usage is posted, in micro-units. No locks. */
+/** The posted usage of each month, in micro-units. No locks. */
 export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Period, bigint>> {
   const rows = await tx
     .selectFrom("usage_posted")
@@ -17,7 +17,7 @@ export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Peri
   return new Map(rows.map((row) => [row.period, BigInt(row.amount_micros)]));
 }
 
-/** Notes how much of a month's usage is posted now. */
+/** Records how much of a month's usage is posted. */
 export async function writePosted(tx: Tx, projectId: ProjectId, posted: ReadonlyMap<Period, bigint>): Promise<void> {
   if (posted.size === 0) return;
   const rows = [...posted].map(([period, micros]) => ({
@@ -34,7 +34,7 @@ export async function writePosted(tx: Tx, projectId: ProjectId, posted: Readonly
     .execute();
 }
 
-/** Notes that a month has a statement, though nothing may have been used in it. */
+/** Records that a month gets a statement, even without usage. */
 export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): Promise<void> {
   await tx
     .insertInto("usage_posted")
@@ -43,7 +43,7 @@ export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): P
     .execute();
 }
 
-/** What of a project's coupons was drawn by month, as the ledger has it. No locks. */
+/** A project's coupon discounts by month, as posted to the ledger. No locks. */
 export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Currency): Promise<Drawn[]> {
   const rows = await db
     .selectFrom("coupon_draws as d")
@@ -58,7 +58,7 @@ export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Cur
   }));
 }
 
-/** Notes how much is drawn now; nothing where nothing is any more. */
+/** Records the current discounts; deletes those that are zero. */
 export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
   if (drawn.length === 0) return;
   const rows = drawn.map(({ applicationId, period, amount }) => ({
@@ -75,13 +75,13 @@ export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void>
     .execute();
 }
 
-/** Months of a project whose statements are closed. No locks. */
+/** Months of a project with closed statements. No locks. */
 export async function readClosedPeriods(tx: Tx, projectId: ProjectId): Promise<Set<Period>> {
   const rows = await tx.selectFrom("statements").select("period").where("project_id", "=", projectId).execute();
   return new Set(rows.map(({ period }) => period));
 }
 
-/** Counts a posting: nothing is due any more. */
+/** Counts a posting: none is due any more. */
 export async function countPosting(tx: Tx, projectId: ProjectId): Promise<void> {
   await tx
     .updateTable("billing_accounts")

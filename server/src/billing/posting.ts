@@ -1,5 +1,5 @@
-// From sums of usage to the ledger: posts what has changed since the last time, of usage and of what coupons take off it, in
-// the transaction of its caller. Posting again posts nothing: only what differs is posted.
+// Posts usage to the ledger: writes what has changed since the last posting, of usage and of discounts, in the caller's
+// transaction. Idempotent: only differences are posted.
 import type { ProjectId } from "#lib/ids.ts";
 import { minus, nothing, smaller, type Currency, type Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -21,7 +21,7 @@ import {
 import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./coupons/settle.ts";
 import { readStretches } from "./usage/usage-sums-store.ts";
 
-/** What is known now of a project's usage, and what coupons take off it. */
+/** The known usage of a project, and its discounts. */
 export type SettledUsage = {
   readonly currency: Currency;
   readonly applied: readonly AppliedRow[];
@@ -30,7 +30,7 @@ export type SettledUsage = {
   readonly settlement: UsageSettlement;
 };
 
-/** Computed anew from sums that are few: the ledger follows later. No locks. */
+/** Recomputed from a small number of sums: the ledger lags behind. No locks. */
 export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<SettledUsage> {
   const currency = await readAccountCurrency(db, projectId);
   const applied = await readApplied(db, projectId);
@@ -38,7 +38,7 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
   return { currency, applied, bases: basesOf(usage), settlement: settle(currency, applied, usage) };
 }
 
-/** The usage of a project as coupons see it: one record for each stretch of time. */
+/** A project's usage in the form for coupons: one record per stretch. */
 function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): UsageItem[] {
   return stretches.map(({ atMs, micros }) => ({ id: String(atMs), atMs, amount: { currency, micros } }));
 }
@@ -47,12 +47,12 @@ export type PostingRequest = {
   readonly projectId: ProjectId;
   readonly currency: Currency;
   readonly applied: readonly AppliedCoupon[];
-  /** How many postings there were; the account is locked, so that this one is the next. */
+  /** The number of postings so far; the account is locked, so this one is next. */
   readonly postings: number;
   readonly nowMs: number;
 };
 
-/** Posts what has changed. The stretches are cut at all borders of `applied`, and the account is locked. */
+/** Posts what has changed. The stretches must be cut at all borders of `applied`, and the account locked. */
 export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> {
   const { projectId, currency, applied, postings, nowMs } = request;
   const thisPeriod = periodOf(nowMs);
@@ -62,7 +62,7 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
   const closed = await readClosedPeriods(tx, projectId);
   const settlement = settle(currency, applied, usage);
   const bases = basesOf(usage);
-  // A month whose usage costs nothing is noted too; stretches of months to come are there when a coupon ends in them.
+  // Records months with zero cost too; stretches of future months exist when a coupon ends in them.
   const changed = new Map(
     [...bases].filter(([period, micros]) => posted.get(period) !== micros && (micros !== 0n || period <= thisPeriod)),
   );
@@ -78,7 +78,7 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
     await post(tx, { ...part, reference, projectId, currency } satisfies Posting);
   }
   await writePosted(tx, projectId, changed);
-  // What a closed statement does not say will stand in that of this month, used or not.
+  // Changes to a closed statement go into this month's, even without usage.
   if ([...charges, ...draws].some(({ period }) => closed.has(period))) await addPeriod(tx, projectId, thisPeriod);
   await writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));
   await countPosting(tx, projectId);
@@ -95,7 +95,7 @@ function basesOf(usage: readonly UsageItem[]): Map<Period, bigint> {
   return bases;
 }
 
-/** What is used is owed. */
+/** Usage creates a debt. */
 function chargeEntries(amount: Money): LedgerEntry[] {
   const none = { applicationId: null, couponCode: null };
   return [
@@ -104,7 +104,7 @@ function chargeEntries(amount: Money): LedgerEntry[] {
   ];
 }
 
-/** By month, and first all that is given back: no credit is below zero on the way. */
+/** By month, refunds first: no credit goes below zero in between. */
 function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], after: UsageSettlement): Part[] {
   const { currency } = after.base;
   const earlier = amountsOf(before);

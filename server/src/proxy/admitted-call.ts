@@ -1,5 +1,5 @@
-// What a call of any kind (plain HTTP, WebSocket) is to the admission: something that enters an app, perhaps stands in
-// its line, holds a place on one replica, and leaves exactly once.
+// What admission knows of a call of any kind (plain HTTP, WebSocket): it enters an app, may wait in the app's line, holds a
+// slot on one replica, and leaves exactly once.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
@@ -10,18 +10,18 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 /** The live release, as `AppRoute` has it. */
 export type Live = NonNullable<AppRoute["live"]>;
 
-/** What a call is about. */
+/** What admission needs to know about a call. */
 export type CallAbout = {
   readonly runId: RunId;
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly method: string;
-  /** What the replica is asked for. */
+  /** The path that the replica is asked for. */
   readonly path: string;
-  /** All lines for the replica but those of framing or handshake, and the call's id. */
+  /** The field lines for the replica, except framing, handshake and the call's id. */
   readonly lines: string;
   readonly clientAddress: string;
-  /** Where its answer is forwarded to; null: nowhere. */
+  /** The webhook that gets the answer; null: none. */
   readonly webhookEndpoint: string | null;
   readonly isWebSocket: boolean;
 };
@@ -31,20 +31,20 @@ export abstract class AdmittedCall extends Timed implements InLine {
   previousInLine: InLine | null = null;
   nextInLine: InLine | null = null;
   isInLine = false;
-  /** The replica whose place it holds. Only `AppCalls` writes it. */
+  /** The replica whose slot it holds. Only `AppCalls` writes it. */
   slot: ReplicaSlot | null = null;
-  /** The last one that it was sent to. */
+  /** The last replica that it was sent to. */
   lastSlot: ReplicaSlot | null = null;
-  /** What the client got; null: nothing. */
+  /** The status sent to the client; null: none. */
   status: number | null = null;
   requestBytes = 0;
   answerBytes = 0;
   abstract readonly about: CallAbout;
   /** In `Clock.monotonicMs`. */
   readonly arrivedAtMs: number;
-  /** The release that was live when it came; its settings hold for the call. */
+  /** The release that was live on arrival; its settings apply to the call. */
   readonly live: Live;
-  /** How long it stood in the line. */
+  /** How long it waited in the line. */
   lineMs = 0;
 
   constructor(arrivedAtMs: number, live: Live) {
@@ -53,8 +53,8 @@ export abstract class AdmittedCall extends Timed implements InLine {
     this.live = live;
   }
 
-  /** A place was found: `slot` is set. Must not leave before it has returned. */
+  /** A slot is assigned: `slot` is set. The call must not leave before this returns. */
   abstract begin(slot: ReplicaSlot, nowMs: number): void;
-  /** It is out of the line without a place. */
+  /** The call has left the line without a slot. */
   abstract refuse(fault: Fault): void;
 }

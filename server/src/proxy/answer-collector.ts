@@ -1,21 +1,21 @@
-// Gathers an answer while it comes, up to a bound: of a longer one only the length is known in the end. For runs, and
-// for answers that are forwarded.
+// Collects an answer as it arrives, up to a limit: of a longer answer it keeps only the length. Used for runs and for
+// forwarded answers.
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import { fieldList } from "./fields.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 
-/** An answer as it came from the app. */
+/** An answer as received from the app. */
 export type CollectedAnswer = {
   readonly status: number;
-  /** As the app gave it; null: it gave none. */
+  /** As the app sent it; null: the app sent none. */
   readonly contentType: string | null;
-  /** Null: longer than the bound. */
+  /** Null: longer than the limit. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };
 
-/** One answer. */
+/** Collects one answer. */
 export class AnswerCollector {
   readonly #bytesMax: number;
   #head: AnswerHead | null = null;
@@ -37,17 +37,17 @@ export class AnswerCollector {
     this.#body?.add(piece, this.#head?.body === "length" ? this.#head.bodyBytes : 0);
   }
 
-  /** How many bytes are held. */
+  /** How many bytes it holds. */
   get heldBytes(): number {
     return this.#body?.length ?? 0;
   }
 
-  /** Holds nothing from here on; only the length is told. */
+  /** Drops the body and keeps only counting its length. */
   drop(): void {
     this.#body = null;
   }
 
-  /** What has come; to be asked at the end. */
+  /** What has arrived; call it at the end. */
   answer(): CollectedAnswer {
     const head = this.#head;
     const body = this.#body === null ? null : this.#body.bytes();

@@ -1,44 +1,44 @@
-// Reads the head of an answer from a replica, strictly: what two readers could understand in two ways is refused, so
-// that no app can make its bytes pass for the answer to somebody else's call (RFC 9112). Pure.
+// Parses the head of a replica's answer, strictly: it refuses anything that two parsers could read differently, so no app
+// can pass its bytes off as the answer to another call (RFC 9112). Pure.
 import { fieldKind, FieldReader, fieldLinesForm, fieldList, valueCharacters, type FieldKind } from "./fields.ts";
 
-/** How the body's end is found; `close`: when the replica closes the connection. */
+/** What marks the end of the body; `close`: the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
 
-/** What the answer is to. */
+/** The request that the answer belongs to. */
 export type Asked = { readonly isHead: boolean; readonly isUpgrade: boolean };
 
 const headForm = new RegExp(`^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`);
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
 const version = "HTTP/1.0";
-/** Behind `HTTP/1.1 200 `. */
+/** Offset after `HTTP/1.1 200 `. */
 const reasonStart = 13;
 
-/** A head that was understood. Not changed once it is made. */
+/** A parsed head. Immutable once constructed. */
 export class AnswerHead extends FieldReader {
   readonly status: number;
-  /** The status line and the lines that the client gets, each with its line end. */
+  /** The status line and the lines for the client, each with its line end. */
   readonly text: string;
   readonly body: AnswerBody;
-  /** Bytes of the body for `length`; -1: the replica does not say. */
+  /** Body length in bytes for `length`; -1: not given. */
   bodyBytes = -1;
   /** The replica keeps the connection open after this answer. */
   readonly keepsOpen: boolean;
-  /** How long the replica says that it keeps an idle connection; -1: it does not say. */
+  /** The idle timeout that the replica announces, in seconds; -1: none. */
   idleSeconds = -1;
-  /** The names that the replica announces as trailers; null: none. */
+  /** The trailer names that the replica announces; null: none. */
   trailer: string | null = null;
-  /** Protocol that the connection is switched to; null: none. */
+  /** The protocol that the connection switches to; null: none. */
   upgrade: string | null = null;
   hasDate = false;
-  /** Values of `Set-Cookie`, which are not among the lines; null: none. */
+  /** Values of `Set-Cookie`, which `lines` leaves out; null: none. */
   cookies: string[] | null = null;
-  /** What is wrong with it; null: nothing. */
+  /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
 
-  /** `text`: one character for each byte, of the form `headForm`. */
+  /** `text`: one character per byte, matching `headForm`. */
   constructor(text: string, asked: Asked) {
     super();
     const linesStart = text.indexOf("\r\n") + 2;
@@ -62,7 +62,7 @@ export class AnswerHead extends FieldReader {
     return this.text.slice(reasonStart, this.text.indexOf("\r\n"));
   }
 
-  /** The lines that the client gets, without the status line. */
+  /** The lines for the client, without the status line. */
   get lines(): string {
     return this.text.slice(this.text.indexOf("\r\n") + 2);
   }
@@ -102,7 +102,7 @@ export class AnswerHead extends FieldReader {
         this.upgrade = value;
         return false;
       default:
-        // Of one connection only, of more than the app, or an id that the platform gives itself.
+        // Such fields concern one connection only, affect more than the app, or carry an id that the platform sets itself.
         return !isNeverPassed.has(kind);
     }
   }
@@ -121,25 +121,25 @@ export class AnswerHead extends FieldReader {
 
 const isNeverPassed: ReadonlySet<FieldKind> = new Set(["hop", "te", "expect", "request-id", "whole-site"]);
 
-/** The fields that the client gets, as node takes them: name, value, …, the length last. */
+/** The client's fields in node's format: name, value, …, with the length last. */
 export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   const list = fieldList(lines);
   if (bodyBytes === -1 || list.length === 0 || isLength(list[list.length - 2] ?? "")) return list;
-  // Node changes the bytes of a Content-Disposition that comes after a length.
+  // Node alters the bytes of a Content-Disposition that follows a length.
   for (let index = 0; index < list.length; index += 2) {
     if (isLength(list[index] ?? "")) list.push(...list.splice(index, 2));
   }
   return list;
 }
 
-/** Reads a head (one character for each byte, with the last line end, without the empty line); a text tells what is wrong with it. */
+/** Parses a head (one character per byte, with the last line end, without the empty line); returns a text if it is malformed. */
 export function readAnswerHead(text: string, asked: Asked): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
   const head = new AnswerHead(text, asked);
   return head.problem ?? head;
 }
 
-/** Reads trailers in the form of `readAnswerHead`: name, value, …, without those that would change what was said before. */
+/** Parses trailers in the format of `readAnswerHead`: name, value, …, without those that would alter the head. */
 export function readTrailers(text: string): string[] | undefined {
   if (!trailerForm.test(text)) return undefined;
   const list = fieldList(text);

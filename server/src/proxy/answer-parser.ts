@@ -1,42 +1,41 @@
-// Reads answers from the bytes of one connection to a replica, whatever pieces they arrive in: the same bytes give the
-// same answer however they are cut. Anything that is not strictly HTTP/1.1 ends it with a reason, and the connection
-// must not be used again.
+// Parses the answers on one connection to a replica; the result does not depend on how the bytes are split into pieces.
+// Anything that is not strict HTTP/1.1 stops the parser with a reason, and the connection must not be reused.
 import { readAnswerHead, type AnswerHead, type Asked } from "./answer-head.ts";
 import { ChunkedBody } from "./chunked-body.ts";
 
-/** A part of a body: bytes of its own, or a text with one character for each byte, which is cheaper for small ones. */
+/** A part of a body: a buffer, or a text with one character per byte, which is cheaper for small parts. */
 export type Piece = Buffer | string;
 
-/** Whoever the answer is for. */
+/** The receiver of an answer. */
 export interface AnswerSink {
-  /** An informational answer (1xx); the real one follows. */
+  /** An informational answer (1xx); the final one follows. */
   onInformation(head: AnswerHead): void;
   onHead(head: AnswerHead): void;
-  /** `isLast`: the answer ends with it, `onEnd` follows at once. */
+  /** `isLast`: the answer ends with this piece, `onEnd` follows at once. */
   onPiece(piece: Piece, isLast: boolean): void;
   /** The answer is complete. */
   onEnd(trailers: readonly string[]): void;
 }
 
-/** `ended`: complete, but not yet told to the sink. */
+/** `ended`: complete, but the sink has not been notified yet. */
 type State = "idle" | "head" | "length" | "chunked" | "close" | "ended" | "switched" | "bad";
 
 const headBytesMax = 65_536;
-/** So much is looked through at once, so that a large piece with a short head is not made a text. */
+/** How many bytes are scanned per step, so that a large piece with a short head is not converted to text. */
 const headStepBytes = 16_384;
-/** Smaller pieces are handed on as text: node writes text of this size without an allocation. */
+/** Smaller pieces are passed on as text: node writes text of this size without an allocation. */
 const textBytesMax = 8_192;
 const informationMax = 32;
 const noTrailers: readonly string[] = Object.freeze([]);
 const start = "HTTP/1.";
-/** What can still become a head, as far as it has come. */
+/** Rejects early a partial head that can no longer become valid. */
 const bareLineFeed = /(?:^|[^\r])\n/;
 
-/** One connection's reader. */
+/** The parser of one connection. */
 export class AnswerParser {
-  /** Why the connection cannot be used any more. */
+  /** Why the connection can no longer be used. */
   problem: string | undefined;
-  /** Bytes that came after the end of an answer, or after a switch of protocols. */
+  /** Bytes that follow the end of an answer or a protocol switch. */
   rest: Buffer | undefined;
   #state: State = "idle";
   #asked: Asked = { isHead: false, isUpgrade: false };
@@ -56,12 +55,12 @@ export class AnswerParser {
     this.#informationCount = 0;
   }
 
-  /** True when an answer is not complete. */
+  /** True while an answer is incomplete. */
   get isExpecting(): boolean {
     return this.#state !== "idle" && this.#state !== "ended" && this.#state !== "bad";
   }
 
-  /** Reads `length` bytes, which may be overwritten as soon as this returns. */
+  /** Parses `length` bytes; the buffer may be overwritten as soon as this returns. */
   push(bytes: Buffer, length: number): void {
     let at = 0;
     while (at < length) {
@@ -84,24 +83,24 @@ export class AnswerParser {
           at = length;
       }
     }
-    // Only now, when nothing of these bytes is left, may the connection be used for another call.
+    // The connection may serve another call only now that these bytes are used up.
     if (this.#state === "ended") this.#tellEnd();
   }
 
-  /** The replica sends nothing more. True when that is the proper end of an answer, which is told to the sink. */
+  /** The replica has closed its side. True when that properly ends an answer; the sink is notified. */
   finish(): boolean {
     if (this.#state !== "close") return false;
     this.#tellEnd();
     return true;
   }
 
-  /** Bytes that nobody asked for must never be taken for the answer to the next call. */
+  /** Unrequested bytes must never be taken for the answer to the next call. */
   #keepRest(bytes: Buffer, at: number, length: number): void {
     if (this.#state === "switched") {
       const piece = Buffer.from(bytes.subarray(at, length));
       this.rest = this.rest === undefined ? piece : Buffer.concat([this.rest, piece]);
     } else {
-      // An answer that ended before stays good: `push` still tells that it did.
+      // An answer that was complete before stays valid: `push` still reports its end.
       this.problem ??= "the replica sent bytes that belong to no answer";
     }
   }
@@ -127,7 +126,7 @@ export class AnswerParser {
     }
     this.#begin(head);
     if (this.#state !== "length" || end - next < this.#left || this.#left > textBytesMax) return next;
-    // The usual small answer, all in one piece: its text is here already.
+    // The usual small answer arrives in one piece: its text is already here.
     const bodyEnd = mark + 4 + this.#left;
     this.#end(noTrailers);
     this.#sink?.onPiece(text.slice(mark + 4, bodyEnd), true);

@@ -1,6 +1,5 @@
-// Admission of one app's calls: a place on a replica with room, or a place in the bounded line. Kept at all times: while
-// a replica has room, nobody waits; a replica never gets more calls than it may have at once; each place that was
-// taken is given back exactly once.
+// Admission of one app's calls: a slot on a replica with free capacity, or a position in the bounded line. Invariants:
+// nobody waits while a replica has capacity; a replica never exceeds its concurrency; each slot is released exactly once.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
@@ -13,17 +12,17 @@ import type { CallMeter } from "./call-meter.ts";
 import { ReplicaPool, type PoolParts } from "./replica-pool.ts";
 import { ReplicaSlot } from "./replica-slot.ts";
 
-/** What admission reads of `ReplicaView`. */
+/** The part of `ReplicaView` that admission reads. */
 export type Replicas = {
   ready(appId: AppId): readonly ReadyReplica[];
   failure(appId: AppId): StartFailure | undefined;
 };
 
-/** Bounds of each app's line. */
+/** Limits of each app's line. */
 export type LineLimits = {
-  /** How many calls may wait; one more is refused. */
+  /** How many calls may wait; further ones are refused. */
   readonly lineLengthMax: number;
-  /** How long one may wait; undefined: as long as a start or a call before it may take by the app's settings. */
+  /** How long a call may wait; undefined: as long as a start or a preceding call may take by the app's settings. */
   readonly lineWaitMs?: number;
 };
 
@@ -32,31 +31,31 @@ export type AppCallsParts = PoolParts & {
   readonly limits: LineLimits;
   /** The slots of all apps. */
   readonly slots: Map<ReplicaId, ReplicaSlot>;
-  /** Has the scheduler look at the app. */
+  /** Makes the scheduler look at the app. */
   readonly nudge: (appId: AppId) => void;
   readonly monotonicMs: () => number;
   /** In [0, 1). */
   readonly random: () => number;
 };
 
-/** A dead replica is found out within about half a second; a live one that took no connection is not kept idle for long. */
+/** A dead replica is detected within about half a second; a live one that missed a connection does not stay idle for long. */
 const unreachablePauseMs = 300;
 
-/** A full line empties as fast as calls end, which nobody knows. */
+/** A full line empties as fast as calls end, which is unknown. */
 const fullRetrySeconds = 1;
 const noReplicas: readonly ReadyReplica[] = [];
 
-/** A call on a replica that was not sent from here. `slot`: where it is counted; null: the replica is not in the view yet. */
+/** A replica's call that this proxy did not send. `slot`: where it is counted; null: the view does not list the replica yet. */
 type Hold = { readonly replicaId: ReplicaId; slot: ReplicaSlot | null };
 
-/** One app; lives from its first call or first replica until it is deleted. */
+/** The calls of one app; exists from its first call or first replica until the app is deleted. */
 export class AppCalls {
   readonly meter: CallMeter;
   readonly #parts: AppCallsParts;
   readonly #line = new Line<AdmittedCall>();
-  /** Listed or still working. */
+  /** Replicas that are listed or still working. */
   readonly #slots = new Set<ReplicaSlot>();
-  /** Those that take calls, in the order of the view. */
+  /** Replicas that take calls, in the order of the view. */
   #open: readonly ReplicaSlot[] = [];
   /** The view's array that `#open` was made from. */
   #seen = noReplicas;
@@ -69,12 +68,12 @@ export class AppCalls {
     this.#parts = parts;
   }
 
-  /** True when nothing of it is needed any more. */
+  /** True when it can be dropped. */
   get isIdle(): boolean {
     return this.#slots.size === 0 && this.#line.length === 0 && this.#holds.size === 0;
   }
 
-  /** Gives the call a place at once, or one in the line, or says why there is none. */
+  /** Gives the call a slot or a position in the line; returns a fault if it gets neither. */
   enter(call: AdmittedCall): Fault | null {
     const { replicas, limits, deadlines, nudge } = this.#parts;
     const { meter } = this;
@@ -83,14 +82,14 @@ export class AppCalls {
     meter.receivedTotal++;
     meter.lastActiveAtMs = call.arrivedAtMs;
     if (replicas.ready(appId) !== this.#seen) this.refresh();
-    // Whoever waits already has the first claim on a place.
+    // Waiting calls get a free slot first.
     const slot = this.#line.length === 0 ? this.#find() : undefined;
     if (slot !== undefined) {
       this.#begin(call, slot, call.arrivedAtMs);
       return null;
     }
     const startFault = this.#startFault();
-    // Whether the app is stopped was asked before it came here: that the view says so still is a thing of the past.
+    // The caller has already checked that the app is not stopped, so the view's fault is outdated.
     const fault = startFault?.code === "budget_reached" ? this.#fullFault() : (startFault ?? this.#fullFault());
     if (fault === null) {
       this.#line.join(call);
@@ -101,7 +100,7 @@ export class AppCalls {
     return fault;
   }
 
-  /** Gives back what the call holds: its place on a replica or in the line. To be called once for each call that entered and was not refused. */
+  /** Releases the call's slot or its position in the line. Call it once for each call that entered and was not refused. */
   leave(call: AdmittedCall, nowMs: number): void {
     this.#parts.deadlines.clear(call);
     if (call.isInLine) {
@@ -114,16 +113,16 @@ export class AppCalls {
     call.slot = null;
     this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot);
-    // When somebody waits, no other replica has room: the place is the next one's.
+    // If calls wait, no other replica has capacity: the slot goes to the next one.
     const isOnlyRoom =
       slot.isOpen && !slot.isUnreachable && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
     if (this.#line.length > 0) this.#admitWaiting(isOnlyRoom ? slot : undefined);
   }
 
   /**
-   * Takes back a call whose replica cannot be reached, and which that has seen nothing of: it goes to another replica with
-   * room, else to the head of the line. A replica that has died is known to be gone only some moments later; until then it
-   * is tried again from time to time, and gets no calls meanwhile.
+   * Takes back a call whose replica is unreachable and has seen nothing of it: it goes to another replica with capacity,
+   * else to the head of the line. It takes a moment to detect that a replica has died; until then it gets no calls, but is
+   * retried from time to time.
    */
   move(call: AdmittedCall): void {
     const from = call.slot;
@@ -153,7 +152,7 @@ export class AppCalls {
     this.refresh();
   }
 
-  /** The replicas of the app, or what became of their starts, have changed. */
+  /** The app's replicas, or the results of their starts, have changed. */
   refresh(): void {
     const { replicas } = this.#parts;
     const { appId } = this.meter;
@@ -164,7 +163,7 @@ export class AppCalls {
     if (fault !== null) this.refuseWaiting(fault);
   }
 
-  /** Answers everybody in the line with the fault. */
+  /** Refuses all waiting calls with the fault. */
   refuseWaiting(fault: Fault): void {
     for (let call = this.#line.takeFirst(); call !== null; call = this.#line.takeFirst()) {
       this.#parts.deadlines.clear(call);
@@ -173,7 +172,7 @@ export class AppCalls {
     }
   }
 
-  /** Counts a call that the replica works on although it was not sent from here; the result is to be called when it is over. */
+  /** Counts a call that the replica works on but that this proxy did not send; call the result when it is over. */
   hold(replicaId: ReplicaId): () => void {
     const { slots, monotonicMs } = this.#parts;
     const hold: Hold = { replicaId, slot: slots.get(replicaId) ?? null };
@@ -184,7 +183,7 @@ export class AppCalls {
     return () => this.#letGo(hold);
   }
 
-  /** How many calls were not sent from here to a replica that the view has not had yet. */
+  /** How many such calls run on a replica that the view has not listed yet. */
   heldOn(replicaId: ReplicaId): number {
     let count = 0;
     for (const hold of this.#holds) if (hold.slot === null && hold.replicaId === replicaId) count++;
@@ -204,7 +203,7 @@ export class AppCalls {
     this.#admitWaiting();
   }
 
-  /** From now on the replica gets no call. */
+  /** The replica gets no more calls. */
   retire(slot: ReplicaSlot): void {
     slot.isRetired = true;
     slot.pool.close();
@@ -212,7 +211,7 @@ export class AppCalls {
     if (slot.running === 0) this.#forget(slot);
   }
 
-  /** Closes all connections that wait; for the end of the platform. */
+  /** Closes all idle connections when the platform stops. */
   close(): void {
     for (const slot of this.#slots) slot.pool.close();
   }
@@ -255,7 +254,7 @@ export class AppCalls {
     this.meter.running--;
     if (slot.running > 0 || slot.isOpen) return;
     this.#forget(slot);
-    // The scheduler waits for this to end the replica.
+    // The scheduler waits for this before it stops the replica.
     this.#parts.nudge(this.meter.appId);
   }
 
@@ -288,7 +287,7 @@ export class AppCalls {
     if (slot.running === 0) this.#forget(slot);
   }
 
-  /** A retired one is remembered for as long as the view has it, lest it be taken for a new one. */
+  /** Keeps a retired slot as long as the view lists the replica, so it is not mistaken for a new one. */
   #forget(slot: ReplicaSlot): void {
     if (slot.isListed) return;
     const { replicaId } = slot.replica;
@@ -313,7 +312,7 @@ export class AppCalls {
   }
 }
 
-/** Long enough for a start, and for the call before it. */
+/** Long enough for a start and for the preceding call. */
 function lineWaitMs({ settings }: Live): number {
   return Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000;
 }

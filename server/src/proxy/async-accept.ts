@@ -1,5 +1,5 @@
-// Calls with `async=true`, which are answered before they run, as whoever keeps runs takes them over. The proxy only declares
-// who that is: whoever keeps runs implements it, and the assembler connects both.
+// Accepting calls with `async=true`, which are answered before they run. The proxy only declares the interface; the runs
+// area implements it, and the assembler connects the two.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -11,7 +11,7 @@ import type { RequestFields } from "./request-fields.ts";
 type Asked = {
   readonly runId: RunId;
   readonly route: AppRoute;
-  /** What the replica is to be asked for, query included, without the platform's own parameters. */
+  /** The path for the replica, including the query, without the platform's own parameters. */
   readonly path: string;
   readonly clientAddress: string;
   /** Decoded and checked; null: none. */
@@ -19,27 +19,27 @@ type Asked = {
 };
 
 /**
- * A call that the gate has let pass, of an app with a live release; its fields and parameters are checked. `lines` are those
- * that the replica would get of a plain call, without framing, the call's id, the platform's token and the own fields.
+ * A call that the gate has admitted, to an app with a live release; its fields and parameters are checked. `lines` are what
+ * the replica would get for a plain call, without framing, the call's id, the platform's token and its own fields.
  */
 export type AsyncCall = Asked &
   PlatformFields & {
     readonly method: string;
-    /** Bytes of the body as the client tells; -1: it does not tell. */
+    /** Body length in bytes as the client announces it; -1: unknown. */
     readonly contentLength: number;
-    /** Reads the body, once. A fault when it is longer than `bytesMax`, breaks off, or comes too slowly. Never rejects. */
+    /** Reads the body, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never rejects. */
     readBody(bytesMax: number): Promise<Buffer | Fault>;
-    /** Answers 202 with the run's id, which may be an earlier one's. The first of this and `refuse` counts; a client that has gone is fine. */
+    /** Answers 202 with the run's id, or an earlier run's. The first call of this or `refuse` wins; the client may be gone. */
     accepted(runId: RunId): void;
     refuse(fault: Fault): void;
   };
 
-/** Answers the call, whatever happens: 202 once it is sure to be run. */
+/** Answers every call: with 202 once its run is guaranteed, else with a fault. */
 export interface AsyncAccept {
   accept(call: AsyncCall): void;
 }
 
-/** What an async call is made of. */
+/** The inputs of an async call. */
 export type AsyncCallParts = {
   readonly client: HttpClient;
   readonly fields: RequestFields;
@@ -47,7 +47,7 @@ export type AsyncCallParts = {
   readonly monotonicMs: () => number;
 };
 
-/** The call of a client; it is answered once. */
+/** Wraps a client's call, which is answered once. */
 export function asyncCall(asked: Asked, { client, fields, own, monotonicMs }: AsyncCallParts): AsyncCall {
   const contentLength = fields.isChunked ? -1 : Math.max(0, fields.contentLength);
   let isAnswered = false;

@@ -1,18 +1,18 @@
-// Who may call an app: everybody when its authentication is off, else whoever has a valid token of its project that may.
-// Answers do not tell strangers which apps exist: without a valid token it is 401 whether or not there is such an app, and
-// with a token of another project 404, as for an app that does not exist.
+// Decides who may call an app: everybody if its authentication is off, else callers with a valid token of its project that
+// has the right. Strangers cannot probe which apps exist: without a valid token the answer is always 401, and with another
+// project's token it is 404, as for an app that does not exist.
 import type { Caller } from "#accounts/caller.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { AppRoute } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 
-/** What the gate asks of `Authenticator`. Null: not valid; a fault: too many bad ones came from that address. */
+/** The part of `Authenticator` that the gate uses. Null: invalid; a fault: too many invalid tokens from that address. */
 export type CallAuthenticator = {
   cached(token: string, address: string): Caller | Fault | null | undefined;
   check(token: string, address: string): Promise<Caller | Fault | null>;
 };
 
-/** The app that is asked for, and from where. */
+/** The app that is called, and the caller's address. */
 type Asked = { readonly projectId: string; readonly appName: string; readonly address: string };
 
 const noToken = "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
@@ -20,7 +20,7 @@ const notChecked = "The token could not be checked, because a part of the platfo
 const checkRetrySeconds = 5;
 const badToken = "The token is invalid: it was altered, has expired, was revoked, or does not give access to apps.";
 
-/** The app's route, or why the caller does not get there. At once when the token was seen before. */
+/** The app's route, or why the call is refused. Synchronous if the token is cached. */
 export function authorizeCall(
   tokens: CallAuthenticator,
   route: AppRoute | undefined,
@@ -40,7 +40,7 @@ export function authorizeCall(
 
 function judge(caller: Caller | Fault | null, route: AppRoute | undefined, asked: Asked): AppRoute | Fault {
   if (caller instanceof Fault) return caller;
-  // Operators look after the platform, and people manage apps; calling apps takes a token that is made for it.
+  // Operators run the platform and people manage apps; calling apps takes a token made for it.
   if (caller === null || caller.kind === "operator" || caller.kind === "person")
     return new Fault("unauthorized", badToken);
   if (route === undefined || caller.projectId !== asked.projectId) {
@@ -53,7 +53,7 @@ function mayNot(tokenName: string): string {
   return `The token "${tokenName}" does not allow this: it lacks the permission apps.call.`;
 }
 
-/** The scheme's name may have any letter case (RFC 9110, 11.1). */
+/** The scheme name is case-insensitive (RFC 9110, 11.1). */
 function bearerToken(authorization: string): string | undefined {
   if (authorization.startsWith("Bearer ")) return authorization.slice(7);
   return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];

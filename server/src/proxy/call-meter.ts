@@ -1,20 +1,20 @@
-// What the proxy counts of calls, as plain numbers that cost next to nothing to raise; `/metrics` shows them and the
-// scheduler reads the load of apps from them.
+// The proxy's call counters: plain numbers that are cheap to increment. `/metrics` exposes them and the scheduler reads the
+// load of apps from them.
 import { Histogram } from "#lib/histogram.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** How long calls took, of all apps together: a histogram for each app would be twenty series for each. */
+/** Call durations of all apps together: a histogram per app would add twenty series for each. */
 export class CallTimes {
-  /** From the arrival of a call to the end of its answer. */
+  /** From a call's arrival to the end of its answer. */
   readonly duration = new Histogram();
-  /** Time in the line, of calls that had to wait. */
+  /** Time in the line, for calls that had to wait. */
   readonly lineWait = new Histogram();
 }
 
-/** Answers 100 to 199, and so on; what an app makes up beyond 599 counts as 5xx. */
+/** Answers 100 to 199, and so on; statuses above 599 count as 5xx. */
 export const statusClasses = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
-/** One app. */
+/** The counters of one app. */
 export class CallMeter {
   readonly appId: AppId;
   readonly times: CallTimes;
@@ -22,13 +22,13 @@ export class CallMeter {
   waiting = 0;
   receivedTotal = 0;
   lastActiveAtMs: number | null = null;
-  /** Calls whose client went away before the answer was complete. */
+  /** Calls whose client disconnected before the answer was complete. */
   clientGoneTotal = 0;
-  /** Answers that were cut after their head was sent: the replica broke off or took too long. */
+  /** Answers cut off after their head: the replica broke off or timed out. */
   cutTotal = 0;
-  /** Of all answers together. */
+  /** Total of all answers. */
   durationMs = 0;
-  /** Answers by `statusClasses`. */
+  /** Answers per class of `statusClasses`. */
   readonly answers = [0, 0, 0, 0, 0];
 
   constructor(appId: AppId, times: CallTimes) {

@@ -1,4 +1,4 @@
-// What is told about a call that has ended, taken from the call. Made only where somebody asked for it.
+// The record of a finished call. Created only if a listener wants it.
 import type { Clock } from "#lib/clock.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
 import type { CallOutcome, FinishedCall } from "./finished-call.ts";

@@ -1,6 +1,6 @@
-// One plain HTTP call, from the moment it may enter its app to the end of its answer: waits in the line if it must, is
-// sent to a replica, and its answer is handed on as it comes. Whatever happens - the client goes, the replica goes, time
-// runs out - its place is given back exactly once and neither side is left open.
+// One plain HTTP call, from its admission to the end of its answer: it waits in the line if necessary, goes to a replica,
+// and its answer is streamed to the client. Whatever happens - the client disconnects, the replica disappears, a deadline
+// passes - its slot is released exactly once and neither side is left open.
 import type { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
@@ -20,31 +20,31 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 import type { BodyUser, RequestBody } from "./request-body.ts";
 import type { RequestFields } from "./request-fields.ts";
 
-/** What a plain call is about. */
+/** What describes a plain call. */
 export type PlainAbout = CallAbout & {
   readonly client: Client;
   readonly fields: RequestFields;
-  /** Of the answer, see site.ts. */
+  /** Of the answer; see site.ts. */
   readonly isSandboxed: boolean;
-  /** Asked before anything is sent to a replica; not let go, the client withdraws the call. Null: it may start at once. */
+  /** Asked before anything is sent to a replica; if false, the client withdraws the call. Null: it may start at once. */
   readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
 
-/** What all calls have in common. */
+/** The parts that all calls share. */
 export type CallParts = {
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
   readonly bodyBytesMax: number;
   readonly log: Log;
-  /** Told at the end of each call that entered its app. */
+  /** Called when a call that entered its app ends. */
   readonly onEnd: ((call: Call, outcome: CallOutcome) => void) | null;
 };
 
-/** A replica may close an idle connection in the moment that a call is sent; more than once in a row it is something else. */
+/** A replica may close an idle connection just as a call is sent; repeated failures have another cause. */
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
-/** One call. `enter()` once; everything after that happens by itself. */
+/** One call. Call `enter()` once; the rest runs by itself. */
 export class Call extends AdmittedCall implements ConnectionUser, ClientUser, BodyUser {
   override readonly about: PlainAbout;
   readonly #app: AppCalls;
@@ -55,10 +55,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #isHeadFlushed = false;
   #isAnswerEnded = false;
   #isOver = false;
-  /** Whether it may start is being decided. */
+  /** The decision whether it may start is pending. */
   #isStarting = false;
   #tries = 0;
-  /** The connection has served another call before. */
+  /** The connection has served an earlier call. */
   #isReused = false;
 
   constructor(about: PlainAbout, app: AppCalls, live: Live, arrivedAtMs: number, parts: CallParts) {
@@ -72,7 +72,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     return this.#parts.bodyBytesMax;
   }
 
-  /** Enters the app; from here on it looks after itself. */
+  /** Enters the app; the call runs by itself from here. */
   enter(): void {
     this.about.client.use(this);
     const fault = this.#app.enter(this);
@@ -145,7 +145,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.#isHeadFlushed = true;
     this.answerBytes += piece.length;
     this.#isAnswerEnded = isLast;
-    // Nothing more of the answer is read until the client has taken what it was sent.
+    // Stops reading the answer until the client has drained.
     if (!this.about.client.piece(piece, isLast)) this.#connection?.pause();
   }
 
@@ -180,7 +180,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.fail(replicaFailed(this.about.runId, loss.reason));
   }
 
-  /** Not within `begin`: a call must not leave before that has returned. */
+  /** Runs after `begin`: a call must not leave before that has returned. */
   async #startIf(mayStart: NonNullable<PlainAbout["mayStart"]>, slot: ReplicaSlot): Promise<void> {
     this.#isStarting = true;
     try {
@@ -214,7 +214,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.#body = client.send(connection, head, this);
   }
 
-  /** Sends it once more where that is safe: the replica has seen nothing of it, or nothing but a head that may be repeated. */
+  /** Retries where that is safe: the replica has seen nothing of the call, or only a head that may be repeated. */
   #again(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
@@ -232,7 +232,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     return true;
   }
 
-  /** Ends the call with the fault, wherever it is. */
+  /** Ends the call with the fault, in any state. */
   fail(fault: Fault): void {
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
@@ -248,7 +248,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.about.client.destroy(fault);
   }
 
-  /** `head`: what the replica says of the connection; null: it cannot be used again. */
+  /** `head`: what the replica says about the connection; null: it cannot be reused. */
   #release(connection: ReplicaConnection, head: AnswerHead | null, nowMs: number): void {
     const { slot } = this;
     if (slot === null || head === null || !head.keepsOpen) {

@@ -1,22 +1,22 @@
-// Which replica gets the next call: the four algorithms that an app can name. Pure but for the place at which
-// round-robin goes on. A replica is chosen only while it has room, except by random-choice-2, which looks at load alone.
+// Chooses the replica for the next call: the four algorithms that an app can select. Pure except for the round-robin
+// cursor. A replica is chosen only while it has capacity, except by random-choice-2, which looks at load alone.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { never } from "#lib/assert.ts";
 
-/** A replica as the choice sees it. */
+/** A replica as seen by the choice. */
 export type Candidate = {
   readonly running: number;
-  /** The most calls at once. */
+  /** The maximum number of concurrent calls. */
   readonly concurrency: number;
 };
 
-/** Where round-robin goes on; one for each app. */
+/** The round-robin cursor; one per app. */
 export type RoundRobin = { next: number };
 
-/** Even with random-choice-2, which knows no limit of the app's own: more calls than this on one replica are a mistake. */
+/** Applies even to random-choice-2, which ignores the app's limit: more calls than this on one replica are a mistake. */
 export const runningMax = 10_000;
 
-/** The place of the chosen replica in `rooms`; -1: none may take a call now. `random` is in [0, 1). */
+/** The index of the chosen replica in `rooms`; -1: none can take a call now. `random` is in [0, 1). */
 export function choose(
   algorithm: LoadBalancingAlgorithm,
   rooms: readonly Candidate[],
@@ -61,7 +61,7 @@ function firstWithRoom(rooms: readonly Candidate[]): number {
   return -1;
 }
 
-/** Equal ones: the first. Replicas of one app may differ in concurrency, so full ones are passed over. */
+/** Ties go to the first. Full replicas are skipped, because concurrency may differ within one app. */
 function leastRunning(rooms: readonly Candidate[]): number {
   let best = -1;
   let bestRunning = Number.POSITIVE_INFINITY;
@@ -79,7 +79,7 @@ function betterOfTwo(rooms: readonly Candidate[], random: () => number): number 
   const count = rooms.length;
   if (count === 0) return -1;
   const one = count === 1 ? 0 : Math.floor(random() * count);
-  // The second pick is one of the others: with two replicas it is always the other one.
+  // The second pick is always a different replica.
   const other = count === 1 ? 0 : (one + 1 + Math.floor(random() * (count - 1))) % count;
   const oneRunning = (rooms[one] as Candidate).running;
   const otherRunning = (rooms[other] as Candidate).running;

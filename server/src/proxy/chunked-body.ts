@@ -1,8 +1,8 @@
-// Takes the chunked coding (RFC 9112, 7.1) off a body, strictly, whatever pieces it arrives in. Lines are bounded, and
-// chunk extensions are read over.
+// Decodes the chunked coding (RFC 9112, 7.1) of a body, strictly, regardless of how its bytes are split. Lines are bounded,
+// and chunk extensions are ignored.
 import { readTrailers } from "./answer-head.ts";
 
-/** Whoever gets the data: bytes from `start` to `end`, valid only during the call. */
+/** Receives the data: bytes from `start` to `end`, valid only during the call. */
 export type TakeData = (bytes: Buffer, start: number, end: number) => void;
 
 type State = "size" | "extension" | "size-end" | "data" | "data-end" | "data-end-2" | "trailers" | "done" | "bad";
@@ -12,9 +12,9 @@ const sizeDigitsMax = 13;
 const extensionBytesMax = 256;
 const trailerBytesMax = 16_384;
 
-/** One body. After `isDone` nothing more is taken. */
+/** The decoder of one body. It consumes nothing after `isDone`. */
 export class ChunkedBody {
-  /** What the body ended with: name, value, …; set once it is done. */
+  /** The trailers: name, value, …; set once the body is done. */
   trailers: string[] = [];
   #state: State = "size";
   #left = 0;
@@ -30,7 +30,7 @@ export class ChunkedBody {
     return this.#state === "bad";
   }
 
-  /** Reads on; returns the place of the first byte that was not taken: `end` unless it is done or bad. */
+  /** Continues decoding; returns the offset of the first unconsumed byte: `end` unless it is done or bad. */
   push(bytes: Buffer, start: number, end: number, take: TakeData): number {
     let at = start;
     while (at < end) {

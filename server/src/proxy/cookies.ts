@@ -1,21 +1,24 @@
-// Cookies on their way between browsers and apps. All apps and the platform share one name and port, so a browser keeps
-// their cookies in one place: each app's are bound to the app's own path, and the platform's own never reach an app. Pure.
+// Filters cookies between browsers and apps. All apps and the platform share one host name and port, so a browser keeps
+// their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { trimmed } from "./fields.ts";
 
-/** The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers take one without a name for what its value says. */
+/**
+ * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a nameless cookie's value
+ * as a name.
+ */
 const ownForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
-/** Browsers ignore attributes that are longer than this (RFC 6265bis, 5.6), and take the request's own path then. */
+/** Browsers ignore longer attributes (RFC 6265bis, 5.6) and then use the path of the request. */
 const pathLengthMax = 1_024;
-/** `priority` decides which cookies go first when a browser has too many. */
+/** `priority` decides which cookies a browser evicts first. */
 const ownAttributes = new Set(["domain", "path", "priority"]);
 
-/** Whose answer it is. */
+/** The app that sent the answer. */
 type App = { readonly projectId: ProjectId; readonly appId: AppId };
 
 const none: readonly string[] = Object.freeze([]);
 
-/** What clients get as `Set-Cookie`: bound to the app's path, and without those that have a name of the platform's. */
+/** The `Set-Cookie` values for clients: bound to the app's path, without those that use the platform's names. */
 export function cookiesOfApp(given: readonly string[] | null, app: App): readonly string[] {
   if (given === null) return none;
   const appName = app.appId.slice(app.projectId.length + 1);
@@ -29,7 +32,7 @@ export function cookieLines(cookies: readonly string[]): string {
   return cookies.map((cookie) => `Set-Cookie: ${cookie}\r\n`).join("");
 }
 
-/** The value of a `Cookie` field without the platform's own; empty when there are no others. */
+/** The value of a `Cookie` field without the platform's own cookies; empty when none remain. */
 export function withoutOwnCookies(value: string): string {
   if (!/slipway/i.test(value)) return value;
   const parts = value.split(";").filter((part) => !ownForm.test(part));
@@ -50,7 +53,7 @@ function bound(cookie: string, appPath: string): string {
   return `${pair}; Path=${pathUnder(appPath, path)}${kept}`;
 }
 
-/** For an app the root is its own path, whether it knows that path or not. */
+/** An app's root is its own path, whether or not it knows that path. */
 function pathUnder(appPath: string, given: string): string {
   if (!given.startsWith("/") || given === "/") return appPath;
   const path = given === appPath || given.startsWith(`${appPath}/`) ? given : appPath + given;

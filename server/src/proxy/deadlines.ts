@@ -1,15 +1,15 @@
-// Many deadlines at little cost: a wheel of lists, turned by one timer that runs only while something waits. Setting
-// and clearing take constant time and make nothing; a deadline comes up to `tickMs` late, never early.
+// Many deadlines at low cost: a timer wheel, driven by one timer that runs only while deadlines are set. Setting and
+// clearing take constant time and allocate nothing; a deadline fires up to `tickMs` late, never early.
 import type { Clock } from "#lib/clock.ts";
 
-/** Something that has at most one deadline at a time. */
+/** Something that has at most one deadline. */
 export abstract class Timed {
   /** In `Clock.monotonicMs`. */
   deadlineAtMs = 0;
   previousTimed: Timed | null = null;
   nextTimed: Timed | null = null;
 
-  /** Called once when the deadline has passed; may set another. */
+  /** Called once when the deadline has passed; may set a new one. */
   abstract onDeadline(nowMs: number): void;
 }
 
@@ -22,7 +22,7 @@ class Slot extends Timed {
 const slotsCount = 512;
 const defaultTickMs = 100;
 
-/** The wheel. `stop()` forgets all deadlines. */
+/** The timer wheel. `stop()` drops all deadlines. */
 export class Deadlines {
   readonly #clock: Clock;
   readonly #tickMs: number;
@@ -55,7 +55,7 @@ export class Deadlines {
     insert(this.#slots[tick % slotsCount] as Slot, timed);
   }
 
-  /** Takes the deadline away; nothing happens when there is none. */
+  /** Clears the deadline; does nothing if none is set. */
   clear(timed: Timed): void {
     if (timed.nextTimed === null) return;
     remove(timed);
@@ -86,7 +86,7 @@ export class Deadlines {
     this.#cancel = this.#count === 0 ? undefined : this.#clock.after(this.#tickMs, () => this.#turn());
   }
 
-  /** Those of a later lap stay. What is called may clear or set any deadline, so due ones are taken out first. */
+  /** Skips deadlines of a later lap. A callback may clear or set any deadline, so due ones are removed first. */
   #expire(slot: Slot, nowMs: number): void {
     const due: Timed[] = [];
     for (let timed = slot.nextTimed; timed !== null && timed !== slot; timed = timed.nextTimed) {

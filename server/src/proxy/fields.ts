@@ -1,13 +1,13 @@
-// Header fields that mean something to the proxy itself: those of one connection only, which must not be passed on
-// (RFC 9110, 7.6.1), and those that it writes itself. All other lines of a head pass byte for byte.
+// Header fields that concern the proxy itself: those of one connection, which must not be passed on (RFC 9110, 7.6.1), and
+// those that it writes. All other lines of a head pass byte for byte.
 import { assert } from "#lib/assert.ts";
 
-/** What to do with a field of this name. */
+/** How the proxy treats a field. */
 export type FieldKind =
   | "pass"
-  /** Belongs to one connection. */
+  /** Concerns one connection. */
   | "hop"
-  /** Of an answer: would hold for everything below the same name and port, which apps share with each other and the dashboard. */
+  /** Of an answer: would apply to the whole host name and port, which apps share with each other and the dashboard. */
   | "whole-site"
   | "connection"
   | "host"
@@ -35,7 +35,7 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["proxy-authenticate", "hop"],
   ["proxy-authorization", "hop"],
   ["http2-settings", "hop"],
-  // Only the platform itself may ask a replica to keep an answer.
+  // Only the platform may ask a replica to keep an answer.
   ["slipway-held", "hop"],
   ["te", "te"],
   ["trailer", "trailer"],
@@ -63,12 +63,12 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["origin-agent-cluster", "whole-site"],
   ["use-as-dictionary", "whole-site"],
   ["set-login", "whole-site"],
-  // Sessions that a browser binds to its device, for the whole site and with requests of its own.
+  // Sessions that a browser binds to its device, for the whole site, with requests of its own.
   ["secure-session-registration", "whole-site"],
   ["sec-session-registration", "whole-site"],
 ];
 
-/** One for each length and first letter (without its case): no two names share both. */
+/** Keyed by length and first letter (case-insensitive): no two names share both. */
 const entries: ({ readonly lower: string; readonly usual: string; readonly kind: FieldKind } | undefined)[] = [];
 const lengthMax = 32;
 const lettersMax = 32;
@@ -85,7 +85,7 @@ function placeOf(text: string, start: number, end: number): number {
   return (end - start) * lettersMax + (text.charCodeAt(start) & (lettersMax - 1));
 }
 
-/** The kind of the field whose name, in any letter case, is the text from `start` to `end`. */
+/** The kind of the field whose name is the text from `start` to `end`, case-insensitive. */
 export function fieldKind(text: string, start = 0, end = text.length): FieldKind {
   if (end - start >= lengthMax) return "pass";
   const entry = entries[placeOf(text, start, end)];
@@ -94,27 +94,27 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   if (name === entry.usual) return entry.kind;
   const lower = name.toLowerCase();
   if (lower === entry.lower) return entry.kind;
-  // Servers that hand fields on as variables (CGI, WSGI) take `X_Forwarded_For` for the field that it looks like.
+  // Servers that pass fields on as variables (CGI, WSGI) cannot tell `X_Forwarded_For` from the real field.
   return lower.replaceAll("_", "-") === entry.lower ? "hop" : "pass";
 }
 
 const tokenCharacters = "!#$%&'*+\\-.^_`|~0-9A-Za-z";
-/** What a value, a reason or a target may hold besides blanks: no control characters. */
+/** Characters allowed in a value, a reason or a target besides blanks: no control characters. */
 export const valueCharacters = "\\t\\x20-\\x7e\\x80-\\xff";
-/** The form of field lines: no folded lines, no bare CR or LF, no blank before a colon. */
+/** The syntax of field lines: no folded lines, no bare CR or LF, no blank before a colon. */
 export const fieldLinesForm = `(?:[${tokenCharacters}]+:[${valueCharacters}]*\\r\\n)*`;
-/** The form of a method. */
+/** The syntax of a method. */
 export const tokenForm = `[${tokenCharacters}]+`;
 
-/** Reads the field lines of one message; who extends it says what becomes of lines that are not just passed on. */
+/** Parses the field lines of one message; a subclass decides about lines that do not simply pass. */
 export abstract class FieldReader {
-  /** Names that `Connection` fields list, in lower case; null: nothing unusual. */
+  /** Lower-case names that `Connection` fields list; null: nothing unusual. */
   protected nominated: Set<string> | null = null;
 
-  /** Told of each field whose kind is not `pass` and of none other. True: its line is passed on. */
+  /** Called only for fields whose kind is not `pass`. True: its line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
-  /** Reads lines of the form `fieldLinesForm` from `start` on; returns those that are passed on, behind what is between `from` and `start`. */
+  /** Parses lines of `fieldLinesForm` from `start` on; returns those that pass, after the text between `from` and `start`. */
   protected read(text: string, start: number, from = start): string {
     const end = text.length;
     let passed = "";
@@ -133,7 +133,7 @@ export abstract class FieldReader {
     return this.nominated === null ? passed : withoutLines(passed, this.nominated);
   }
 
-  /** The same for fields as node's parser gives them: name, value, name, value … */
+  /** The same for fields in the format of node's parser: name, value, name, value … */
   protected readList(list: readonly string[]): string {
     let passed = "";
     for (let index = 0; index + 1 < list.length; index += 2) {
@@ -145,7 +145,7 @@ export abstract class FieldReader {
     return this.nominated === null ? passed : withoutLines(passed, this.nominated);
   }
 
-  /** Notes what a `Connection` field names. */
+  /** Records the names in a `Connection` field. */
   protected takeConnection(value: string): void {
     if (value === "keep-alive" || value === "close") return;
     for (const part of value.split(",")) {
@@ -155,16 +155,16 @@ export abstract class FieldReader {
   }
 }
 
-/** Names that a `Connection` field may not take out: they say how long the message is and where it goes. */
+/** Fields that `Connection` cannot remove: they give the message's length and destination. */
 const keptAlways = new Set(["content-length", "transfer-encoding", "host", "authorization"]);
 
-/** The lines without those of the names, which are in lower case. */
+/** Removes the lines with the given lower-case names. */
 function withoutLines(lines: string, names: ReadonlySet<string>): string {
   const kept = lines.split("\r\n").filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
   return kept.join("\r\n");
 }
 
-/** Names and values of lines in turn: name, value, name, value … */
+/** Names and values of the lines: name, value, name, value … */
 export function fieldList(lines: string): string[] {
   const list: string[] = [];
   for (let at = 0; at < lines.length;) {
@@ -176,7 +176,7 @@ export function fieldList(lines: string): string[] {
   return list;
 }
 
-/** The value without the blanks around it, which are spaces and tabs only (RFC 9110, 5.5). */
+/** The value without surrounding blanks, which are spaces and tabs only (RFC 9110, 5.5). */
 export function trimmed(text: string, from: number, to: number): string {
   let start = from;
   let end = to;

@@ -1,13 +1,13 @@
-// What is told about a call that has ended. Nothing of it is made unless somebody asked for it.
+// The record of a finished call. Created only if a listener wants it.
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 
 /** How a call ended for its client. */
 export type CallOutcome =
-  /** The app's answer was sent whole. */
+  /** The app's answer was sent in full. */
   | "answered"
   /** The platform answered with a fault. */
   | "refused"
-  /** The client went away first. */
+  /** The client disconnected first. */
   | "client_gone"
   /** The app's answer broke off after its head. */
   | "cut";
@@ -18,17 +18,17 @@ export type FinishedCall = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
-  /** Null: it never reached one. */
+  /** Null: it never reached a replica. */
   readonly replicaId: ReplicaId | null;
   readonly method: string;
-  /** As the replica was asked, without the query. */
+  /** The path sent to the replica, without the query. */
   readonly path: string;
   readonly isWebSocket: boolean;
-  /** Where its answer was forwarded to; null: nowhere. */
+  /** The webhook that got the answer; null: none. */
   readonly webhookEndpoint: string | null;
   readonly clientAddress: string;
   readonly outcome: CallOutcome;
-  /** What the client got; null: nothing. */
+  /** The status sent to the client; null: none. */
   readonly status: number | null;
   readonly receivedAt: number;
   readonly lineMs: number;
@@ -37,5 +37,5 @@ export type FinishedCall = {
   readonly answerBytes: number;
 };
 
-/** Told of each finished call; must return at once. */
+/** Called for each finished call; must return at once. */
 export type OnFinished = (call: FinishedCall) => void;

@@ -1,5 +1,5 @@
-// Answers of calls that name a `webhookEndpoint` are forwarded to it. The proxy only declares who does that, and hands over
-// a copy of the answer when it is complete; its caller is served as always and waits for nothing of it.
+// Forwards the answers of calls that name a `webhookEndpoint`. The proxy only declares the interface and hands over a copy
+// of each complete answer; the caller is served as usual and does not wait for it.
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
@@ -16,24 +16,24 @@ export type ForwardedAnswer = CollectedAnswer & {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly url: string;
-  /** What the delivery is signed with besides the project's own; null: nothing. */
+  /** Signs the delivery in addition to the project's own secrets; null: none. */
   readonly secret: string | null;
 };
 
-/** Whoever delivers to webhooks. */
+/** Delivers answers to webhooks. */
 export interface Forwarding {
-  /** Why the URL cannot be delivered to; null: it can. At once, without asking the network. */
+  /** Why nothing can be delivered to the URL; null: it can. Synchronous, without network access. */
   check(url: string): Fault | null;
-  /** Takes an answer; must return at once. */
+  /** Accepts an answer; must return at once. */
   forward(answer: ForwardedAnswer): void;
-  /** Longer bodies are not kept, only their length. */
+  /** Of longer bodies only the length is kept. */
   readonly bytesMax: number;
 }
 
-/** Whose answer it is and where it goes. */
+/** The source and the destination of an answer. */
 export type Forwarded = Pick<ForwardedAnswer, "runId" | "projectId" | "appId" | "url" | "secret">;
 
-/** How many bytes of answers are gathered at the moment, of all calls together. */
+/** Tracks the bytes of answers being collected, over all calls. */
 export class GatheredBytes {
   readonly #bytesMax: number;
   #bytes = 0;
@@ -42,7 +42,7 @@ export class GatheredBytes {
     this.#bytesMax = bytesMax;
   }
 
-  /** False: there is no room for them. */
+  /** False: they exceed the limit. */
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#bytesMax) return false;
     this.#bytes += bytes;
@@ -54,7 +54,7 @@ export class GatheredBytes {
   }
 }
 
-/** A client whose answer is forwarded: all that is sent to it is gathered on the way. */
+/** A client whose answer is forwarded: collects everything that is sent to it. */
 export class ForwardingClient implements Client {
   readonly #forwarded: Forwarded;
   readonly #client: Client;
@@ -120,7 +120,7 @@ export class ForwardingClient implements Client {
     this.#forward(faultAnswer(fault));
   }
 
-  /** Of an answer that there is no room for only the length is forwarded. The caller gets it all the same. */
+  /** If memory runs out, only the length is forwarded. The caller still gets the answer. */
   #gather(piece: Piece): void {
     this.#collector.add(piece);
     const moreBytes = this.#collector.heldBytes - this.#takenBytes;

@@ -1,11 +1,10 @@
-// Bytes that come piece by piece, in one place that grows: however small the pieces are, they take no more than about
-// twice their own room.
+// A buffer that grows piece by piece: however small the pieces are, it takes at most about twice their size.
 import type { Piece } from "./answer-parser.ts";
 
-/** Less is not worth a place of its own: some send byte after byte. */
+/** Smaller buffers are not worth an allocation: some peers send byte after byte. */
 const placeBytesMin = 1_024;
 
-/** One message's bytes. */
+/** The bytes of one message. */
 export class GrowingBytes {
   #place: Buffer = Buffer.alloc(0);
   #length = 0;
@@ -14,7 +13,7 @@ export class GrowingBytes {
     return this.#length;
   }
 
-  /** `expectedBytes`: how long it will be in the end as far as is known, which is believed only in part; 0: unknown. */
+  /** `expectedBytes`: the expected total length, which is only partly trusted; 0: unknown. */
   add(piece: Piece, expectedBytes: number): void {
     const start = this.#length;
     this.#length += piece.length;
@@ -23,7 +22,7 @@ export class GrowingBytes {
     else this.#place.set(piece, start);
   }
 
-  /** All that has come; to be asked at the end. */
+  /** All bytes received; call it at the end. */
   bytes(): Buffer {
     return this.#place.subarray(0, this.#length);
   }

@@ -1,14 +1,14 @@
-// The line of one app: calls that wait for a replica with room, first come, first served. Joining, leaving from the
-// middle and taking the first all take constant time.
+// The line of one app: calls that wait for a replica with free capacity, first come, first served. Joining, leaving from
+// the middle and taking the first all take constant time.
 
-/** What can stand in a line; the links belong to the line. */
+/** An element of a line; the links belong to the line. */
 export interface InLine {
   previousInLine: InLine | null;
   nextInLine: InLine | null;
   isInLine: boolean;
 }
 
-/** A queue with leaving from anywhere. The bound is kept by who lets calls join. */
+/** A queue that allows removal from anywhere. The caller enforces the bound. */
 export class Line<T extends InLine> {
   #first: T | null = null;
   #last: T | null = null;
@@ -18,7 +18,7 @@ export class Line<T extends InLine> {
     return this.#length;
   }
 
-  /** Puts `waiting`, which stands in no line, behind all others. */
+  /** Appends `waiting`, which must not be in a line. */
   join(waiting: T): void {
     waiting.isInLine = true;
     waiting.previousInLine = this.#last;
@@ -29,7 +29,7 @@ export class Line<T extends InLine> {
     this.#length++;
   }
 
-  /** Puts `waiting`, which stands in no line, before all others: it had its turn already. */
+  /** Puts `waiting`, which must not be in a line, first: it has had its turn already. */
   joinFirst(waiting: T): void {
     waiting.isInLine = true;
     waiting.previousInLine = null;
@@ -40,18 +40,18 @@ export class Line<T extends InLine> {
     this.#length++;
   }
 
-  /** Takes out the one that waits longest; null when nobody waits. */
+  /** Removes the call that has waited longest; null when the line is empty. */
   takeFirst(): T | null {
     const first = this.#first;
     if (first !== null) this.leave(first);
     return first;
   }
 
-  /** Takes `waiting` out; nothing happens when it stands in no line. */
+  /** Removes `waiting`; does nothing if it is not in the line. */
   leave(waiting: T): void {
     if (!waiting.isInLine) return;
     const { previousInLine, nextInLine } = waiting;
-    // All members of one line are of one kind, `join` sees to it.
+    // `join` ensures that all members of a line are of one kind.
     if (previousInLine === null) this.#first = nextInLine as T | null;
     else previousInLine.nextInLine = nextInLine;
     if (nextInLine === null) this.#last = previousInLine as T | null;

@@ -1,25 +1,25 @@
-// Answers what is not HTTP as the platform takes it: bytes that node's parser refuses, versions that nobody speaks here,
-// framing that an old version does not have. A request gets one answer at most, and what stands before it gets its own first.
+// Answers what is not HTTP as the platform accepts it: bytes that node's parser rejects, unsupported versions, framing that
+// an old version does not have. A request gets at most one answer, and requests before it get theirs first.
 import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { newRunId } from "#lib/ids.ts";
 import { tokenForm } from "./fields.ts";
 
-/** What node's parser refuses, with the bytes at which it did. */
+/** An error of node's parser, with the bytes where it occurred. */
 export type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 type Refusal = { readonly status: string; readonly message: string; readonly fields?: string };
 
 /** Tokens have about 700 characters; cookies of other apps on the same host may be long. */
 export const headBytesMax = 32_768;
-/** Of a head without its cookies; browsers send about 1,000. */
+/** For a head without its cookies; browsers send about 1,000. */
 const otherBytesMax = 8_192;
-/** Enough for a look at what the client meant. */
+/** Enough to see what the client meant. */
 const firstLineBytesMax = 512;
-/** A request's first line whose method is well formed, though nobody may know it. */
+/** A request line with a well-formed method, known or not. */
 const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
-/** Why the request is not served although node's parser has read it; null: it is. */
+/** Why a request that node has parsed is not served; null: it is. */
 export function unfitness(request: IncomingMessage): Refusal | null {
   const { httpVersion } = request;
   if (httpVersion === "1.1") return null;
@@ -27,18 +27,18 @@ export function unfitness(request: IncomingMessage): Refusal | null {
     const message = `HTTP/${httpVersion} is not supported: send the request as HTTP/1.1.`;
     return { status: "505 HTTP Version Not Supported", message };
   }
-  // Who wrote it, or a proxy on the way, may find its end elsewhere (RFC 9112, 6.1).
+  // The sender, or a proxy on the way, may see a different end of the body (RFC 9112, 6.1).
   if (request.headers["transfer-encoding"] === undefined) return null;
   return { status: "400 Bad Request", message: "HTTP/1.0 does not support Transfer-Encoding: send a Content-Length." };
 }
 
-/** The answers that are open on each connection that node's server reads. */
+/** The open answers of each connection that node's server reads. */
 export class OpenAnswers {
-  /** Of the request that came last, and of the one before when that was open still. */
+  /** The latest request's answer, and the previous one's if that was still open. */
   readonly #last = new WeakMap<Duplex, { readonly response: ServerResponse; readonly before: ServerResponse | null }>();
   readonly #refused = new WeakSet<Duplex>();
 
-  /** To be called for each request. */
+  /** Call it for each request. */
   add(response: ServerResponse): void {
     const { socket } = response.req;
     const before = this.#last.get(socket)?.response ?? null;
@@ -51,11 +51,11 @@ export class OpenAnswers {
     return response !== undefined && !isOver(response);
   }
 
-  /** Answers bytes that the parser refused, and closes the connection. The socket may be in any state. */
+  /** Answers bytes that the parser rejected and closes the connection. The socket may be in any state. */
   refuse(error: ParseError, socket: Duplex): void {
     const { response = null, before = null } = this.#last.get(socket) ?? {};
     if (error.code === "ECONNRESET") socket.destroy();
-    // A client that named a request the last one on its connection sends nothing more: it is answered, the rest is not read.
+    // A client that announced its last request sends nothing more: it gets its answer, the rest is not read.
     if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket)) return;
     this.#refused.add(socket);
     const isOwnBody = response !== null && !response.req.complete;
@@ -71,13 +71,13 @@ export class OpenAnswers {
 
 const slowBodyCode = "SLIPWAY_SLOW_BODY";
 
-/** A body that is not whole after `bodyMs`. */
+/** A body that is incomplete after `bodyMs`. */
 export function slowBody(bodyMs: number): ParseError {
   const message = `The body of the request took too long: all of it must arrive within ${bodyMs / 1000} s.`;
   return Object.assign(new Error(message), { code: slowBodyCode });
 }
 
-/** Answers a request that is not served; the connection is closed after it. */
+/** Answers a request that is not served, then closes the connection. */
 export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
   const body = JSON.stringify({ message });
   const fields = ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))];
@@ -117,7 +117,7 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
     code === "HPE_INVALID_METHOD"
       ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
       : undefined;
-  // The bytes may begin with another request, which was in order.
+  // The bytes may begin with an earlier, valid request.
   if (method !== undefined && !METHODS.includes(method)) {
     const message = `The method ${method} is unknown. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
     return { status: "501 Not Implemented", message };
@@ -134,8 +134,8 @@ function tooLong(head: string): Refusal {
 }
 
 /**
- * A browser that goes to a page of the platform, which it could not do any more as long as it has so many cookies. Of an
- * app's page the cookies are the app's; and a long address, which anybody can send a browser to, must not cost it any.
+ * A browser on its way to a page of the platform, which it cannot open with that many cookies. On an app's page the cookies
+ * belong to the app; and a long address, which any link may contain, must not clear them.
  */
 function isFullOfCookies(head: string): boolean {
   if (!/^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head) || !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head))

@@ -1,4 +1,4 @@
-// The client of a call that node's HTTP server has read.
+// The client of a call that node's HTTP server has parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -50,7 +50,7 @@ export class NodeClient implements HttpClient {
     const response = this.#response;
     response.on("close", () => user.onClientGone());
     response.on("drain", () => user.onClientDrain());
-    // One of several calls that were sent at once: its answer is not told of the end of the connection.
+    // A pipelined answer gets no event when the connection ends.
     if (response.socket === null) this.#request.socket.once("close", () => user.onClientGone());
   }
 
@@ -120,7 +120,7 @@ export class NodeClient implements HttpClient {
   }
 }
 
-/** As node wants trailers. */
+/** Trailers in node's format. */
 function pairs(trailers: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let index = 0; index + 1 < trailers.length; index += 2) {

@@ -1,4 +1,4 @@
-// Opens the proxy, and the platform's one listener before it and the management API.
+// Opens the proxy, and the platform's only listener, in front of it and the management API.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -17,7 +17,7 @@ export type ProxySettings = {
 export type ListenerSettings = {
   readonly host: string;
   readonly port: number;
-  /** For how long calls may run on when the platform stops. */
+  /** How long calls may keep running when the platform stops. */
   readonly drainSeconds: number;
   readonly trustedProxies: TrustedProxies;
 };
@@ -26,16 +26,16 @@ type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appPagesHost
 
 type ListenerParts = {
   readonly proxy: Proxy;
-  /** Gets what is not below `/v4/`. */
+  /** Handles requests that are not below `/v4/`. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
 };
 
-/** How much longer than calls may take the listener itself may take to close. */
+/** Extra time to close the listener, after the time for running calls. */
 const listenerCloseMs = 10_000;
 
-/** The proxy; it takes calls once somebody hands it some. */
+/** Creates the proxy; it takes calls once a listener passes them to it. */
 export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: ProxyParts): Proxy {
   const { trustedProxies, appPagesHost, lineLength, bodyLimitBytes } = settings;
   const limits = { lineLengthMax: lineLength, bodyBytesMax: bodyLimitBytes };
@@ -44,7 +44,7 @@ export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: Prox
   return proxy;
 }
 
-/** Listens; returns the port. Throws `CannotStart` when the address cannot be had. */
+/** Listens; returns the port. Throws `CannotStart` when the address is not available. */
 export async function openListener(settings: ListenerSettings, parts: ListenerParts): Promise<number> {
   const { host, port, drainSeconds, trustedProxies } = settings;
   const { proxy, fallback, lifecycle, clock } = parts;

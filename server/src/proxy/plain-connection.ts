@@ -1,6 +1,6 @@
-// A client's connection for as long as it makes plain calls, one after the other: they are read and answered on the
-// socket itself. With the first thing that is not a plain call, the connection is handed to node's HTTP server with all
-// its bytes, for good.
+// A client's connection as long as it makes plain calls, one after the other: they are parsed and answered on the socket
+// itself. The first input that is not a plain call moves the connection, with all its bytes, to node's HTTP server for
+// good.
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -16,32 +16,32 @@ import type { ReplicaConnection } from "./replica-connection.ts";
 import type { BodyUser } from "./request-body.ts";
 import { pagePolicy } from "./site.ts";
 
-/** What all plain connections have in common. */
+/** The parts that all plain connections share. */
 export type PlainParts = {
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
   /** The `Date` line of an answer, with its line end. */
   readonly dateLine: () => string;
-  /** Takes one call. */
+  /** Handles one call. */
   readonly take: (client: PlainConnection, request: PlainRequest) => void;
   readonly trustedProxies: TrustedProxies;
-  /** Gives the connection, with bytes that were read already, to node's HTTP server. */
+  /** Passes the connection, with the bytes already read, to node's HTTP server. */
   readonly handOver: (connection: PlainConnection, socket: Socket, bytes: Buffer) => void;
   readonly onClose: (connection: PlainConnection) => void;
-  /** How long a new connection may say nothing, and how long one may idle between calls. */
+  /** How long a new connection may stay silent, and how long one may idle between calls. */
   readonly firstMs: number;
   readonly idleMs: number;
-  /** How long a client may take nothing of what it is answered. */
+  /** How long a client may read nothing of its answer. */
   readonly stalledMs: number;
 };
 
 const noBody = "";
-/** Many clients send head and body one right after the other. */
+/** Many clients send the body right after the head. */
 const bodyMs = 20;
-/** Each further piece has all that came before read again. */
+/** Each further piece makes the parser read all earlier ones again. */
 const bodyPiecesMax = 4;
 
-/** One connection. `isClosing` makes the answer under way, or the next one, its last. */
+/** One connection. `isClosing` makes the current answer, or the next one, its last. */
 export class PlainConnection extends Timed implements HttpClient {
   readonly peer: Peer;
   method = "";
@@ -49,22 +49,22 @@ export class PlainConnection extends Timed implements HttpClient {
   readonly #socket: Socket;
   readonly #parts: PlainParts;
   readonly #reader = new PlainReader();
-  /** Of the call under way, one character for each byte. */
+  /** Of the current call, one character per byte. */
   #body = noBody;
   #user: ClientUser | null = null;
-  /** A call is under way. */
+  /** A call is running. */
   #isBusy = false;
   #head = "";
   #isChunked = false;
-  /** Calls so far, and at the time of the last deadline. */
+  /** Calls so far, and at the last deadline. */
   #calls = 0;
   #callsBefore = 0;
-  /** A call whose body is not whole yet. */
+  /** A call whose body is incomplete. */
   #begun: Buffer | null = null;
   #begunPieces = 0;
-  /** What came while a call was under way. */
+  /** Bytes received while a call was running. */
   #early: Buffer | null = null;
-  /** Not read until the client has taken what it was answered. */
+  /** Reading is paused until the client has taken its answer. */
   #isHeldUp = false;
   #isLeft = false;
 
@@ -123,7 +123,7 @@ export class PlainConnection extends Timed implements HttpClient {
 
   piece(piece: Piece, isLast: boolean): boolean {
     const isDrained = this.#isChunked ? this.#writeChunk(piece) : this.#write(piece);
-    // Bytes that leave begin the time anew.
+    // Sent bytes restart the timeout.
     if (!isDrained) this.#socket.setTimeout(this.#parts.stalledMs);
     if (isLast) this.#over();
     return isDrained;
@@ -151,15 +151,15 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.destroy();
   }
 
-  /** Ends it when no call is under way; for the end of the platform. */
+  /** Closes the connection if no call is running, when the platform stops. */
   closeIdle(): void {
     this.isClosing = true;
     if (!this.#isBusy) this.#socket.destroy();
   }
 
   /**
-   * It takes its time with a body, which is passed on as it comes then, or it says nothing. For the latter there is one
-   * deadline from time to time instead of one after each call, so an idle connection lives for once or twice the time.
+   * The body is slow, so it is streamed from here on, or the connection is silent. Silence is checked by one periodic
+   * deadline instead of one per call, so an idle connection lives for once or twice the timeout.
    */
   override onDeadline(nowMs: number): void {
     const begun = this.#begun;
@@ -244,14 +244,14 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#isBusy = false;
     this.#body = noBody;
     if (this.isClosing) {
-      // Whatever comes now is not read as a call: nobody would get its answer.
+      // Do not parse further calls: nobody would get their answers.
       this.#socket.off("data", this.#onData);
       this.#socket.resume();
       this.#socket.end(() => this.#socket.destroy());
     } else if (this.#early !== null) {
       process.nextTick(() => this.#handOverEarly());
     } else if (this.#socket.writableNeedDrain) {
-      // Whoever asks and never reads the answers would fill the memory with them.
+      // A client that sends requests and never reads answers would fill the memory.
       this.#isHeldUp = true;
       this.#socket.pause();
     }
@@ -276,7 +276,7 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#parts.handOver(this, this.#socket, bytes);
   }
 
-  /** The client sends nothing more, which is taken for its end, as node's server does; what it was answered still leaves. */
+  /** The client half-closed the connection, which counts as its end, as in node's server; pending answers are still sent. */
   #ended(): void {
     if (!this.#isBusy) {
       this.#socket.end(() => this.#socket.destroy());

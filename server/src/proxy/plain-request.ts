@@ -1,6 +1,6 @@
-// Recognises a plain call: a request whose head comes in one piece, is nothing but strict HTTP/1.1, asks nothing of the
-// connection, is for an app, and has a small body or none. Whatever is different in any way is left to node's HTTP
-// server, so nothing is lost by being strict here.
+// Recognises a plain call: a request whose head arrives in one piece, is strict HTTP/1.1, asks nothing of the connection,
+// is for an app, and has a small body or none. Everything else goes to node's HTTP server, so being strict here loses
+// nothing.
 import { METHODS } from "node:http";
 import { fieldLinesForm, tokenForm } from "./fields.ts";
 import { RequestFields } from "./request-fields.ts";
@@ -11,25 +11,25 @@ export type PlainRequest = {
   /** The target, which begins with `/v4/`. */
   readonly url: string;
   readonly fields: RequestFields;
-  /** The whole body, one character for each byte. */
+  /** The whole body, one character per byte. */
   readonly body: string;
 };
 
 /** `GET /v4/… HTTP/1.1` with the line end. */
 const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e]* HTTP/1\\.1$`);
 const linesForm = new RegExp(`^${fieldLinesForm}$`);
-/** Larger ones are passed on while they come. */
+/** Larger bodies are streamed. */
 const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
-/** Lines of longer requests are not remembered: each connection would hold on to the text that they are a part of. */
+/** Lines of longer requests are not cached: each connection would retain the text that contains them. */
 const rememberedBytesMax = 8_192;
-/** Those that node's server knows, but for the one whose answer never has a body. */
+/** The methods of node's server, except the one whose answer never has a body. */
 const methods: ReadonlySet<string> = new Set(METHODS.filter((method) => method !== "CONNECT"));
 const version = " HTTP/1.1";
 
-/** Reads the calls of one connection; most clients send the same field lines each time, which are read once then. */
+/** Parses the calls of one connection; most clients repeat the same field lines, which are then parsed once. */
 export class PlainReader {
-  /** The last one that was known. */
+  /** The last known method. */
   #method = "";
   #lines = "";
   #fields: RequestFields | null = null;

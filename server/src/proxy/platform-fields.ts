@@ -1,18 +1,18 @@
-// Takes the fields out of a request's lines that the platform itself reads where a call is run later or its answer is
-// forwarded; in all other calls they are the app's. Pure.
+// Extracts the fields that address the platform itself in async calls and calls with a forwarded answer; in all other calls
+// these fields belong to the app. Pure.
 import { Fault } from "#lib/fault.ts";
 import { trimmed } from "./fields.ts";
 
-/** What the platform is asked for by fields. */
+/** What the fields ask of the platform. */
 export type PlatformFields = {
-  /** The lines that are left, each with its line end. */
+  /** The remaining lines, each with its line end. */
   readonly lines: string;
   readonly webhookSecret: string | null;
   readonly idempotencyKey: string | null;
   readonly retries: number | null;
 };
 
-/** Which of them the platform reads in this call. */
+/** Which of the fields the platform reads in this call. */
 export type PlatformFieldUse = { readonly isAsync: boolean; readonly isForwarded: boolean };
 
 const secretName = "X-Webhook-Secret";
@@ -25,7 +25,7 @@ const retriesMax = 10;
 const secretForm = new RegExp(`^[\\x20-\\x7e]{1,${secretLengthMax}}$`);
 const keyForm = new RegExp(`^[\\x21-\\x7e]{1,${keyLengthMax}}$`);
 
-/** Reads them from `lines`; a `Fault` when one is given twice or has a value that is not allowed. */
+/** Reads the fields from `lines`; a `Fault` when one is repeated or has an invalid value. */
 export function readPlatformFields(lines: string, { isAsync, isForwarded }: PlatformFieldUse): PlatformFields | Fault {
   const names = [...(isForwarded ? [secretName] : []), ...(isAsync ? [keyName, retriesName] : [])];
   const lower = new Set(names.map((name) => name.toLowerCase()));

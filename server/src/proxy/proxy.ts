@@ -1,6 +1,6 @@
-// The way of a call: which app, who is calling, a place on a replica, there and back. Everything that it must know is in
-// memory; a call of an app with a ready replica touches no database and has no body read. The scheduler learns here how
-// much each app has to do.
+// The path of a call: find the app, check the caller, get a slot on a replica, forward the call and its answer. All the
+// needed state is in memory; a call to an app with a ready replica touches no database and parses no body. The scheduler
+// reads each app's demand here.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -33,9 +33,9 @@ import { isSandboxed } from "./site.ts";
 import { SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget } from "./target.ts";
 
-/** Bounds of calls. */
+/** Limits of calls. */
 export type ProxyLimits = LineLimits & {
-  /** The longest body of a call. */
+  /** The maximum body size of a call. */
   readonly bodyBytesMax: number;
 };
 
@@ -43,40 +43,40 @@ export type ProxyOptions = {
   readonly routes: {
     find(projectId: string, appName: string): AppRoute | undefined;
     byAppId(appId: AppId): AppRoute | undefined;
-    /** Asked before an app without a release is refused: its release may have been made a moment ago. */
+    /** Called before a call to an app without a release is refused: the release may be brand new. */
     refresh?(appId: AppId): Promise<void>;
   };
   readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
-  /** A name of the host, in lower case, under which nobody signs in to the dashboard; null: there is none. */
+  /** A host name, in lower case, under which nobody signs in to the dashboard; null: there is none. */
   readonly appPagesHost?: string | null;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
-  /** Has the scheduler look at the app now. */
+  /** Makes the scheduler look at the app now. */
   readonly nudge: (appId: AppId) => void;
   readonly limits: ProxyLimits;
   readonly log: Log;
   readonly clock?: Clock;
-  /** Told of each call that entered its app, when it has ended. */
+  /** Called when a call that entered its app has ended. */
   readonly onFinished?: OnFinished;
-  /** Why calls of an app are refused now, such as a budget that is used up; null: they are not. Asked for each call. */
+  /** Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked for each call. */
   readonly refusalOf?: (route: AppRoute) => Fault | null;
-  /** Takes calls with `async=true`; without it they are refused. */
+  /** Accepts calls with `async=true`; without it they are refused. */
   readonly asyncAccept?: AsyncAccept;
-  /** Takes answers of calls that name a `webhookEndpoint`; without it those are refused. */
+  /** Forwards answers of calls that name a `webhookEndpoint`; without it those are refused. */
   readonly forwarding?: Forwarding;
 };
 
-/** A request, and what the platform noted when it came. */
+/** A request, and what the platform recorded on its arrival. */
 type Arrival = { readonly client: HttpClient; readonly origin: Origin; readonly runId: RunId; readonly atMs: number };
 
 const readBufferBytes = 65_536;
-/** Of answers that are forwarded, while they come. */
+/** For forwarded answers while they are collected. */
 const gatheredBytesMax = 256 * 1_048_576;
 
-/** One for the platform. `close()` once the listener is closed. */
+/** One per platform. Call `close()` once the listener is closed. */
 export class Proxy implements DemandSource, Occupancy {
   readonly times = new CallTimes();
-  /** Plain and async calls that were refused before they reached an app, by the fault's code. */
+  /** Plain and async calls refused before they reached an app, per fault code. */
   readonly refusals = new Tally<FaultCode>();
   readonly #options: ProxyOptions;
   readonly #clock: Clock;
@@ -141,14 +141,14 @@ export class Proxy implements DemandSource, Occupancy {
     this.#sockets.take(request, socket, firstBytes);
   }
 
-  /** Tokens may have been revoked: WebSockets whose senders would not be let in any more end. */
+  /** Tokens may have been revoked: ends WebSockets whose senders are no longer allowed. */
   tokensChanged(): void {
     this.#sockets.tokensChanged();
   }
 
   /**
-   * Sends the call of a run, as a plain call would be: to a replica of the app's live release, or first into its line.
-   * All that becomes of it is told to `watcher`. Never throws.
+   * Sends a run's call like a plain call: to a replica of the live release, or first into the app's line. Reports
+   * everything to `watcher`. Never throws.
    */
   run(request: RunRequest, watcher: RunWatcher): RunHandle {
     const { routes, log } = this.#options;
@@ -172,8 +172,8 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   /**
-   * Counts a call that a replica works on although it was not sent from here, in `demandOf` and `running`, also before the
-   * replica is in the view. The result is to be called when it is over; further calls of it do nothing.
+   * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and `running`, even before the
+   * view lists the replica. Call the result when it is over; repeated calls do nothing.
    */
   hold(appId: AppId, replicaId: ReplicaId): () => void {
     return this.#appOf(appId).hold(replicaId);
@@ -199,12 +199,12 @@ export class Proxy implements DemandSource, Occupancy {
     if (slot !== undefined) this.#apps.get(slot.replica.appId)?.retire(slot);
   }
 
-  /** What is counted of each app that had a call or a replica, in the order in which they came. */
+  /** The meter of each app that had a call or a replica, in order of appearance. */
   *meters(): Iterable<CallMeter> {
     for (const { meter } of this.#apps.values()) yield meter;
   }
 
-  /** Refuses what waits and what still comes, ends WebSockets, closes all connections to replicas that wait. */
+  /** Refuses waiting and new calls, ends WebSockets, closes all idle connections to replicas. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -249,7 +249,7 @@ export class Proxy implements DemandSource, Occupancy {
     return authorizeCall(tokens, routes.find(projectId, appName), asked, fields.authorization);
   }
 
-  /** Whoever saw a build end and calls at once must not be refused because the table of routes has not heard of it yet. */
+  /** A caller who saw a build end and calls at once must not be refused because the routing table lags behind. */
   #upToDate(resolved: Resolved): Resolved | Promise<Resolved> {
     const { routes, log } = this.#options;
     const { route, target } = resolved;
@@ -266,7 +266,7 @@ export class Proxy implements DemandSource, Occupancy {
   #serve(arrival: Arrival, resolved: Resolved | Fault): void {
     if (resolved instanceof Fault) return this.#refuse(arrival, resolved);
     const { target, fields, route } = resolved;
-    // Its token may have taken a moment to check.
+    // The token check may have taken a moment.
     if (arrival.client.isGone) return;
     const refusal = this.#refusalOf(route);
     if (refusal !== null) return this.#refuse(arrival, refusal);
@@ -301,7 +301,7 @@ export class Proxy implements DemandSource, Occupancy {
     new Call(about, this.#appOf(appId), live, atMs, this.#callParts).enter();
   }
 
-  /** From here on whatever the caller is answered is forwarded too. */
+  /** From here on every answer to the caller is forwarded too. */
   #serveForwarded(arrival: Arrival, resolved: Resolved, url: string): void {
     const { forwarding } = this.#options;
     const { fields, route } = resolved;
@@ -351,7 +351,7 @@ export class Proxy implements DemandSource, Occupancy {
     return app;
   }
 
-  /** Replicas are known here before their first call, so that a replica can be retired before it. */
+  /** Registers replicas before their first call, so that a replica can be retired before it. */
   #refresh(appId: AppId): void {
     this.#appOf(appId).refresh();
   }

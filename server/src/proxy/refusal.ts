@@ -1,6 +1,6 @@
-// Answers that the proxy gives itself: a fault as `{"message": …}` with the status of its code, and the id of a run that
-// was accepted. A client that is still sending a large body is read for a while longer: closing a connection with unread
-// bytes resets it, and the client, or a TLS proxy before the platform, would never see the answer.
+// The proxy's own answers: a fault as `{"message": …}` with the status of its code, and the id of an accepted run. A client
+// that is still sending a large body is read for a while longer: closing a connection with unread bytes resets it, and the
+// client, or a TLS proxy in front of the platform, would never see the answer.
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -8,20 +8,20 @@ import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** Bodies up to this size are read to their end, and the connection stays open. */
 const smallBodyBytes = 65_536;
-/** For how long larger ones are read and dropped; as nginx's `lingering_time`. */
+/** How long larger bodies are read and dropped; as nginx's `lingering_time`. */
 const lingerMs = 30_000;
 
-/** The status of a fault. */
+/** The HTTP status of a fault. */
 export function statusOf(fault: Fault): number {
   return faultTable[fault.code].status;
 }
 
-/** What the caller is sent, as JSON. */
+/** The JSON sent to the caller. */
 export function faultBody(fault: Fault): Buffer {
   return Buffer.from(JSON.stringify({ message: fault.message }));
 }
 
-/** An answer of the platform's own. */
+/** An answer of the platform itself. */
 export type OwnAnswer = { readonly status: number; readonly fields: string[]; readonly body: Buffer };
 
 /** The fault as an answer. */
@@ -32,7 +32,7 @@ export function refusalOf(fault: Fault, runId: RunId): OwnAnswer {
   return answer;
 }
 
-/** That the call runs later, as this run. */
+/** Answers that the call runs later, as this run. */
 export function acceptanceOf(runId: RunId): OwnAnswer {
   return { status: 202, ...jsonOf(Buffer.from(JSON.stringify({ run_id: runId })), runId) };
 }
@@ -45,7 +45,7 @@ function jsonOf(body: Buffer, runId: RunId): Pick<OwnAnswer, "fields" | "body"> 
 type AnswerTo = {
   /** The connection is closed after it. */
   readonly isLast: boolean;
-  /** It is to a HEAD, so no body may follow. */
+  /** It answers a HEAD, so no body may follow. */
   readonly isHead?: boolean;
   /** With its line end. */
   readonly dateLine?: string;
@@ -63,7 +63,7 @@ export function answerBytes({ status, fields, body }: OwnAnswer, to: AnswerTo): 
 /** What sending a refusal needs besides the fault. */
 export type RefusalParts = { readonly deadlines: Deadlines; readonly nowMs: number };
 
-/** Answers with the fault; when something of an answer was sent already, it is cut off. */
+/** Answers with the fault; cuts off an answer that has begun. */
 export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId, parts: RefusalParts): void {
   if (response.headersSent) response.destroy();
   if (response.destroyed) return;
@@ -78,21 +78,21 @@ export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId
   response.writeHead(status, fields);
   const linger = new Linger(response, parts.deadlines);
   linger.begin(parts.nowMs);
-  // Not before it has left: it may have to wait for answers before it on the connection.
+  // Wait until it has been sent: earlier answers on the connection may come first.
   response.write(body, () => linger.read());
 }
 
-/** True when there is no body, or it is so small that node reads what is left of it. */
+/** True when there is no body, or node will read the small rest of it. */
 function isAllRead(request: IncomingMessage): boolean {
   if (request.complete) return true;
   const { headers } = request;
-  // The client waits for leave to send its body, and gets none.
+  // The client waits for permission to send its body, and gets none.
   if (headers.expect !== undefined) return true;
   if (headers["transfer-encoding"] !== undefined) return false;
   return Number(headers["content-length"] ?? 0) <= smallBodyBytes;
 }
 
-/** Reads on after an answer and drops what it reads, until the body ends or its time is over, then closes. */
+/** Keeps reading after an answer and drops the input, until the body ends or the time is over, then closes. */
 class Linger extends Timed {
   readonly #response: ServerResponse;
   readonly #deadlines: Deadlines;

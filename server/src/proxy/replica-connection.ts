@@ -1,5 +1,5 @@
-// One connection to a replica: a plain socket, a strict parser, one call at a time. Used by the pool; whoever takes it
-// is told everything that happens to it, and nothing any more once it has given it back or destroyed it.
+// One connection to a replica: a plain socket, a strict parser, one call at a time. Belongs to the pool; its user receives
+// all its events until it releases or destroys the connection.
 import { connect, type Socket } from "node:net";
 import { isTaken, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
@@ -8,45 +8,45 @@ import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** How a connection was lost. */
 export type Loss = {
-  /** `unreachable`: it was never made, so the replica has seen nothing. */
+  /** `unreachable`: it was never established, so the replica has seen nothing. */
   readonly kind: "unreachable" | "closed" | "malformed";
   /** For the log and the caller. */
   readonly reason: string;
-  /** Bytes of an answer to this call had come. */
+  /** Some bytes of the answer to this call had arrived. */
   readonly hasAnswered: boolean;
 };
 
 /** The call that uses a connection. */
 export interface ConnectionUser extends AnswerSink {
-  /** A new connection is made; now it may be written to. */
+  /** A new connection is established and may be written to. */
   onConnected(): void;
-  /** What was written has left; more may be written. */
+  /** The write buffer has drained; more may be written. */
   onDrain(): void;
-  /** All bytes that have come so far are handed on. */
+  /** All bytes received so far are passed on. */
   onRead(): void;
-  /** The platform itself failed to hand on what came; the connection is gone. */
+  /** The platform itself failed to process the input; the connection is closed. */
   onBroken(error: unknown): void;
-  /** It is gone. */
+  /** The connection is lost. */
   onLost(loss: Loss): void;
 }
 
 export type ConnectionOptions = {
   readonly address: ReadyReplica["address"];
   readonly deadlines: Deadlines;
-  /** One for all connections: bytes are handed on before the next read. */
+  /** Shared by all connections: bytes are passed on before the next read. */
   readonly readBuffer: Buffer;
   readonly nowMs: number;
-  /** Told once when it is gone while nobody uses it. */
+  /** Called once when an unused connection ends. */
   readonly onIdleEnd: (connection: ReplicaConnection) => void;
 };
 
-/** On loopback and in one network a connection is made at once or never. */
+/** On loopback and within one network a connection succeeds at once or never. */
 const connectMs = 5_000;
 const keepAliveProbeMs = 30_000;
 
-/** Connects at once; belongs to one call at a time from `use` to `leave` or `destroy`. */
+/** Connects at once; belongs to one call from `use` to `leave` or `destroy`. */
 export class ReplicaConnection extends Timed {
-  /** It served another call before. */
+  /** It has served an earlier call. */
   isReused = false;
   isConnecting = true;
   readonly #socket: Socket;
@@ -73,7 +73,7 @@ export class ReplicaConnection extends Timed {
       onread: { buffer: readBuffer, callback: (count, bytes) => this.#read(count, bytes as Buffer) },
     });
     this.#socket = socket;
-    // The client's connection keeps the process alive while a call runs.
+    // A running call's client connection keeps the process alive.
     socket.unref();
     socket.on("connect", () => this.#connected());
     socket.on("drain", () => this.#user?.onDrain());
@@ -88,26 +88,26 @@ export class ReplicaConnection extends Timed {
     return !this.#isOver && this.#parser.problem === undefined && !this.#parser.isExpecting;
   }
 
-  /** Gives it to a call; `user` is told from now on. */
+  /** Assigns it to a call; `user` gets the events from now on. */
   use(user: ConnectionUser, asked: Asked): void {
     this.#user = user;
     this.#hasAnswered = false;
     this.#parser.expect(asked, user);
   }
 
-  /** Takes it away from its call; nobody is told any more but the pool. */
+  /** Detaches it from its call; only the pool gets events now. */
   leave(): void {
     this.#user = null;
     this.isReused = true;
     if (this.#isPaused) this.resume();
   }
 
-  /** Sends bytes, or a text with one character for each byte. False: wait for `onDrain` before sending more. */
+  /** Sends bytes, or a text with one character per byte. False: wait for `onDrain` before sending more. */
   write(piece: string | Buffer): boolean {
     return this.#socket.write(piece, "latin1");
   }
 
-  /** Reads nothing more until `resume`. Takes effect at the end of the bytes that are being handed on. */
+  /** Pauses reading until `resume`. Takes effect after the bytes being processed. */
   pause(): void {
     this.#isPaused = true;
   }
@@ -118,7 +118,7 @@ export class ReplicaConnection extends Timed {
     this.#socket.resume();
   }
 
-  /** Closes it at once; the user is not told. */
+  /** Closes it at once, without notifying the user. */
   destroy(): void {
     this.#isOver = true;
     this.#user = null;
@@ -126,7 +126,7 @@ export class ReplicaConnection extends Timed {
     this.#socket.destroy();
   }
 
-  /** Not connected in time, or idle for long enough. */
+  /** The connect timeout or the idle timeout has passed. */
   override onDeadline(): void {
     if (this.isConnecting) this.#lose("unreachable", `no connection within ${connectMs} ms`);
     else this.#endIdle();
@@ -140,7 +140,7 @@ export class ReplicaConnection extends Timed {
     this.#user?.onConnected();
   }
 
-  /** Node hands on bytes in the shared buffer; false pauses the socket. */
+  /** Node reads into the shared buffer; false pauses the socket. */
   #read(count: number, bytes: Buffer): boolean {
     if (this.#isOver) return true;
     this.#hasAnswered = true;
@@ -178,10 +178,10 @@ export class ReplicaConnection extends Timed {
   }
 }
 
-/** Why a replica `isTaken` is not called, as the rest of a sentence. */
+/** Why a replica with `isTaken` is not called; completes a sentence. */
 export const takenReason = "another program listens at its port";
 
-/** What is wrong with the connection to a replica, as the rest of a sentence: node's own text has addresses, which are no caller's concern. */
+/** The error of a connection to a replica, to complete a sentence: node's own text has addresses, which callers must not see. */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {
   if (code === undefined) return "the connection to it broke";
   return reasons.get(code) ?? `the connection to it broke (${code})`;

@@ -1,31 +1,31 @@
-// The connections to one replica: those that wait for the next call, newest first, and new ones when none waits. An
-// idle connection is closed before the replica would close it, so that a call rarely meets one that is just ending.
+// The connections to one replica: reuses idle ones, newest first, and opens a new one when none is idle. An idle connection
+// is closed before the replica would close it, so a call rarely hits one that is just closing.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { Asked } from "./answer-head.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { ReplicaConnection, type ConnectionUser } from "./replica-connection.ts";
 
-/** What all pools have in common. */
+/** The parts that all pools share. */
 export type PoolParts = {
   readonly deadlines: Deadlines;
   /** Shared by all connections of all pools. */
   readonly readBuffer: Buffer;
 };
 
-/** How many connections may wait; more are closed when their call ends. */
+/** The maximum number of idle connections; further ones are closed when their call ends. */
 const idleMax = 256;
-/** The cortex runtime closes idle connections after 75 s; servers that say nothing are often set to 5 s. */
+/** The cortex runtime closes idle connections after 75 s; other servers often use 5 s. */
 const idleMsOf = { cortex: 60_000, custom: 4_000 } as const;
-/** A replica that names a time is left this much before it. */
+/** Safety margin before the idle timeout that a replica announces. */
 const idleMarginMs = 1_000;
 
-/** How long a connection may wait. `toldSeconds`: what the replica's `Keep-Alive` says; -1: nothing. */
+/** How long a connection may idle. `toldSeconds`: the replica's `Keep-Alive`; -1: none. */
 export function idleMs(runtime: "cortex" | "custom", toldSeconds: number): number {
   if (toldSeconds === -1) return idleMsOf[runtime];
   return Math.min(toldSeconds * 1000 - idleMarginMs, idleMsOf.cortex);
 }
 
-/** The connections to one replica. `close()` when it gets no more calls. */
+/** The connections to one replica. Call `close()` when it gets no more calls. */
 export class ReplicaPool {
   readonly #address: ReadyReplica["address"];
   readonly #parts: PoolParts;
@@ -38,7 +38,7 @@ export class ReplicaPool {
     this.#parts = parts;
   }
 
-  /** A connection for a call: one that waits, else a new one. */
+  /** A connection for a call: an idle one, else a new one. */
   take(user: ConnectionUser, asked: Asked, nowMs: number): ReplicaConnection {
     const idle = this.#idle.pop();
     if (idle === undefined) return this.takeNew(user, asked, nowMs);
@@ -47,7 +47,7 @@ export class ReplicaPool {
     return idle;
   }
 
-  /** A new connection: it may be used once it says that it is connected. */
+  /** A new connection; usable once it reports that it is connected. */
   takeNew(user: ConnectionUser, asked: Asked, nowMs: number): ReplicaConnection {
     const { deadlines, readBuffer } = this.#parts;
     const connection = new ReplicaConnection({
@@ -61,7 +61,7 @@ export class ReplicaPool {
     return connection;
   }
 
-  /** Takes a connection back whose call is complete on both sides; it may wait until `untilMs`. */
+  /** Takes back a connection whose call is complete on both sides; it may idle until `untilMs`. */
   giveBack(connection: ReplicaConnection, untilMs: number, nowMs: number): void {
     if (this.#isClosed || untilMs <= nowMs || !connection.isUsable || this.#idle.length >= idleMax) {
       connection.destroy();
@@ -72,7 +72,7 @@ export class ReplicaPool {
     this.#idle.push(connection);
   }
 
-  /** Closes what waits; connections in use are closed when their call ends. */
+  /** Closes idle connections; used ones are closed when their call ends. */
   close(): void {
     this.#isClosed = true;
     for (const connection of this.#idle.splice(0)) connection.destroy();

@@ -1,18 +1,18 @@
-// One replica as the proxy sees it: how many calls it works on, and the connections to it.
+// One replica as seen by the proxy: its running calls and its connections.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import { Timed } from "./deadlines.ts";
 import type { ReplicaPool } from "./replica-pool.ts";
 
-/** Lives from the moment the replica is ready until it is gone from the view and its last call has ended. */
+/** Exists from the time the replica is ready until the view drops it and its last call has ended. */
 export class ReplicaSlot extends Timed {
   readonly replica: ReadyReplica;
   readonly pool: ReplicaPool;
   running = 0;
-  /** The view has it. */
+  /** The view lists it. */
   isListed = true;
-  /** It gets no further calls, whatever the view says. */
+  /** It gets no further calls, whatever the view lists. */
   isRetired = false;
-  /** Nothing could connect to it a moment ago: no call is sent to it until it is tried again. */
+  /** The last connection attempt failed: it gets no calls until it is retried. */
   isUnreachable = false;
   readonly #onAgain: () => void;
 
@@ -28,7 +28,7 @@ export class ReplicaSlot extends Timed {
     this.#onAgain();
   }
 
-  /** The most calls at once. */
+  /** The maximum number of concurrent calls. */
   get concurrency(): number {
     return this.replica.concurrency;
   }

@@ -1,14 +1,14 @@
-// Sends a call's head and body to its replica as the body arrives: nothing is kept, and when the replica does not take
-// more the client is not read. A small body goes out in one write with the head.
+// Sends a call's head and body to its replica as the body arrives: nothing is stored, and backpressure from the replica
+// pauses the client. A small body goes out in one write with the head.
 import type { IncomingMessage } from "node:http";
 import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 
-/** The call that is told of its body. */
+/** The call that receives the events of its body. */
 export interface BodyUser {
-  /** More is not sent. */
+  /** The maximum size of the body. */
   readonly bodyBytesMax: number;
-  /** How many bytes of the body, without its framing, were sent so far. */
+  /** Body bytes sent so far, without framing. */
   requestBytes: number;
   /** The body is longer than `bodyBytesMax`. */
   onBodyTooLarge(): void;
@@ -17,18 +17,18 @@ export interface BodyUser {
 export type RequestBodyOptions = {
   readonly request: IncomingMessage;
   readonly connection: ReplicaConnection;
-  /** The whole head, empty line included. */
+  /** The whole head, including the empty line. */
   readonly head: string;
   readonly isChunked: boolean;
-  /** The client waits for leave to send its body: the head goes out alone. */
+  /** The client waits for permission to send its body: the head is sent alone. */
   readonly expectsContinue: boolean;
   readonly user: BodyUser;
 };
 
-/** Smaller pieces are written as text together with what is around them, in one go. */
+/** Smaller pieces are written as text together with their framing, in one write. */
 const textBytesMax = 8_192;
 
-/** One body on its way. `start()` once; `stop()` when the replica wants no more of it. */
+/** One body being sent. Call `start()` once; `stop()` when the replica wants no more of it. */
 export class RequestBody {
   isSent = false;
   readonly #options: RequestBodyOptions;
@@ -45,19 +45,19 @@ export class RequestBody {
     const { request, expectsContinue } = this.#options;
     request.on("data", (chunk: Buffer) => this.#data(chunk));
     request.on("end", () => this.#end());
-    // A client that goes away is noticed by its answer's end.
+    // The end of its answer shows that a client is gone.
     request.on("error", () => undefined);
     if (expectsContinue) this.#flush();
-    // What came with the head is handed on before this; the head waits no longer than that.
+    // Data that arrived with the head is processed before this; the head waits no longer than that.
     else process.nextTick(() => this.#flush());
   }
 
-  /** The replica takes more. */
+  /** The replica accepts more. */
   onDrain(): void {
     if (!this.#isStopped) this.#options.request.resume();
   }
 
-  /** Sends nothing more; what still comes is read and dropped, for as long as `SlowBodies` allows: a reset would cost the client its answer. */
+  /** Sends nothing more; reads and drops the rest, as long as `SlowBodies` allows: a reset would cost the client its answer. */
   stop(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;
@@ -103,7 +103,7 @@ export class RequestBody {
   }
 }
 
-/** Without fields that mean something to the platform: a trailer must not say what the head may not. */
+/** Without fields that concern the proxy: a trailer must not say what the head may not. */
 function trailerLines(rawTrailers: readonly string[]): string {
   let lines = "";
   for (let index = 0; index + 1 < rawTrailers.length; index += 2) {

@@ -1,49 +1,49 @@
-// Reads the header fields of a call once: what they say to the proxy, and the lines that its replica gets. Pure.
+// Parses the header fields of a call once: what they mean to the proxy, and the lines for its replica. Pure.
 import { withoutOwnCookies } from "./cookies.ts";
 import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
 
-/** The fields of one request. Not changed once it is made, so it stands for every request with the same lines. */
+/** The fields of one request. Immutable once constructed, so it is shared by all requests with the same lines. */
 export class RequestFields extends FieldReader {
-  /** Lines that the replica gets, each with its line end; without framing, tokens and what the proxy adds. */
+  /** Lines for the replica, each with its line end; without framing, tokens and what the proxy adds. */
   readonly passed: string;
   /** The caller's own, for apps without authentication. */
   authorizationLines = "";
   authorization: string | undefined = undefined;
-  /** What is left of those that held cookies of the platform. */
+  /** The rest of the lines that held cookies of the platform. */
   cookieLines = "";
   host: string | undefined = undefined;
   /** Bytes; -1: no such field. */
   contentLength = -1;
   isChunked = false;
   expectsContinue = false;
-  /** The client reads trailers of the answer. */
+  /** The client accepts trailers in the answer. */
   takesTrailers = false;
-  /** It is the last one on its connection. */
+  /** It is the last request on its connection. */
   closes = false;
-  /** It asks for something that concerns the connection or how bodies end. */
+  /** It asks for something that concerns the connection or the framing of bodies. */
   isSpecial = false;
-  /** What came from proxies before this one. */
+  /** From the proxies in front of this one. */
   forwardedFor: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   forwardedHost: string | undefined = undefined;
-  /** Why it cannot be passed on. */
+  /** Why it cannot be passed on; null: it can. */
   refused: string | null = null;
   #sentFor: LineContext | null = null;
   #sent = "";
 
-  /** Lines of the form `fieldLinesForm`, one character for each byte, or a list as node's parser gives it. */
+  /** Lines that match `fieldLinesForm`, one character per byte, or a list in the format of node's parser. */
   constructor(given: string | readonly string[]) {
     super();
     this.passed = typeof given === "string" ? this.read(given, 0) : this.readList(given);
   }
 
-  /** All lines for the replica but framing and the call's id; remembered for the next call of the same context. */
+  /** All lines for the replica except framing and the call's id; cached for the next call with the same context. */
   linesFor(context: LineContext): string {
     const known = this.#sentFor;
     const { origin, isOpen } = context;
     if (known !== null && known.isOpen === isOpen && isSame(known.origin, origin)) return this.#sent;
-    // Clients of HTTP/1.0 need not send one, HTTP/1.1 demands it.
+    // Optional for HTTP/1.0 clients; HTTP/1.1 demands it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
     this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
     this.#sentFor = context;
@@ -78,7 +78,7 @@ export class RequestFields extends FieldReader {
     }
   }
 
-  /** The platform's own cookies are none of an app's business. */
+  /** Apps must not see the platform's own cookies. */
   #takeCookie(value: string): boolean {
     const others = withoutOwnCookies(value);
     if (others === value) return true;
@@ -133,10 +133,10 @@ export class RequestFields extends FieldReader {
   }
 }
 
-/** What the lines for a replica depend on besides the request's own. */
+/** What the lines for a replica depend on besides the request itself. */
 export type LineContext = {
   readonly origin: Origin;
-  /** The app takes every call, so that the callers' tokens are its own affair. */
+  /** The app accepts every call, so it handles the callers' tokens itself. */
   readonly isOpen: boolean;
 };
 
@@ -144,7 +144,7 @@ const protoForm = /^(?:http|ws)s?$/i;
 const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**
- * The lines that tell the app about its client (de facto standard; the newer `Forwarded` is not passed on), and the
+ * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not passed on), and the
  * caller's own token for an open app.
  */
 export function addedLines(fields: RequestFields, { origin, isOpen }: LineContext): string {
@@ -162,7 +162,7 @@ function isSame(one: Origin, other: Origin): boolean {
   return one.peer === other.peer && one.proxies === other.proxies;
 }
 
-/** A field that is given several times is one list (RFC 9110, 5.3). */
+/** Repeated fields form one list (RFC 9110, 5.3). */
 function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
 }

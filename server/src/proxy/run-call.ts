@@ -1,6 +1,6 @@
-// The call of an async run: it goes the road of a plain call - line, limits, choice of the replica, deadlines - with a
-// client that keeps the run in place of one that waits. It asks whoever keeps it before the first byte is sent, gathers
-// the answer, and tells the end exactly once, when the place on the replica is given back.
+// The call of an async run: it shares line, limits, choice of the replica and deadlines with plain calls, but a client that
+// keeps the run replaces the one that waits. It asks its watcher before it sends the first byte, collects the answer, and
+// reports the end exactly once, when the slot is released.
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -14,17 +14,17 @@ import type { ReplicaConnection } from "./replica-connection.ts";
 import type { BodyUser } from "./request-body.ts";
 import { RequestFields } from "./request-fields.ts";
 
-/** What is sent to the replica. */
+/** The request to the replica. */
 export type RunRequest = {
   readonly runId: RunId;
   readonly appId: AppId;
   readonly method: string;
-  /** Begins with `/`, query included. */
+  /** Begins with `/`, including the query. */
   readonly path: string;
-  /** Lines of fields, each with its line end, without framing and the call's id. */
+  /** Field lines, each with its line end, without framing and the call's id. */
   readonly lines: string;
   readonly body: Buffer;
-  /** Of a longer answer only the length is told. */
+  /** Of a longer answer only the length is reported. */
   readonly answerBytesMax: number;
 };
 
@@ -35,26 +35,26 @@ export type RunEnding =
   | { readonly kind: "failed"; readonly fault: Fault; readonly wasSent: boolean }
   | { readonly kind: "withdrawn" };
 
-/** Whoever keeps the run. */
+/** The owner of the run. */
 export interface RunWatcher {
   /**
-   * A place was found and nothing is sent yet. True: it is sent; false: the place is given back and the call ends as
-   * withdrawn. Comes again for another replica when the first could not be reached. A rejection ends the call with a
-   * fault `internal`. The call may end while this is still being decided; the decision is of no meaning then.
+   * A slot is assigned and nothing has been sent. True: send it; false: the slot is released and the call ends as
+   * withdrawn. Called again for another replica if the first is unreachable. A rejection ends the call with a fault
+   * `internal`. If the call ends while the decision is pending, the decision is ignored.
    */
   mayStart(replica: ReadyReplica): Promise<boolean>;
   /**
-   * Told after each piece how long the answer is by now. Null: go on; else nothing more is read until it resolves, which
-   * may be after the end. Must not throw or reject.
+   * Called after each piece with the length of the answer so far. Null: continue; else reading pauses until it resolves,
+   * which may be after the end. Must not throw or reject.
    */
   mayGrow?(answerBytes: number): Promise<void> | null;
-  /** Exactly once, and not before `Proxy.run` has returned. Must not throw. */
+  /** Called exactly once, and not before `Proxy.run` has returned. Must not throw. */
   onEnd(ending: RunEnding): void;
 }
 
-/** A run's call under way. */
+/** A running call of a run. */
 export interface RunHandle {
-  /** Takes it out of the line, or closes the connection to the replica; it ends as withdrawn unless it has ended. */
+  /** Removes it from the line, or closes the connection to the replica; it ends as withdrawn unless it has already ended. */
   withdraw(): void;
 }
 
@@ -63,7 +63,7 @@ const textBytesMax = 8_192;
 /** Methods that announce even an empty body (RFC 9110, 8.6). */
 const withBody = new Set(["POST", "PUT", "PATCH"]);
 
-/** What the call of a run is about. */
+/** Describes the call of a run. */
 export function aboutRun(request: RunRequest, client: RunClient, projectId: ProjectId): PlainAbout {
   const { runId, appId, method, path, lines } = request;
   return {
@@ -83,9 +83,9 @@ export function aboutRun(request: RunRequest, client: RunClient, projectId: Proj
   };
 }
 
-/** In place of a client, for one attempt of one run. */
+/** Replaces a client, for one attempt of one run. */
 export class RunClient implements Client, RunHandle {
-  /** How the body is announced. */
+  /** The field that announces the length of the body, if any. */
   readonly fields: RequestFields;
   readonly #request: RunRequest;
   readonly #watcher: RunWatcher;
@@ -112,7 +112,7 @@ export class RunClient implements Client, RunHandle {
     this.#over(() => ({ kind: "withdrawn" }));
   }
 
-  /** Whether the call may be sent to the replica; else it is withdrawn. */
+  /** Whether the call may be sent to the replica; if not, it is withdrawn. */
   async mayStart(replica: ReadyReplica): Promise<boolean> {
     const isLetGo = await this.#watcher.mayStart(replica);
     if (!isLetGo) this.withdraw();
@@ -134,7 +134,7 @@ export class RunClient implements Client, RunHandle {
   }
 
   information(): void {
-    // Nobody waits for the answer.
+    // No client waits for the answer.
   }
 
   head(head: AnswerHead): void {
@@ -167,7 +167,7 @@ export class RunClient implements Client, RunHandle {
     this.refuse(fault);
   }
 
-  /** Told behind whatever is being done now: `Proxy.run`, and giving the place back. */
+  /** Deferred until after the current work: `Proxy.run`, and the release of the slot. */
   #over(ending: () => RunEnding): void {
     if (this.#isOver) return;
     this.#isOver = true;

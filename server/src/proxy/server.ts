@@ -1,5 +1,5 @@
-// The platform's one HTTP listener: calls of apps go to the proxy, everything else to a fallback, without a router
-// between. Sets the limits that keep strangers from holding connections, and stops gracefully.
+// The platform's only HTTP listener: calls of apps go to the proxy, everything else to a fallback, without a router in
+// between. Its limits keep strangers from holding connections, and it stops gracefully.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -16,38 +16,38 @@ type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
 type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => void;
 
 export type ListenerParts = {
-  /** Gets each request below `/v4/`. */
+  /** Handles each request below `/v4/`. */
   readonly handle: TakeRequest;
-  /** Gets each plain call, which needs no more than a socket; without it `handle` gets all. */
+  /** Handles each plain call, which needs only a socket; without it `handle` gets all of them. */
   readonly handlePlain?: (client: PlainConnection, request: PlainRequest) => void;
-  /** Gets each request for a WebSocket below `/v4/`. */
+  /** Handles each WebSocket request below `/v4/`. */
   readonly upgrade: TakeUpgrade;
-  /** Gets every other request. */
+  /** Handles every other request. */
   readonly fallback: TakeRequest;
   readonly trustedProxies: TrustedProxies;
   readonly clock: Clock;
-  /** Other times than usual. */
+  /** Overrides of the default timeouts. */
   readonly times?: Partial<ListenerTimes>;
 };
 
-/** How long strangers may take, in milliseconds. */
+/** Timeouts for clients, in milliseconds. */
 export type ListenerTimes = {
-  /** For a whole head. Bodies of calls are bounded by the deadlines of calls. */
+  /** For a whole head. The deadlines of calls bound their bodies. */
   readonly headMs: number;
-  /** For a body that is not a call's, or whose call is answered. */
+  /** For a body that belongs to no call, or to a call that is already answered. */
   readonly bodyMs: number;
-  /** To take something of what they are answered. */
+  /** For reading some part of an answer. */
   readonly stalledMs: number;
-  /** To say something after an answer. Longer than the clients and load balancers in common use keep idle connections. */
+  /** For silence after an answer. Longer than common clients and load balancers keep idle connections. */
   readonly keepAliveMs: number;
 };
 
 /** An HTTP listener. */
 export type Listener = {
   readonly server: Server;
-  /** Resolves with where it listens; port 0 takes a free one. Rejects when it cannot. */
+  /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
-  /** Takes no new connections, lets running requests end for up to `drainMs`, then closes every connection. */
+  /** Accepts no new connections, lets running requests end for up to `drainMs`, then closes every connection. */
   close(options: { readonly drainMs: number }): Promise<void>;
 };
 
@@ -55,10 +55,10 @@ const usualTimes: ListenerTimes = { headMs: 30_000, bodyMs: 60_000, stalledMs: 6
 const headCheckMs = 5_000;
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
-/** While stopping: how often connections that became idle are closed. */
+/** While stopping: how often idle connections are closed. */
 const idleCheckMs = 50;
 
-/** Makes the listener; it listens once `listen` is called. */
+/** Creates the listener; `listen` starts it. */
 export function createListener(parts: ListenerParts): Listener {
   const { handle, upgrade, fallback, clock } = parts;
   const times = { ...usualTimes, ...parts.times };
@@ -66,22 +66,22 @@ export function createListener(parts: ListenerParts): Listener {
   const server = createServer({
     headersTimeout: headMs,
     connectionsCheckingInterval: Math.min(headCheckMs, headMs),
-    // Uploads take as long as they take; see SlowBodies.
+    // Uploads have no total limit; see SlowBodies.
     requestTimeout: 0,
     keepAliveTimeout: keepAliveMs,
     maxHeaderSize: headBytesMax,
     noDelay: true,
-    // A client whose machine is gone must not keep its place in a line.
+    // A client whose machine is gone must not keep its position in a line.
     keepAlive: true,
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
     shouldUpgradeCallback: isUpgradeTaken,
   });
-  // Fields are bounded by their bytes; a bound by number would drop the rest in silence.
+  // The byte limit bounds fields; a limit by number would silently drop the rest.
   server.maxHeadersCount = 0;
   server.maxConnections = connectionsMax;
-  /** Node does not close those itself. */
+  /** Node does not close these itself. */
   const upgraded = new Set<Duplex>();
   const answers = new OpenAnswers();
   closeStalled(server, answers, stalledMs);
@@ -100,7 +100,7 @@ export function createListener(parts: ListenerParts): Listener {
   };
   server.on("request", take);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    // Calls: the app is asked whether it wants the body.
+    // For calls, the app decides whether it wants the body.
     if (!isCall(request) && unfitness(request) === null) response.writeContinue();
     take(request, response);
   });
@@ -123,7 +123,7 @@ export function createListener(parts: ListenerParts): Listener {
 
 type PlainNeeds = ListenerParts & { readonly times: ListenerTimes; readonly deadlines: Deadlines };
 
-/** Lets connections begin as plain ones; returns those that still are. */
+/** Starts connections as plain ones; returns those that still are. */
 function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
   const { handlePlain, trustedProxies, clock, deadlines, times } = given;
   const connections = new Set<PlainConnection>();
@@ -151,7 +151,7 @@ function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnecti
   return connections;
 }
 
-/** The `Date` line, made anew once a second. */
+/** The `Date` line, renewed once a second. */
 function dateLiner(clock: Clock): () => string {
   let second = -1;
   let line = "";
@@ -170,7 +170,7 @@ function isCall(request: IncomingMessage): boolean {
   return url.startsWith("/v4/") || isCallPath(originForm(url));
 }
 
-/** Only WebSockets of apps are switched to: other such requests are answered as plain ones (RFC 9110, 7.8). */
+/** The only upgrade is to WebSockets of apps: other such requests are answered as plain ones (RFC 9110, 7.8). */
 function isUpgradeTaken(request: IncomingMessage): boolean {
   const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
   return isWebSocket && request.method === "GET" && unfitness(request) === null && isCall(request);

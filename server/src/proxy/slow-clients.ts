@@ -1,6 +1,6 @@
-// Clients that node's HTTP server reads and that hold their connection by being slow: those that send a body byte by byte
-// where nothing else bounds it, and those that do not take what they are answered. Heads are bounded by node itself, bodies
-// of calls by the deadlines of calls for as long as those are not answered.
+// Slow clients that hold connections of node's HTTP server: those that send a body byte by byte where nothing else bounds
+// it, and those that do not read their answer. Node bounds the heads, and the deadlines of calls bound their bodies until
+// the call is answered.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Timed, type Deadlines } from "./deadlines.ts";
@@ -10,21 +10,21 @@ export type SlowClientsParts = {
   readonly answers: OpenAnswers;
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
-  /** How long a body may take that is not a call's, or whose call is answered. */
+  /** How long a body may take that belongs to no call, or to a call that is already answered. */
   readonly bodyMs: number;
 };
 
-/** Closes connections whose client takes nothing of its answer for `stalledMs`. Bytes that leave begin the time anew; what is left is dropped. */
+/** Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout; the rest is dropped. */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
   server.timeout = stalledMs;
-  // Node would close those too whose answer has not begun: apps may take hours.
+  // Node would also close those whose answer has not begun: apps may take hours.
   server.on("timeout", (socket: Socket) => {
     if (socket.writableLength > 0) socket.resetAndDestroy();
     else if (!answers.isOpen(socket)) socket.destroy();
   });
 }
 
-/** Bodies on their way. */
+/** Tracks the bodies being received. */
 export class SlowBodies {
   readonly #parts: SlowClientsParts;
 
@@ -32,7 +32,7 @@ export class SlowBodies {
     this.#parts = parts;
   }
 
-  /** To be told of each request when its head is read. */
+  /** Call it for each request when its head has been read. */
   watch(request: IncomingMessage, response: ServerResponse, isCall: boolean): void {
     const { headers } = request;
     if (headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0") return;

@@ -1,5 +1,5 @@
-// WebSockets of apps: how one is let in, and that it ends when what its sender was let in with is good no more. Such a
-// connection may last for days; a token that was revoked must not go on giving access for as long.
+// WebSockets of apps: admits them, and ends them when the sender's token loses its validity. Such a connection may last for
+// days; a revoked token must not grant access that long.
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -15,13 +15,13 @@ import { RequestFields } from "./request-fields.ts";
 import { originForm, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
-/** Which app a request is for, and that its sender may call it. */
+/** The app of a request whose sender may call it. */
 export type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: AppRoute };
 
-/** Of whom: what `readmit` judges again. */
+/** The request behind a WebSocket, which `readmit` judges again. */
 export type SocketAdmission = { readonly target: Target; readonly fields: RequestFields; readonly address: string };
 
-/** What sockets share with all other calls. */
+/** The parts that sockets share with all other calls. */
 export type SocketParts = UpgradeParts & {
   readonly clock: Clock;
   readonly isClosed: () => boolean;
@@ -31,12 +31,12 @@ export type SocketParts = UpgradeParts & {
     fields: RequestFields,
     origin: Origin,
   ) => Resolved | Fault | Promise<Resolved | Fault>;
-  /** Whether the sender would be let in now. */
+  /** Whether the sender would be admitted now. */
   readonly readmit: (admission: SocketAdmission) => AppRoute | Fault | Promise<AppRoute | Fault>;
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly lines: (route: AppRoute, fields: RequestFields, origin: Origin) => string;
   readonly appOf: (appId: AppId) => AppCalls;
-  /** What the client is told of an error that is no fault. */
+  /** The client's answer to an error that is no fault. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
 };
 
@@ -48,12 +48,12 @@ type Arrival = {
   readonly atMs: number;
 };
 
-/** Several changes of tokens at once are one look. */
+/** Combines several token changes into one check. */
 const lookAgainMs = 50;
-/** After a look at which a token could not be checked. */
+/** The pause after a failed token check. */
 const retryMs = 5_000;
 
-/** One for the proxy. */
+/** One per proxy. */
 export class SocketCalls {
   readonly #parts: SocketParts;
   readonly #upgradeParts: UpgradeParts;
@@ -72,13 +72,13 @@ export class SocketCalls {
     };
   }
 
-  /** Takes one request for a WebSocket whose path begins with `/v4/`. Never throws. */
+  /** Handles one WebSocket request whose path begins with `/v4/`. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     const { monotonicMs, peerOf, resolve, unexpected } = this.#parts;
     const fields = new RequestFields(request.rawHeaders);
     const origin = peerOf(request).originOf(fields.forwardedFor);
     const arrival = { socket, firstBytes, origin, runId: newRunId(), atMs: monotonicMs() };
-    // A client that breaks off is noticed by the end of its socket.
+    // The end of its socket shows that a client has disconnected.
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuse(arrival, unexpected(error, arrival.runId));
     try {
@@ -90,12 +90,12 @@ export class SocketCalls {
     }
   }
 
-  /** Ends, a moment later, those whose senders would not be let in any more. For when tokens have changed. */
+  /** Tokens have changed: ends, after a moment, sockets whose senders are no longer allowed. */
   tokensChanged(): void {
     this.#lookAgain(lookAgainMs);
   }
 
-  /** Ends all at once. */
+  /** Ends all sockets at once. */
   close(): void {
     this.#nextLook?.cancel();
     for (const call of this.#open.keys()) call.destroy();
@@ -128,7 +128,7 @@ export class SocketCalls {
     const admission = { target, fields, address };
     this.#open.set(call, admission);
     call.enter();
-    // The token may have been revoked while its app was looked up.
+    // The token may have been revoked during the lookup of its app.
     this.#readmit(call, admission);
   }
 

@@ -1,16 +1,16 @@
-// What a request to `/v4/{project}/{app}/{path}` names: the app, and what its replica is asked for. Pure. The path is
-// kept byte for byte, percent-encoding and inner slashes included; only slashes before it are taken as one.
+// Parses the target of a request to `/v4/{project}/{app}/{path}`: the app, and the path for its replica. Pure. The path is
+// kept byte for byte, including percent-encoding and inner slashes; only leading slashes are merged into one.
 import { Fault } from "#lib/fault.ts";
 
-/** Where a call goes. */
+/** The destination of a call. */
 export type Target = {
   readonly projectId: string;
   readonly appName: string;
-  /** What the replica is asked for: begins with `/`, query included, without the platform's own parameters. */
+  /** The path for the replica: begins with `/`, includes the query, without the platform's own parameters. */
   readonly path: string;
   /** True when `async=true` was given. */
   readonly isAsync: boolean;
-  /** As it was given, decoded; null: none. */
+  /** Decoded; null: none. */
   readonly webhookEndpoint: string | null;
 };
 
@@ -19,8 +19,8 @@ const reservedHint = "Paths below /_slipway of an app are reserved for the platf
 const scheme = /^https?:\/\/[^/?#]*/i;
 
 /**
- * The path and query of a request's target without scheme and host (clients of proxies send those), and with one slash
- * in front. Usually the string itself.
+ * The path and query of a request target without scheme and host (clients of proxies send those), with one leading slash.
+ * Usually the string itself.
  */
 export function originForm(url: string): string {
   if (url.charCodeAt(0) !== 47) url = url.replace(scheme, "");
@@ -29,12 +29,12 @@ export function originForm(url: string): string {
   return start === 0 ? url : url.slice(start);
 }
 
-/** True for what the proxy answers, given the result of `originForm`. */
+/** True for paths that the proxy answers; takes the result of `originForm`. */
 export function isCallPath(url: string): boolean {
   return url.startsWith("/v4/") || url === "/v4";
 }
 
-/** Reads a request's target in the form of `originForm`; a `Fault` when it names no app or a parameter is wrong. */
+/** Parses a request target in the form of `originForm`; a `Fault` when it names no app or a parameter is invalid. */
 export function readTarget(url: string): Target | Fault {
   const queryStart = url.indexOf("?");
   const pathEnd = queryStart === -1 ? url.length : queryStart;
@@ -72,13 +72,13 @@ const underscore = "_";
 const percent = "%";
 const reservedWord = /_slipway/i;
 const reservedSegment = /^_slipway(?![\w-])/;
-/** A replica, or a server within it, may decode more than once. */
+/** A replica, or a server within it, may decode twice. */
 const decodings = 2;
 
-/** True for a path that a replica could take for one of the platform's own, however it reads percent-encoding, dots and slashes. */
+/** True for a path that a replica could read as one of the platform's own, however it decodes escapes, dots and slashes. */
 function isReserved(url: string, start: number, end: number): boolean {
   if (!isWithin(url, percent, start, end)) {
-    // Most paths end here; functions often have an underscore in their name.
+    // Most paths return here; function names often have an underscore.
     if (!isWithin(url, underscore, start, end) || !reservedWord.test(url)) return false;
   }
   return isReservedPath(url.slice(start, end));
@@ -98,11 +98,11 @@ function isReservedPath(given: string): boolean {
   return false;
 }
 
-/** Empty segments are left out before dots are resolved, which finds the most. */
+/** Drops empty segments before it resolves dots, which catches the most cases. */
 function leadsToReserved(path: string): boolean {
   let depth = 0;
   for (const segment of path.split(/[/\\]/)) {
-    // Some servers take parameters off a segment before they look at it.
+    // Some servers strip parameters from a segment first.
     const name = (segment.split(";", 1)[0] ?? "").trim().toLowerCase();
     if (depth === 0 && reservedSegment.test(name)) return true;
     if (name === "..") depth = Math.max(0, depth - 1);
@@ -113,7 +113,7 @@ function leadsToReserved(path: string): boolean {
 
 type Own = { readonly query: string; readonly isAsync: boolean; readonly webhookEndpoint: string | null };
 
-/** Takes the platform's own parameters out; all others stay as they are, in their order. `query` has its `?` or is empty. */
+/** Extracts the platform's own parameters; the others stay unchanged, in their order. `query` starts with `?` or is empty. */
 function readQuery(query: string): Own | Fault {
   if (!query.includes("async") && !query.includes("webhookEndpoint")) {
     return { query: `?${query}`, isAsync: false, webhookEndpoint: null };
@@ -152,7 +152,7 @@ function decoded(value: string): string | undefined {
   try {
     return decodeURIComponent(value.replaceAll("+", "%20"));
   } catch {
-    // Not percent-encoding.
+    // Invalid percent-encoding.
     return undefined;
   }
 }
@@ -161,7 +161,7 @@ function invalid(message: string): Fault {
   return new Fault("invalid", message);
 }
 
-/** Long values are cut, so that an answer does not echo a whole request. */
+/** Truncates long values, so that an answer does not echo a whole request. */
 function shown(value: string): string {
   return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
 }

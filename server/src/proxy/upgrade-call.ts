@@ -1,5 +1,5 @@
-// One WebSocket: the handshake is a call like any other (line, place, deadline); after it the bytes of both sides are
-// passed on as they come, and the connection counts as a running call until it ends.
+// One WebSocket: the handshake is a call like any other (line, slot, deadline); after it, bytes pass in both directions as
+// they arrive, and the connection counts as a running call until it ends.
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
@@ -16,7 +16,7 @@ import { answerBytes, refusalOf, statusOf } from "./refusal.ts";
 import { connectionFault, takenReason } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
-/** What the handshake is about. */
+/** What describes the handshake. */
 export type UpgradeAbout = CallAbout & {
   readonly socket: Duplex;
   /** What the client has sent after its head. */
@@ -26,17 +26,17 @@ export type UpgradeAbout = CallAbout & {
 export type UpgradeParts = {
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
-  /** Told at the end of each that entered its app. */
+  /** Called at the end of each socket that entered its app. */
   readonly onEnd: (call: UpgradeCall, outcome: CallOutcome) => void;
 };
 
-/** A client has nothing to say before the handshake is answered. */
+/** A client has no reason to send data before the handshake is answered. */
 const earlyBytesMax = 65_536;
-/** How long one side may go on after the other has said that it ends. */
+/** How long one side may continue after the other has ended. */
 const closingMs = 30_000;
 const keepAliveProbeMs = 30_000;
 
-/** One WebSocket. `enter()` once; everything after that happens by itself. */
+/** One WebSocket. Call `enter()` once; the rest runs by itself. */
 export class UpgradeCall extends AdmittedCall implements AnswerSink {
   override readonly about: UpgradeAbout;
   readonly #app: AppCalls;
@@ -54,7 +54,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#parts = parts;
   }
 
-  /** Enters the app; from here on it looks after itself. */
+  /** Enters the app; the call runs by itself from here. */
   enter(): void {
     const { socket, firstBytes } = this.about;
     this.#keepEarly(firstBytes);
@@ -107,19 +107,19 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     }
   }
 
-  /** Ends it, as its sender may not call the app any more: before the switch with `fault`, after it without a word. */
+  /** Ends it because its sender may no longer call the app: before the switch with `fault`, after it silently. */
   revoke(fault: Fault): void {
     if (this.#isSwitched) this.#over("cut");
     else this.#refuseRunning(fault);
   }
 
-  /** Ends it at once; for the end of the platform. */
+  /** Ends it at once when the platform stops. */
   destroy(): void {
     this.#over(this.#isSwitched ? "answered" : "client_gone");
   }
 
   onInformation(): void {
-    // Clients of WebSockets are not known to read any.
+    // WebSocket clients are not known to read informational answers.
   }
 
   onHead(head: AnswerHead): void {
@@ -127,7 +127,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.status = head.status;
     const isSwitch = head.status === 101;
     const cookies = cookiesOfApp(head.cookies, this.about);
-    // A body that came in chunks ends with the connection here.
+    // A chunked body is delimited by the end of the connection here.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     text += isSwitch
       ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
@@ -141,7 +141,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (!this.about.socket.write(piece, "latin1")) this.#replica?.pause();
   }
 
-  /** The replica has refused the handshake, and its answer is handed on. */
+  /** The replica has refused the handshake, and its answer is passed on. */
   onEnd(): void {
     this.about.socket.end();
     this.#over("answered");
@@ -192,7 +192,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (!this.about.socket.write(chunk)) this.#replica?.pause();
   }
 
-  /** The client sends nothing more. Before the switch that is the end of it. */
+  /** The client has ended its side. Before the switch that ends the call. */
   #clientEnded(): void {
     if (this.#isOver) return;
     if (!this.#isSwitched) return this.#over("client_gone");
@@ -230,7 +230,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { socket } = this.about;
     if (this.slot !== null || this.isInLine) this.#app.leave(this, this.#parts.monotonicMs());
     this.#replica?.destroy();
-    // What was written to the client still leaves; it is not read any more.
+    // Pending data for the client is still sent; nothing more is read.
     if (socket.writableFinished || outcome === "client_gone" || outcome === "cut") socket.destroy();
     else {
       socket.once("finish", () => socket.destroy());

@@ -1,29 +1,29 @@
-// Reads the body of a call that runs later: whole, within a bound and not too slowly.
+// Reads the body of a call that runs later: completely, within a size limit and a time limit.
 import type { IncomingMessage } from "node:http";
 import { Fault } from "#lib/fault.ts";
 import { asyncTooLarge } from "./call-faults.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 
-/** How slowly a body may come: so long, and a millisecond more for so many bytes (128 kbit/s). */
+/** The time limit for a body: this long, plus a millisecond per so many bytes (128 kbit/s). */
 const slowestMs = 30_000;
 const slowestBytesPerMs = 16;
 
 export type WholeBodyOptions = {
   readonly request: IncomingMessage;
   readonly bytesMax: number;
-  /** As the client tells; 0: it does not. */
+  /** As the client announces; 0: unknown. */
   readonly expectedBytes: number;
   readonly deadlines: Deadlines;
 };
 
-/** Reads the body. A fault when it is longer than `bytesMax`, breaks off, or comes too slowly. Never rejects. */
+/** Reads the body. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never rejects. */
 export function readWhole(options: WholeBodyOptions, nowMs: number): Promise<Buffer | Fault> {
   if (options.request.destroyed) return Promise.resolve(brokenOff());
   return new Promise((resolve) => new WholeBody(options, nowMs, resolve).begin());
 }
 
-/** One body on its way. */
+/** One body being received. */
 class WholeBody extends Timed {
   readonly #options: WholeBodyOptions;
   readonly #startedAtMs: number;
@@ -46,7 +46,7 @@ class WholeBody extends Timed {
     request.on("data", this.#onData);
     request.on("end", this.#onEnd);
     request.on("close", this.#onClose);
-    // The request's close says all.
+    // The request's close event covers every error.
     request.on("error", () => undefined);
   }
 

@@ -1,5 +1,5 @@
-// Tells replicas which held runs they may forget: gathered per replica, so that many short runs cost few requests. Best
-// effort and bounded, since a replica that is not told forgets by itself when it has no room. Used by `held-runs`.
+// Tells replicas which held runs they may forget, batched per replica, so that many short runs cost few requests. Best
+// effort and bounded: without an acknowledgement a replica drops old runs when space runs out. Used by `held-runs`.
 import { formatAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import { Batcher } from "#lib/batcher.ts";
@@ -8,24 +8,24 @@ import type { Log } from "#lib/log.ts";
 import type { HeldId } from "./held-id.ts";
 
 export type AcknowledgementsOptions = {
-  /** Tells one replica; rejects when it could not be told. Has a deadline of its own. */
+  /** Sends a batch to one replica; rejects on failure. Has its own deadline. */
   readonly send: (address: Address, heldIds: readonly HeldId[]) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 };
 
-/** How many are told in one request. */
+/** The maximum batch size of one request. */
 export const batchMax = 100;
-/** How long the first of them waits for others. */
+/** How long the first of a batch waits for others. */
 export const lingerMs = 200;
-/** Per replica; some times the runs that a replica holds. What comes on top is dropped. */
+/** Per replica; several times the runs that a replica holds. Further ones are dropped. */
 const queueMax = 5_000;
-/** So long a replica may be out of reach; then what it was to be told is dropped. */
+/** How long a replica may be unreachable before its acknowledgements are dropped. */
 const retryForMs = 3_000;
 
 type Gathering = { readonly heldIds: Batcher<HeldId>; dropped: number };
 
-/** One for the platform. */
+/** One per platform. */
 export class Acknowledgements {
   readonly #options: AcknowledgementsOptions;
   readonly #gatherings = new Map<string, Gathering>();
@@ -42,7 +42,7 @@ export class Acknowledgements {
     gathering.heldIds.add(heldId).catch(() => (gathering.dropped += 1));
   }
 
-  /** Tells what is left, with one failure per replica at most; then takes nothing more. */
+  /** Sends what is left, with at most one failure per replica; accepts nothing after that. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#gatherings.values()].map(({ heldIds }) => heldIds.stop()));

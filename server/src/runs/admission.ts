@@ -1,23 +1,23 @@
-// How many runs this platform takes into its hands: enough of each app to keep its replicas busy and to have more of them
-// started, and no more, so that the backlog of one app neither fills the memory nor the road of another.
+// Limits how many runs this platform holds: enough of each app to keep its replicas busy and to make the scheduler start
+// more, but no more, so that one app's backlog neither fills the memory nor blocks other apps.
 import type { AppId } from "#lib/ids.ts";
 
-/** Bounds; bytes are those of the bodies. */
+/** Limits; bytes are those of request bodies. */
 export type AdmissionLimits = {
-  /** All apps together, but each app may always have `alwaysMin`. */
+  /** For all apps together, but each app may always have `alwaysMin`. */
   readonly runsMax: number;
   readonly bytesMax: number;
-  /** Of one app. */
+  /** Per app. */
   readonly appMax: number;
 };
 
-/** Each app may have so many whatever the others have. */
+/** Each app may have this many regardless of the others. */
 const alwaysMin = 4;
 const appMin = 8;
 
 type Taken = { runs: number; bytes: number };
 
-/** Counts what is in hand. */
+/** Counts the held runs. */
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #apps = new Map<AppId, Taken>();
@@ -28,7 +28,7 @@ export class Admission {
     this.#limits = limits;
   }
 
-  /** How many more runs of the app may be taken; `places`: calls that its replicas can work on when there are as many as may be. */
+  /** How many more runs of the app may be claimed; `places`: the calls its replicas can handle when fully scaled out. */
   free(appId: AppId, places: number): number {
     const taken = this.#apps.get(appId)?.runs ?? 0;
     const ofApp = this.#mostOf(places) - taken;
@@ -36,12 +36,12 @@ export class Admission {
     return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
   }
 
-  /** True when it is worth looking for more runs of the app: taking them one by one would cost a look for each. */
+  /** True when it is worth claiming more runs of the app: claiming them one by one would cost a query each. */
   isHalfFree(appId: AppId, places: number): boolean {
     return (this.#apps.get(appId)?.runs ?? 0) <= this.#mostOf(places) / 2;
   }
 
-  /** True when bodies of so many bytes more may be held; an app without any may always have one run. */
+  /** True when this many more bytes of bodies may be held; an app that holds none may always have one run. */
   hasBytes(appId: AppId, bytes: number): boolean {
     return this.#bytes + bytes <= this.#limits.bytesMax || !this.#apps.has(appId);
   }

@@ -1,22 +1,21 @@
-// Bounds how many bytes of answers are in memory: an answer that gets long waits on its way, at steps of its length, until
-// others of that length have been written down. Whoever waits holds nothing that those ahead of it need, so that the
-// longest ones always go on.
+// Bounds the bytes of answers in memory: a growing answer pauses at size steps until others of that size are written. A
+// waiting answer holds nothing that the ones ahead of it need, so the longest always progress.
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
-/** Answers up to this length are collected whatever else is. */
+/** Answers up to this length are collected unconditionally. */
 const freeBytes = 65_536;
 const stepsBytes = [1_048_576, 4 * 1_048_576];
-/** Of the answers of each step together. */
+/** Limit for all answers within one step. */
 const stepBytesMax = 256 * 1_048_576;
-/** However long answers may be. */
+/** The minimum number of answers admitted per step, however long they are. */
 const atOnceMin = 4;
-/** Those that wait are runs in hand, of which there are so many at most; each is let in in the end. */
+/** Only held runs wait here, and their number is bounded; each is admitted eventually. */
 const waitingMax = Number.POSITIVE_INFINITY;
 
 type Step = { readonly aboveBytes: number; readonly gate: Gate };
 
-/** One for the platform. */
+/** One per platform. */
 export class AnswerMemory {
   readonly #steps: readonly Step[];
   readonly #answerBytesMax: number;
@@ -31,13 +30,13 @@ export class AnswerMemory {
     });
   }
 
-  /** A place for one answer. */
+  /** A reservation for one answer. */
   of(projectId: ProjectId): AnswerReservation {
     return new AnswerReservation(projectId, this.#steps, this.#answerBytesMax);
   }
 }
 
-/** One answer on its way. */
+/** The memory of one growing answer. */
 export class AnswerReservation {
   readonly #projectId: ProjectId;
   readonly #steps: readonly Step[];
@@ -52,7 +51,7 @@ export class AnswerReservation {
     this.#bytesMax = bytesMax;
   }
 
-  /** Told how long the answer is by now. Null: more may come; else it is to be waited for. A longer one than is kept holds nothing. */
+  /** Called with the length so far. Null: continue; else wait for it. An answer too long to be kept holds nothing. */
   grow(bytes: number): Promise<void> | null {
     if (bytes > this.#bytesMax) this.leave();
     const next = this.#steps[this.#entered];
@@ -65,7 +64,7 @@ export class AnswerReservation {
     });
   }
 
-  /** The answer is written down, or nobody wants it. */
+  /** The answer is written, or is not needed. */
   leave(): void {
     this.#hasLeft = true;
     for (const leave of this.#leaves.splice(0)) leave();

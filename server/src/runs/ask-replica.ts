@@ -1,11 +1,11 @@
-// One question to a replica's runtime, on a kept connection where there is one. What stands at the other end is the app's
-// process, so that nothing it says is trusted: every wait has a deadline, every size a bound. Used by `held-runs`.
+// One request to a replica's runtime, on a kept-alive connection if there is one. The peer is the app's process, so nothing
+// it says is trusted: every wait has a deadline, every size a bound. Used by `held-runs`.
 import { request, type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 
-/** What is asked. Asking twice must do no harm: a kept connection may turn out to be closed, and then it is asked again. */
+/** A request. It must be idempotent: a kept-alive connection may turn out to be closed, and then the request is repeated. */
 export type Question = {
   readonly agent: Agent;
   readonly address: Address;
@@ -13,15 +13,15 @@ export type Question = {
   readonly path: string;
   /** JSON; null: no body. */
   readonly body: string | null;
-  /** The whole of it, the waiting for a connection included. */
+  /** The total time, including the wait for a connection. */
   readonly waitMs: number;
   readonly signal?: AbortSignal;
-  /** How much of the answer is taken; a longer one is not read. */
+  /** The size limit of the answer; a longer one is not read. */
   readonly bytesMax: (headers: IncomingHttpHeaders) => number;
   readonly clock: Clock;
 };
 
-/** A whole answer. `body` null: it is longer than `bytesMax`. */
+/** A complete answer. `body` null: longer than `bytesMax`. */
 export type ReplicaAnswer = {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -29,24 +29,24 @@ export type ReplicaAnswer = {
   readonly bodyBytes: number;
 };
 
-/** A replica that runs accepts at once: its runtime does so in a loop of its own. */
+/** A healthy replica accepts at once: its runtime does so in a separate loop. */
 const connectWaitMs = 5_000;
-/** Once an answer has begun, for the rest of it. It was held whole before. */
+/** For the rest of an answer that has begun. The replica held all of it before. */
 const bodyWaitMs = 120_000;
 
-/** Asks. Rejects with an error whose message is a clause for the app's owner ("the replica …"). */
+/** Sends the request. Rejects with an error whose message is a clause for the app's owner ("the replica …"). */
 export async function askReplica(question: Question): Promise<ReplicaAnswer> {
   const endMs = question.clock.monotonicMs() + question.waitMs;
   try {
     return await new Asking(question, question.agent, question.waitMs).answer;
   } catch (error) {
     if (!(error instanceof StaleConnection)) throw error;
-    // On a connection of its own, as others that are kept may be just as stale.
+    // Use a new connection, because other kept-alive ones may be stale too.
     return await new Asking(question, false, endMs - question.clock.monotonicMs()).answer;
   }
 }
 
-/** A kept connection was closed by the other side before it answered. */
+/** The peer closed a kept-alive connection before it answered. */
 class StaleConnection extends Error {}
 
 class Asking {
@@ -134,7 +134,7 @@ class Asking {
   }
 }
 
-/** The body's length as its head says it; null when it does not. */
+/** The body length given by the head; null when absent. */
 function lengthOf(response: IncomingMessage): number | null {
   if (response.statusCode === 204 || response.statusCode === 304) return 0;
   const length = response.headers["content-length"];

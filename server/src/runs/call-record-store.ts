@@ -1,11 +1,11 @@
-// Writes records of plain calls, and how many were left out: many rows, one statement.
+// Writes records of plain calls and counts of omitted ones: many rows, one statement.
 import { sql, type RawBuilder } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { CallRecord } from "./call-record.ts";
 import type { LeftOutCalls } from "./left-out.ts";
 
-/** What `CallRecords` writes with. */
+/** The writer that `CallRecords` uses. */
 export function callRecordWriter(db: Db) {
   return {
     write: (records: readonly CallRecord[]) => insertCallRecords(db, records),
@@ -13,7 +13,7 @@ export function callRecordWriter(db: Db) {
   };
 }
 
-/** Adds records; one that is there already (a repeated write) is left as it is. */
+/** Inserts records; skips existing ones (a repeated write). */
 async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promise<void> {
   const column = <Value>(pick: (record: CallRecord) => Value): Value[] => records.map(pick);
   const times = (pick: (record: CallRecord) => number): string[] =>
@@ -33,7 +33,7 @@ async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promis
     on conflict (id) do nothing`.execute(db);
 }
 
-/** Adds counts; one that is there already (a repeated write) is left as it is. */
+/** Inserts counts; skips existing ones (a repeated write). */
 export async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<void> {
   const values = rows.map(({ id, projectId, appId, calls, latestAt }) => ({
     ...{ id, project_id: projectId, app_id: appId, calls, at: new Date(latestAt) },
@@ -45,7 +45,10 @@ export async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Prom
     .execute();
 }
 
-/** How many calls of the app were left out after one time and up to another, in microseconds since the epoch; null: without end. Read by `calls_left_out_by_app`. */
+/**
+ * How many calls of the app were omitted after one time and up to another, in microseconds since the epoch; null:
+ * unbounded. Uses the index `calls_left_out_by_app`.
+ */
 export async function countLeftOut(
   db: Db,
   appId: AppId,

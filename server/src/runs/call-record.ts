@@ -1,4 +1,4 @@
-// What is recorded of a plain call that has ended, and how it counts. Pure.
+// What is recorded of a finished plain call, and how it counts. Pure.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
@@ -24,7 +24,7 @@ export type CallRecord = {
   readonly totalMs: number;
 };
 
-/** Longer texts are cut: callers choose them, and records are many. */
+/** Longer texts are truncated: callers choose them, and records are many. */
 const textLengthMax = 2_000;
 const gatewayTimeout = 504;
 
@@ -55,7 +55,7 @@ export function stateOf({ outcome, status }: Pick<FinishedCall, "outcome" | "sta
   }
 }
 
-/** As PostgreSQL can hold it. */
+/** A text that PostgreSQL can store. */
 function textOf(text: string): string {
   return text.slice(0, textLengthMax).replaceAll("\0", "").toWellFormed();
 }

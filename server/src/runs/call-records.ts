@@ -1,5 +1,5 @@
-// Records plain calls after their end, behind the callers: they are gathered and written in batches, so many per second
-// at most. A record is worth less than a call: what is too much, or cannot be written, is left out and counted.
+// Records finished plain calls in the background: collects and writes them in batches, up to a limit per second. A record
+// matters less than a call: what exceeds the limit or cannot be written is omitted and counted.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -7,22 +7,22 @@ import type { FinishedCall } from "#proxy/finished-call.ts";
 import { callRecordOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
-/** `callRecordWriter` makes what writes. */
+/** `callRecordWriter` creates the writer. */
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
-  /** The most records per second; half of them may be of one app. 2,000 unless given. */
+  /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
 };
 
-/** Calls that end within it are written together. */
+/** Calls that end within this time are written together. */
 const lingerMs = 200;
 const batchMax = 1_000;
-/** Records that wait while the database is away: some megabytes. */
+/** Records that wait while the database is unavailable: some megabytes. */
 const queueMax = 10_000;
-/** Spans a restart of the database. */
+/** Long enough for a restart of the database. */
 const retryForMs = 30_000;
 
-/** One for the platform. Stop with `stop()`, after the proxy. */
+/** One per platform. Stop with `stop()`, after the proxy. */
 export class CallRecords {
   readonly #clock: Clock;
   readonly #perSecondMax: number;
@@ -42,25 +42,25 @@ export class CallRecords {
     });
   }
 
-  /** Calls that were not recorded since the platform started. */
+  /** Calls not recorded since the platform started. */
   get leftOutTotal(): number {
     return this.#leftOut.total;
   }
 
-  /** Told of each call; returns at once and never throws. To be handed to the proxy as it is. */
+  /** Handles each finished call; returns at once and never throws. Bound, so it can be passed to the proxy directly. */
   readonly onFinished = (call: FinishedCall): void => {
     if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
     const record = callRecordOf(call);
     this.#records.add(record).catch(() => this.#leftOut.add(record));
   };
 
-  /** Resolves when everything that was told so far is written or given up; waits for no repeats. Never rejects. */
+  /** Resolves when every earlier call is written or given up; does not wait for retries. Never rejects. */
   async stop(): Promise<void> {
     await this.#records.stop();
     await this.#leftOut.stop();
   }
 
-  /** Counted per second of the clock; simple, and the records are a sample when there are too many. */
+  /** Counts per second, which is simple; under high load the records are only a sample. */
   #mayTake(appId: AppId): boolean {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#second.beginMs >= 1_000) this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };

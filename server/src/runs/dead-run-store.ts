@@ -1,11 +1,11 @@
-// Statements that act on dead runs: runs that failed, whose request is kept, and that were not redriven.
+// Statements for dead runs: failed runs that were not redriven and whose request is kept.
 import { sql, type RawBuilder } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { isDead } from "./run-list-store.ts";
 
-/** Which dead runs of an app. Those that end after `before` are left out, so that what fails again is not taken again. */
+/** Selects dead runs of an app. Excludes those that end after `before`, so that a run that fails again is not taken twice. */
 export type DeadWanted = {
   readonly appId: AppId;
   readonly status: "failure" | "timeout" | null;
@@ -13,7 +13,7 @@ export type DeadWanted = {
   readonly limit: number;
 };
 
-/** What decides whether a run can be redriven; its row is locked. Undefined: the app has no such async run. */
+/** What decides whether a run can be redriven; locks its row. Undefined: the app has no such async run. */
 export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
   return await tx
     .selectFrom("runs")
@@ -24,25 +24,25 @@ export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
     .executeTakeFirst();
 }
 
-/** The database's time, rounded up to the millisecond: what ended so far ended before. */
+/** The database's time, rounded up to the millisecond: every run that has ended by now ended before it. */
 export async function timeNow(db: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select clock_timestamp() + interval '1 millisecond' as now`.execute(db);
   return must(rows[0], "the database tells its time").now;
 }
 
-/** Makes a new run of one that is dead and locked, and gives it the request. False when the request is not there. */
+/** Creates a new run from a dead, locked one and moves the request to it. False when the request is missing. */
 export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
   const one = sql`
     select id, webhook_secret_sealed as sealed, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
   return (await redrive(tx, one)) === 1;
 }
 
-/** Makes new runs of dead ones, the oldest first; returns how many. Rows that others have locked are passed over. */
+/** Creates new runs from dead ones, oldest first; returns how many. Skips locked rows. */
 export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
   return await redrive(tx, sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`);
 }
 
-/** Deletes the requests of dead runs, the oldest first; returns of how many. Rows that others have locked are passed over. */
+/** Deletes the requests of dead runs, oldest first; returns how many. Skips locked rows. */
 export async function purgeSome(tx: Tx, wanted: DeadWanted): Promise<number> {
   const result = await sql`
     with dead as (${someDead(wanted)}),
@@ -59,7 +59,7 @@ function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unkn
      order by accepted_at, id limit ${limit} for update skip locked`;
 }
 
-/** The request is handed over, not copied: the old run can be redriven only once, and bodies may be large. */
+/** Moves the request instead of copying it: a run can be redriven only once, and bodies may be large. */
 async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with chosen as (${chosen}),
@@ -80,7 +80,10 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
-/** Deletes at most `limit` requests of runs that ended before `before`, which cannot be redriven any more then; returns how many. Found by `runs_dead_by_end`. */
+/**
+ * Deletes at most `limit` requests of runs that ended before `before`, which cannot be redriven afterwards; returns how
+ * many. Uses the index `runs_dead_by_end`.
+ */
 export async function deleteOldRequests(
   db: Db,
   { before, limit }: { readonly before: Date; readonly limit: number },

@@ -1,5 +1,5 @@
-// What can be done about dead runs: run them again, one or all, or delete their kept requests. Redriving makes a new run
-// of an old one, which keeps its one final state and names the new one.
+// Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates a new run from an old
+// one, which keeps its final state and refers to the new one.
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -11,10 +11,10 @@ import { lockRun, purgeSome, redriveOne, redriveSome, timeNow, type DeadWanted }
 import { noSuchRun } from "./run-list.ts";
 import { readRun } from "./run-list-store.ts";
 
-/** Which run, of which app, in which project. */
+/** A run of an app in a project. */
 export type RunRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly runId: RunId };
 
-/** Many dead runs of an app: at most `limit` (null: all), only those that ended so (null: either way). */
+/** Selects many dead runs of an app: at most `limit` (null: all), with the given final state (null: any). */
 export type DeadChoice = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
@@ -22,11 +22,11 @@ export type DeadChoice = {
   readonly limit: number | null;
 };
 
-/** How many were dealt with; `hasMore`: time or limit were up before all were. */
+/** How many were handled; `hasMore`: the time or the limit ran out first. */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };
 
 const batchMax = 500;
-/** A request that takes longer than so is ended with what was done by then; the caller asks again. */
+/** A longer request ends with partial results; the caller repeats it. */
 const timeMsMax = 20_000;
 
 /** Acts on dead runs. */
@@ -39,7 +39,7 @@ export class DeadRuns {
     this.#clock = clock;
   }
 
-  /** Makes a new run of a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
+  /** Creates a new run from a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
   async redrive(ref: RunRef, by: By): Promise<RunId> {
     const { projectId, appId, runId } = ref;
     const newId = newRunId();
@@ -56,7 +56,7 @@ export class DeadRuns {
     return newId;
   }
 
-  /** Makes new runs of dead ones, the oldest first. */
+  /** Creates new runs from dead ones, oldest first. */
   async redriveAll(choice: DeadChoice, by: By): Promise<DeadCount> {
     const { projectId, appId, status } = choice;
     return await this.#inBatches(choice, async (tx, wanted) => {
@@ -70,7 +70,7 @@ export class DeadRuns {
     });
   }
 
-  /** Deletes the requests of dead runs, the oldest first; the runs stay listed. */
+  /** Deletes the requests of dead runs, oldest first; the runs stay listed. */
   async purge(choice: DeadChoice, by: By): Promise<DeadCount> {
     const { projectId, appId, status } = choice;
     return await this.#inBatches(choice, async (tx, wanted) => {
@@ -97,7 +97,7 @@ export class DeadRuns {
     if (deletedAt !== null) throw requestGone();
   }
 
-  /** Each batch is a transaction of its own with its audit row. */
+  /** Each batch is a separate transaction with its audit row. */
   async #inBatches(choice: DeadChoice, work: (tx: Tx, wanted: DeadWanted) => Promise<number>): Promise<DeadCount> {
     const { appId, status } = choice;
     const endMs = this.#clock.monotonicMs() + timeMsMax;

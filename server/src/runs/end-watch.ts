@@ -1,5 +1,5 @@
-// Waits for runs to end, whoever ends them: one question to the database for all that are waited for, again and again
-// until the last of them has ended or its time is over.
+// Waits for runs to end, on any platform: polls the database with one query for all waiting callers, until the last run has
+// ended or timed out.
 import type { Clock } from "#lib/clock.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -8,10 +8,10 @@ import type { Db } from "#store/database.ts";
 type Waiter = { readonly runId: RunId; readonly endMs: number; readonly resolve: (hasEnded: boolean) => void };
 
 const pauseMs = 50;
-/** Who comes when so many wait is not waited for. */
+/** Above this number, `wait` returns at once. */
 const waitersMax = 1_000;
 
-/** One for the platform; nothing is to be closed, since every wait has its own end. */
+/** One per platform; needs no closing, because every wait ends by itself. */
 export class EndWatch {
   readonly #db: Db;
   readonly #clock: Clock;
@@ -25,7 +25,7 @@ export class EndWatch {
     this.#log = log;
   }
 
-  /** True as soon as the run is seen to have ended; false when `waitMs` are over. Never rejects. */
+  /** True as soon as the run has ended; false after `waitMs`. Never rejects. */
   wait(runId: RunId, waitMs: number): Promise<boolean> {
     if (this.#waiters.size >= waitersMax) return Promise.resolve(false);
     return new Promise((resolve) => {
@@ -50,7 +50,7 @@ export class EndWatch {
       }
       if (this.#waiters.size > 0) await this.#clock.sleep(pauseMs);
     }
-    // No await since nobody was left: who comes from here on starts it again.
+    // There is no await since the last waiter left: the next one starts the loop again.
     this.#isAsking = false;
   }
 

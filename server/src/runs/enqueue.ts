@@ -1,6 +1,5 @@
-// Accepts calls with `async=true`: the body is read, one row is committed together with those of others that come at the
-// same time, and only then it is answered 202. Where there is room, this platform begins with the run right away, without
-// reading it again.
+// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent calls, and only then answers
+// 202. If capacity allows, this platform starts the run right away, without reading it back.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
@@ -34,26 +33,26 @@ const waitingMax = 20_000;
 const waitingBytesMax = 256 * 1_048_576;
 const batchMax = 500;
 const batchBytesMax = 16 * 1_048_576;
-/** Bodies up to this size are read whatever else is being read. */
+/** Bodies up to this size are read without waiting for others. */
 const smallBodyBytes = 65_536;
-/** Larger ones are in memory so many at a time, from their first byte until they are stored. */
+/** How many larger bodies may be in memory at once, from their first byte until they are stored. */
 const largeBodiesAtOnce = 16;
-/** Each takes a connection to the database for a transaction of its own; the others are for everything else. */
+/** Each takes a database connection for its own transaction; the other connections serve everything else. */
 const keyedAtOnce = 6;
-/** Of either gate; who comes when so many wait is refused at once. */
+/** For both gates; calls beyond this backlog are refused at once. */
 const inTurn = { keyMax: "half", waitingMax: 2_000, refusal: busy } as const;
 const waitMs = 30_000;
-/** A database that takes longer to store a run counts as away. */
+/** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;
 const keyHours = 24;
 const retryAfterSeconds = 5;
 
 const tooMany = "Too many async calls are being accepted at the moment; try again.";
-/** What the store answered is not known to the caller: a repeat with an Idempotency-Key is safe. */
+/** The caller cannot know whether the run was stored: a retry with an Idempotency-Key is safe. */
 const notStored =
   "The run could not be stored, because the database is not responding; try again (an Idempotency-Key makes sure that it runs once).";
 
-/** One for the platform. */
+/** One per platform. */
 export class Enqueue implements AsyncAccept {
   /** New runs since the platform started. */
   acceptedTotal = 0;
@@ -88,7 +87,7 @@ export class Enqueue implements AsyncAccept {
     });
   }
 
-  /** Resolves when all that was accepted is stored. */
+  /** Resolves when every accepted call is stored. */
   async stop(): Promise<void> {
     await this.#inserts.stop();
   }
@@ -135,7 +134,7 @@ export class Enqueue implements AsyncAccept {
     });
   }
 
-  /** The id of the run that the key stands for: this one, or an earlier one of the same request. */
+  /** The id of the run with this key: this one, or an earlier one of the same request. */
   async #insertKeyed(run: NewRun, key: string): Promise<RunId> {
     const { db, store, onStep } = this.#options;
     const hash = hashOf(run);

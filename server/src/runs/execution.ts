@@ -1,5 +1,5 @@
-// One attempt of a run: its call goes down the road of a plain call, that it is about to be sent is written down before
-// anything is sent, and its end is written before it is out of hand. Once it holds a place, nothing is asked twice.
+// One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
+// before it lets go of the run. Once it holds a slot, it repeats no check.
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
@@ -13,34 +13,34 @@ import type { HeldRuns } from "./held-runs.ts";
 import type { RunWork } from "./run-store.ts";
 import type { RunSettlement } from "./settlement.ts";
 
-/** What all executions have in common. */
+/** The parts that all executions share. */
 export type ExecutionParts = {
   readonly proxy: Pick<Proxy, "run" | "hold">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
   readonly settlement: RunSettlement;
-  /** True when replicas of the app keep the answers of runs until they are acknowledged. */
+  /** True when the app's replicas keep answers of runs until they are acknowledged. */
   readonly keepsAnswers: (appId: RunWork["appId"]) => boolean;
-  /** How long a call of the app may take. */
+  /** The app's time limit for a call. */
   readonly callMsMax: (appId: RunWork["appId"]) => number;
   readonly answerBytesMax: number;
   readonly answerMemory: AnswerMemory;
-  /** How long after it was asked for the writing of a start still allows sending: less than a lease lasts. */
+  /** The call may be sent only within this time after the start write was requested: less than the lease. */
   readonly startMsMax: number;
-  /** Ends a replica that has this run only, and cannot be made to stop working on it. */
+  /** Ends a replica that works only on this run and cannot be made to stop. */
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly onLetGo: OnLetGo;
 };
 
-/** Writing down that a run starts is tried again for so long, in which its place on the replica is idle. */
+/** How long recording a start is retried; its slot on the replica is idle meanwhile. */
 const starting: RetryPolicy = { firstMs: 50, factor: 3, msMax: 1_000, jitter: 0.2, triesMax: 4 };
 
-/** One attempt. `begin()` once. */
+/** One attempt. Call `begin()` once. */
 export class Execution implements ActiveRun, RunWatcher {
   readonly work: RunWork;
   readonly #parts: ExecutionParts;
-  /** Its number among the starts of the run, taken back or not. */
+  /** The number of this start within the run, counting those that were taken back. */
   readonly #start: number;
   readonly #isKept: boolean;
   readonly #heldId: HeldId;
@@ -48,7 +48,7 @@ export class Execution implements ActiveRun, RunWatcher {
   #handle: RunHandle | null = null;
   #replica: ReadyReplica | null = null;
   #isCancelled = false;
-  /** Nothing may be written any more. */
+  /** Nothing may be written after this. */
   #isAbandoned = false;
   #isLeaving = false;
   #isOver = false;
@@ -103,7 +103,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const onFailure = (error: unknown): void =>
       log.warn({ err: error, runId }, "the start of a run could not be written");
     const options = { ...starting, clock, signal: settlement.stopping, onFailure };
-    // Given up, it may be written all the same; the run is given back then, and was sent to nobody.
+    // An abandoned write may still succeed; the run is then given back without having been sent.
     return (await retry(options, () => this.#writeStart(replica))) ?? false;
   }
 
@@ -124,15 +124,15 @@ export class Execution implements ActiveRun, RunWatcher {
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const askedMs = clock.monotonicMs();
     const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
-    // Not ours any more, or asked to end where we have not heard of it yet: the guarded write of its end tells them apart.
+    // The lease is lost, or a cancel request has not arrived here: the guarded write of the end tells which.
     if (!isStarted) this.#isCancelled = true;
-    // This process stood still for so long that another may have taken the run over and sent it.
+    // This process stalled for so long that another may have taken over and sent the run.
     else if (clock.monotonicMs() - askedMs > startMsMax) return false;
     else this.#replica = replica;
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
   }
 
-  /** The place at the replica is kept meanwhile: the next call must not wait behind a function that goes on. */
+  /** Keeps the slot on the replica meanwhile: the next call must not wait behind a function that is still running. */
   async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
     const { heldRuns, endStuck } = this.#parts;
     const said = await heldRuns.cancel(address, this.#heldId);
@@ -142,7 +142,7 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#handle?.withdraw();
   }
 
-  /** A connection that breaks is no end of a run whose answer the replica keeps. */
+  /** A broken connection does not end a run whose answer the replica keeps. */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
     const { proxy, heldRuns, answerBytesMax, callMsMax } = this.#parts;
     const { appId } = this.work;
@@ -175,7 +175,7 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 }
 
-/** It counts as an attempt although nothing was sent: else an app that does not start would be tried for ever. */
+/** It counts as an attempt although nothing was sent: otherwise an app that fails to start would be retried forever. */
 function isStartFault(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.fault.code === "start_failed";
 }
@@ -185,7 +185,7 @@ function isBreak(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.wasSent && ending.fault.code === "replica_failed";
 }
 
-/** A function whose time is over must not go on: closing its connection does not end a held run. */
+/** A function that exceeded its time must not continue: closing its connection does not end a held run. */
 function isTimeout(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.fault.code === "call_timeout";
 }

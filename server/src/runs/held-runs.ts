@@ -1,5 +1,5 @@
-// Speaks with the cortex runtime about runs whose answers it keeps: fetching an answer, saying that it is settled,
-// stopping a function. Called by the runs' execution and recovery; the protocol is in runtimes/python/README.md.
+// Client for the held runs of the cortex runtime: fetches an answer, acknowledges it, stops a function. Called by the runs'
+// execution and recovery; the protocol is in runtimes/python/README.md.
 import { Agent } from "node:http";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -8,34 +8,34 @@ import { Acknowledgements } from "./acknowledgements.ts";
 import { askReplica, type ReplicaAnswer } from "./ask-replica.ts";
 import type { HeldId } from "./held-id.ts";
 
-/** What a replica says of a run. `lost`: it cannot be known what became of it; `reason` is a clause for the app's owner. */
+/** What a replica reports about a run. `lost`: its outcome cannot be determined; `reason` is a clause for the app's owner. */
 export type Attached =
   | {
       readonly kind: "answered";
       readonly status: number;
       readonly contentType: string | null;
-      /** Null: longer than was asked for, or than the replica keeps. */
+      /** Null: longer than requested, or than the replica keeps. */
       readonly body: Buffer | null;
       readonly bodyBytes: number;
     }
-  /** `hasForgotten` false: the replica never began it, unless it has acknowledged it. */
+  /** `hasForgotten` false: the replica never began it, unless the run is already acknowledged. */
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };
 
-/** An attach keeps its connection until the run ends, so there are as many as runs at once on one replica, within reason. */
+/** An attach keeps its connection until the run ends, so one replica needs one per concurrent run, up to this bound. */
 const attachesAtOnceMax = 1_024;
 /** Cancelling takes up to 5 s in the replica. */
 const questionsAtOnceMax = 32;
 const cancelWaitMs = 15_000;
 const acknowledgeWaitMs = 5_000;
-/** Below the runtime's own 90 s, so that a connection is seldom used that it is about to close. */
+/** Below the runtime's own 90 s, so that a connection about to be closed is seldom used. */
 const idleMs = 30_000;
 const idleConnectionsMax = 4;
 const messageBytesMax = 64 * 1_024;
 const reasonCharactersMax = 300;
 const contentTypeCharactersMax = 255;
 
-/** One for the platform; `close()` at the end. */
+/** One per platform; call `close()` at the end. */
 export class HeldRuns {
   readonly #clock: Clock;
   readonly #log: Log;
@@ -53,7 +53,7 @@ export class HeldRuns {
     });
   }
 
-  /** Waits for the end of the run, at most `waitMs`, and gives its answer. Never rejects; aborted or late is `lost`. */
+  /** Waits at most `waitMs` for the end of the run and returns its answer. Never rejects; an abort or a timeout is `lost`. */
   async attach(
     address: Address,
     heldId: HeldId,
@@ -73,14 +73,14 @@ export class HeldRuns {
     }
   }
 
-  /** The replica may forget the run: what became of it is written down. Gathered, best effort, returns at once. */
+  /** The replica may forget the run: its outcome is stored. Batched, best effort, returns at once. */
   acknowledge(address: Address, heldId: HeldId): void {
     this.#acknowledgements.add(address, heldId);
   }
 
   /**
-   * Stops the run's function, or takes the call out of the replica's line. `running`: it has not ended after 5 s, though
-   * it was told to. `unknown`: the replica has no such run, or cannot be asked. Never rejects.
+   * Stops the run's function, or removes the call from the replica's line. `running`: still running 5 s after the request.
+   * `unknown`: the replica does not know the run, or cannot be reached. Never rejects.
    */
   async cancel(address: Address, heldId: HeldId): Promise<"stopped" | "running" | "unknown"> {
     try {
@@ -100,7 +100,7 @@ export class HeldRuns {
     return "unknown";
   }
 
-  /** Says what is left to acknowledge, ends all waits (attaches as `lost`), closes all connections. */
+  /** Sends the remaining acknowledgements, ends all waits (attaches as `lost`), closes all connections. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("the platform stops"));
     await this.#acknowledgements.close();
@@ -118,7 +118,7 @@ export class HeldRuns {
   }
 }
 
-/** What an answer to an attach means. Only an answer with the mark is the app's. Pure. */
+/** Interprets the answer to an attach. Only an answer with the mark is the app's. Pure. */
 function attachedOf(answer: ReplicaAnswer): Attached {
   const { status, headers, body } = answer;
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
@@ -142,7 +142,7 @@ function contentTypeOf({ headers }: ReplicaAnswer): string | null {
   return contentType !== undefined && contentType.length <= contentTypeCharactersMax ? contentType : null;
 }
 
-/** A member of the JSON object in `body`; undefined when there is none. */
+/** A member of the JSON object in `body`; undefined when absent. */
 function memberOf(body: Buffer | null, name: string): unknown {
   if (body === null) return undefined;
   try {

@@ -1,19 +1,19 @@
-// Counts the plain calls that are not recorded, by app, and has the counts written some seconds later, so that
-// readers of the records see how many are missing. A count is written once, also when a write has to be repeated.
+// Counts unrecorded plain calls per app and writes the counts some seconds later, so that readers of the records see how
+// many are missing. A count is stored once, even when the write is retried.
 import { randomUUID } from "node:crypto";
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 
-/** So many calls of an app that were not recorded. */
+/** The number of unrecorded calls of an app. */
 export type LeftOutCalls = {
-  /** A row that is there already is not written again. */
+  /** An existing row is not written again. */
   readonly id: string;
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly calls: number;
-  /** When the latest of them came; milliseconds since the epoch. */
+  /** The arrival of the latest one; milliseconds since the epoch. */
   readonly latestAt: number;
 };
 
@@ -26,19 +26,19 @@ export type LeftOutOptions = {
 type Call = { readonly projectId: ProjectId; readonly appId: AppId; readonly receivedAt: number };
 type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 
-/** Counts wait for each other so long: a row for each app at a time. */
+/** How long counts are collected before they are written: one row per app. */
 const lingerMs = 5_000;
-/** Apps; five parameters each, of which PostgreSQL takes 65 535. */
+/** Apps; five parameters each, and PostgreSQL accepts 65 535. */
 const batchMax = 1_000;
 const queueMax = 100_000;
 
-/** One for the platform. */
+/** One per platform. */
 export class LeftOut {
   /** Calls since the platform started. */
   total = 0;
   readonly #log: Log;
   readonly #rows: Batcher<Count>;
-  /** Those that are not being written yet. */
+  /** Counts that are not being written yet. */
   readonly #counts = new Map<AppId, Count>();
 
   constructor({ writeLeftOut, clock, log }: LeftOutOptions) {
@@ -63,16 +63,16 @@ export class LeftOut {
     }
     const count = { id: randomUUID(), projectId, appId, calls: 1, latestAt: receivedAt };
     this.#counts.set(appId, count);
-    // Why is logged with each try.
+    // Each attempt logs the reason.
     this.#rows.add(count).catch(() => this.#counts.delete(appId));
   }
 
-  /** Resolves when all counts are written, or one write failed. Never rejects. */
+  /** Resolves when all counts are written, or one write has failed. Never rejects. */
   async stop(): Promise<void> {
     await this.#rows.stop();
   }
 
-  /** What comes from here on is counted in another row. */
+  /** Later calls are counted in a new row. */
   #take(rows: readonly Count[]): void {
     const fresh = rows.filter((row) => this.#counts.get(row.appId) === row);
     if (fresh.length === 0) return;

@@ -1,4 +1,4 @@
-// Opens async runs, the records of plain calls, and what forwards answers of plain calls to webhooks.
+// Opens async runs, the records of plain calls, and the forwarding of plain calls' answers to webhooks.
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
@@ -34,14 +34,14 @@ type Parts = Foundation & {
   readonly onStep: (step: RunStep) => void;
 };
 
-/** What records plain calls. */
+/** Opens the recording of plain calls. */
 export function openCallRecords({ db, clock, log, lifecycle }: Foundation): CallRecords {
   const records = new CallRecords({ ...callRecordWriter(db), clock, log });
   lifecycle.onClose("records of calls", () => records.stop());
   return records;
 }
 
-/** What forwards answers of plain calls to webhooks. */
+/** Opens the forwarding of plain calls' answers to webhooks. */
 export function forwardingTo(
   { webhooks, guard }: { webhooks: Webhooks; guard: OutwardGuard },
   bytesMax: number,
@@ -58,7 +58,7 @@ export function forwardingTo(
   };
 }
 
-/** Runs, which work once they are prepared and started, and what the API does with them. */
+/** Opens the runs, which are processed once prepared and started, and their use cases for the API. */
 export function openRuns(
   settings: RunSettings,
   parts: Parts,

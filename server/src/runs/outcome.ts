@@ -1,17 +1,17 @@
-// What becomes of a run when its call has ended: its final state, or another attempt. Pure.
+// Decides what follows the end of a run's call: its final state, or another attempt. Pure.
 import type { FinalState } from "@slipway/contract/words.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { faultTable, type FaultCode } from "#lib/fault.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 
-/** The platform that had sent the call was lost, and what became of the call cannot be found out. */
+/** The platform that sent the call was lost, and the outcome of the call cannot be determined. */
 export type Interrupted = { readonly kind: "interrupted"; readonly reason: string };
 
-/** An answer as the caller of a plain call would have got it. */
+/** An answer as a plain caller would have got it. */
 export type Answer = {
   readonly status: number;
   readonly contentType: string | null;
-  /** Null: longer than answers that are kept. */
+  /** Null: longer than the limit for kept answers. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };
@@ -22,9 +22,9 @@ export type Outcome =
       readonly state: FinalState;
       readonly statusCode: number | null;
       readonly reason: string | null;
-      /** Kept for who asks for it; null: the app gave none. */
+      /** Kept for later queries; null: the app sent none. */
       readonly result: Answer | null;
-      /** Sent to the run's webhook; null: nothing is. */
+      /** Sent to the run's webhook; null: nothing is sent. */
       readonly forwarded: Answer | null;
     }
   | {
@@ -36,24 +36,24 @@ export type Outcome =
       readonly isCounted: boolean;
     };
 
-/** What of a run decides. */
+/** The properties of a run that decide. */
 export type JudgedRun = {
-  /** Attempts that were begun, this one included. */
+  /** Attempts begun, including this one. */
   readonly attempt: number;
   readonly retriesMax: number;
-  /** Since when it can have had a replica. */
+  /** The time since which it could have had a replica. */
   readonly waitsSinceMs: number;
   readonly isCancelled: boolean;
 };
 
-/** A run waits for a replica no longer than it may run (docs: 12 hours). */
+/** A run waits for a replica no longer than its maximum run time (docs: 12 hours). */
 export const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
-/** After these the platform has to try again, since the app has seen nothing of the call. */
+/** Faults that the platform must retry, because the app has seen nothing of the call. */
 const platformFaults: ReadonlySet<FaultCode> = new Set<FaultCode>(["line_full", "line_timeout", "unavailable"]);
 const platformDelayMs = 1_000;
-/** Answers that say that another attempt may succeed. */
+/** Statuses that suggest a retry may succeed. */
 const passingStatuses = new Set([408, 425, 429]);
 
 /** Judges an ending. `random` is in [0, 1). */
@@ -64,7 +64,7 @@ export function outcomeOf(
 ): Outcome {
   switch (ending.kind) {
     case "answered":
-      // What a function that was interrupted makes of that is no answer of its own.
+      // An interrupted function's error is not its own answer.
       return run.isCancelled && ending.status >= 500 ? cancelled : ofAnswer(ending, run, at.random);
     case "withdrawn":
       return run.isCancelled ? cancelled : givenBack(0, null);
@@ -105,7 +105,7 @@ function ofFailed(
 ): Outcome {
   const { code, message } = fault;
   const { status } = faultTable[code];
-  // However long that takes: it is no fault of the app's, and its owner decides when it goes on.
+  // However long that takes: the app is not at fault, and its owner decides when it continues.
   if (code === "budget_reached") return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
     if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(platformDelayMs, message);
@@ -116,7 +116,7 @@ function ofFailed(
   return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason: message });
 }
 
-/** Null: no attempt is left. */
+/** Null: no attempts are left. */
 function retried(
   { attempt, retriesMax }: JudgedRun,
   why: { readonly statusCode: number | null; readonly reason: string | null },
@@ -130,7 +130,7 @@ function givenBack(delayMs: number, reason: string | null): Outcome {
   return { kind: "again", delayMs, statusCode: null, reason, isCounted: false };
 }
 
-/** The app gave no answer: the webhook gets what a plain caller would have got from the platform. */
+/** The app sent no answer: the webhook gets what the platform would have sent to a plain caller. */
 function ofFault(
   state: "failure" | "timeout",
   status: number | null,
@@ -145,7 +145,7 @@ function ofFault(
 const saidBytesMax = 65_536;
 const saidCharactersMax = 300;
 
-/** What the app says of a failure in the usual form, `{"message": …}`, as the rest of a sentence; "" when it says nothing. */
+/** The app's error message in the usual form, `{"message": …}`, to complete a sentence; "" when there is none. */
 function said({ contentType, body }: { readonly contentType: string | null; readonly body: Buffer | null }): string {
   if (body === null || body.length > saidBytesMax || contentType?.startsWith("application/json") !== true) return "";
   try {
@@ -155,7 +155,7 @@ function said({ contentType, body }: { readonly contentType: string | null; read
     const text = message.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}]/gu, " ").replace(/[.\s]+$/, "");
     return `: ${text.length > saidCharactersMax ? `${text.slice(0, saidCharactersMax)}…` : text}`;
   } catch {
-    // Not JSON, whatever it calls itself.
+    // Not JSON, whatever its content type says.
     return "";
   }
 }

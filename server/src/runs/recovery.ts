@@ -1,5 +1,5 @@
-// A run that was running when its platform was lost. Where the replica keeps the answer it is fetched from there, however
-// long the function still takes; where the replica never got the call it is sent again; else the app's policy decides.
+// A run that was running when its platform was lost. If the replica keeps the answer, it is fetched from there, however
+// long the function still takes; if the replica never got the call, it is sent again; otherwise the app's policy decides.
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -11,16 +11,16 @@ import type { Interrupted } from "./outcome.ts";
 import type { OrphanRun, RunStore } from "./run-store.ts";
 import type { RunSettlement } from "./settlement.ts";
 
-/** What all recoveries have in common. */
+/** The parts that all recoveries share. */
 export type RecoveryParts = {
   readonly store: Pick<RunStore, "addressOf">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
   readonly settlement: RunSettlement;
   readonly keepsAnswers: (appId: OrphanRun["appId"]) => boolean;
-  /** How long a call of the app may take. */
+  /** The app's time limit for a call. */
   readonly callMsMax: (appId: OrphanRun["appId"]) => number;
   readonly answerBytesMax: number;
-  /** Ends a replica that has this run only, and cannot be made to stop working on it. */
+  /** Ends a replica that works only on this run and cannot be made to stop. */
   readonly endStuck: (appId: OrphanRun["appId"], replicaId: ReplicaId) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -29,7 +29,7 @@ export type RecoveryParts = {
 
 type Address = NonNullable<Awaited<ReturnType<RunStore["addressOf"]>>>;
 
-/** One run that was taken over. `begin()` once. */
+/** One run after a takeover. Call `begin()` once. */
 export class Recovery implements ActiveRun {
   readonly work: OrphanRun;
   readonly #parts: RecoveryParts;
@@ -86,7 +86,7 @@ export class Recovery implements ActiveRun {
     }
   }
 
-  /** `withdrawn`: the replica never got the call, so that it is sent as if nothing had been. */
+  /** `withdrawn`: the replica never got the call, so it is sent as if for the first time. */
   async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
     const { heldRuns, answerBytesMax, callMsMax } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };

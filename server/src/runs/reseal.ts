@@ -1,5 +1,5 @@
-// Rotation of the secret key for what runs keep sealed: the secrets that callers sent for their webhooks. Called at the
-// start of the platform, before any run is worked on.
+// Re-encrypts sealed values of runs after a rotation of the secret key: the secrets that callers sent for their webhooks.
+// Called when the platform starts, before it processes runs.
 import { sql } from "kysely";
 import type { AppId, RunId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -8,7 +8,7 @@ import { callSecretContext } from "./settlement.ts";
 
 const batchMax = 1_000;
 
-/** Seals anew what an older key sealed; returns how many texts. May run twice, or beside changes: those win. */
+/** Reseals what an older key sealed; returns the number of texts. Safe to repeat, and concurrent changes win. */
 export async function resealRuns(db: Db, sealer: Sealer): Promise<number> {
   const [current = ""] = sealer.keyIds();
   for (let total = 0; ;) {

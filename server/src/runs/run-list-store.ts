@@ -1,15 +1,15 @@
-// Queries that show runs: async ones from `runs`, plain calls from `calls`, both by the time when they came. Each part of
-// a list is read by an index in its order and no further than a page, so that a list costs the same whatever its length.
+// Queries for lists of runs: async ones from `runs`, plain calls from `calls`, both ordered by arrival. Each part of a list
+// reads an index in order and at most one page, so the cost does not depend on the length of the list.
 import { sql, type RawBuilder } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { isFinal } from "./run-states.ts";
 
-/** A run's place in the order of time; microseconds since the epoch, as exact as the database keeps them. */
+/** A position in time order; microseconds since the epoch, the precision of the database. */
 export type RunCursor = { readonly atMicros: number; readonly id: RunId };
 
-/** A run of either kind. Durations in milliseconds; null: of async runs, whose times tell them. */
+/** A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them. */
 export type RunRow = {
   readonly id: RunId;
   readonly is_async: boolean;
@@ -38,7 +38,7 @@ export type RunRow = {
   readonly region: string | null;
 };
 
-/** Which runs of an app a page shows. `from` itself is left out. */
+/** Which runs of an app a page shows. Excludes `from` itself. */
 export type RunsWanted = {
   readonly asyncOnly: boolean;
   readonly status: RunState | null;
@@ -46,7 +46,7 @@ export type RunsWanted = {
   readonly limit: number;
 };
 
-/** A condition of the table `runs` that is true for dead ones; the words of the index `runs_dead`. */
+/** A condition on the table `runs` that selects dead runs; matches the text of the index `runs_dead`. */
 export const isDead = sql<boolean>`(state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null)`;
 
 /** Runs and calls of an app, newest first by time and id. */
@@ -54,7 +54,10 @@ export async function listRuns(db: Db, appId: AppId, wanted: RunsWanted): Promis
   return (await runsQuery(appId, wanted).execute(db)).rows;
 }
 
-/** The statement of `listRuns`, whose plan a test looks at. Read by `runs_by_app`, `runs_live`, `runs_not_successful` and their like of calls. */
+/**
+ * The statement of `listRuns`; a test checks its plan. Uses the indexes `runs_by_app`, `runs_live`, `runs_not_successful`
+ * and their counterparts for calls.
+ */
 export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: RunsWanted): RawBuilder<RunRow> {
   const ofRuns = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
   const ofCalls = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
@@ -77,7 +80,7 @@ export async function listDead(
   return (await deadQuery(appId, wanted).execute(db)).rows;
 }
 
-/** The statement of `listDead`, whose plan a test looks at. Read by `runs_dead`. */
+/** The statement of `listDead`; a test checks its plan. Uses the index `runs_dead`. */
 export function deadQuery(
   appId: AppId,
   { status, from, limit }: { status: "failure" | "timeout" | null; from: RunCursor | null; limit: number },
@@ -93,11 +96,11 @@ export function deadQuery(
 export async function readRun(db: Db, appId: AppId, runId: RunId): Promise<RunRow | undefined> {
   const runs = sql`(select ${runColumns} from runs where id = ${runId} and app_id = ${appId})`;
   const calls = sql`(select ${callColumns} from calls where id = ${runId} and app_id = ${appId})`;
-  // Should one id be in both, the async one is meant.
+  // If both tables have the id, the async run wins.
   return (await shown(sql`${runs} union all ${calls}`, 2).execute(db)).rows.toSorted(asyncFirst)[0];
 }
 
-/** A kept answer; `body` null: it was too long to be kept. */
+/** A kept answer; `body` null: it was too long to keep. */
 export type KeptResult = {
   readonly statusCode: number;
   readonly contentType: string | null;
@@ -124,7 +127,7 @@ const callColumns = sql`
   null::timestamptz as started_at, ended_at, null::timestamptz as cancel_requested_at, null::uuid as redriven_as,
   is_websocket, line_ms, total_ms`;
 
-/** Rows of both kinds in their order, with what is known of their replicas. */
+/** Rows of both kinds in order, with the known data of their replicas. */
 function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {
   return sql<RunRow>`
     with page as (select * from (${rows}) as found order by accepted_at desc, id desc limit ${limit})
@@ -134,7 +137,7 @@ function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {
      order by page.accepted_at desc, page.id desc`;
 }
 
-/** States stand in the text of the statement: only so can the planner take the index of some of them. */
+/** States are literals in the statement: the planner can use a partial index only then. */
 function stateIs(state: RunState | null): RawBuilder<boolean> {
   return state === null ? sql`true` : sql`state = ${sql.lit(state)}`;
 }
@@ -149,7 +152,7 @@ function isBefore(column: "accepted_at" | "received_at", from: RunCursor | null)
   return sql`(${sql.ref(column)}, id) < (${timeText(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }
 
-/** RFC 3339 with microseconds, which a Date does not hold. */
+/** RFC 3339 with microseconds, which a Date cannot represent. */
 function timeText(atMicros: number): string {
   const micros = atMicros % 1_000;
   const text = new Date((atMicros - micros) / 1_000).toISOString();

@@ -1,4 +1,4 @@
-// Reads runs for the API: pages of an app's runs and dead runs, one run, and the answer that was kept of one.
+// Reads runs for the API: pages of an app's runs and dead runs, one run, and the kept answer of a run.
 import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
@@ -11,16 +11,16 @@ import { isFinal } from "./run-states.ts";
 
 /** A page; `nextToken` is null at the end. */
 export type RunPage = { readonly runs: readonly RunRow[]; readonly nextToken: string | null };
-/** `callsLeftOut`: plain calls of the page's time that were not recorded. */
+/** `callsLeftOut`: plain calls in the page's time range that were not recorded. */
 export type RunAndCallPage = RunPage & { readonly callsLeftOut: number };
 
-/** The answer of a run, as the app gave it. */
+/** The answer of a run, as the app sent it. */
 export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
 
 export type RunListOptions = {
   readonly db: Db;
   readonly clock: Clock;
-  /** Configuration: how long results are kept, and how long they may be. */
+  /** Configuration: how long results are kept, and their maximum size. */
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
 };
@@ -45,7 +45,7 @@ export class RunList {
     this.#options = options;
   }
 
-  /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of another query. */
+  /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of a different query. */
   async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = wanted;
     const query = [appId, asyncOnly, status];
@@ -57,7 +57,7 @@ export class RunList {
     return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
   }
 
-  /** Runs of an app that failed and can be redriven, newest first. Throws `Fault("invalid")` for a token of another query. */
+  /** Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token of a different query. */
   async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<RunPage> {
     const { status, pageSize, nextToken } = wanted;
     const query = [appId, true, status];
@@ -73,7 +73,7 @@ export class RunList {
     return row;
   }
 
-  /** What the app answered. Throws `Fault("not_found")` that says why there is nothing, `Fault("conflict")` before the end. */
+  /** The app's answer. Throws `Fault("not_found")` with the reason when there is none, `Fault("conflict")` before the end. */
   async result(appId: AppId, runId: RunId): Promise<RunResult> {
     const run = await this.get(appId, runId);
     if (!isFinal(run.state)) {
@@ -99,7 +99,7 @@ export class RunList {
   }
 }
 
-/** The same answer for a run that is not there and for another app's. */
+/** The same answer for a missing run and for another app's run. */
 export function noSuchRun(appId: AppId, runId: RunId): Fault {
   return new Fault("not_found", `The app ${appId} has no run ${runId}.`);
 }

@@ -1,17 +1,17 @@
-// What is older than the operator wants to keep of runs: results and requests first, then the runs and calls themselves,
-// and idempotency keys after a day. No step touches a run that has not ended: only the end of a run has an age.
+// Deletes old data of runs: results and requests first, then the runs and calls themselves, and idempotency keys after a
+// day. No step touches a running run: age counts from the end of a run.
 import type { Clock } from "#lib/clock.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 import { olderRows } from "#store/older-rows.ts";
 import { deleteOldRequests } from "./dead-run-store.ts";
 
-/** Rows with bodies of megabytes: few at once. */
+/** Rows have bodies of megabytes: small batches. */
 const bodiesMax = 200;
-/** docs: a repeated key gives the same run for 24 hours. */
+/** docs: a repeated key returns the same run for 24 hours. */
 const keyDays = 1;
 
-/** The steps of one turn; days as configured. */
+/** The steps of one turn, with the configured days. */
 export function runRetention(options: {
   readonly db: Db;
   readonly clock: Clock;
@@ -19,7 +19,7 @@ export function runRetention(options: {
   readonly runRetentionDays: number;
 }): RemovalStep[] {
   const { db, clock, resultRetentionDays, runRetentionDays } = options;
-  // No later than the runs that they belong to: whole runs are deleted many at once, and so should have no bodies any more.
+  // No later than their runs: runs are deleted in large batches, so they should have no bodies by then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
   const bodies = { before: bodiesBefore, batchMax: bodiesMax };
   const before = daysAgo(clock, runRetentionDays);

@@ -1,13 +1,13 @@
-// The states of an async run and the runMoves between them; every write of a state goes by this table. Pure.
+// The states of an async run and the allowed moves between them; every write of a state follows this table. Pure.
 import { runStates, type FinalState, type RunState } from "@slipway/contract/words.ts";
 
-/** Every state → the states that may follow. A state with no follower is final. */
+/** Each state → the states that may follow. A state without followers is final. */
 export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
-  /** Accepted; in nobody's hands, or tried again later. */
+  /** Accepted; no platform holds it, or it is to be retried later. */
   pending: ["queued", "cancelled"],
-  /** In the hands of a platform, and waiting for a place on a replica. */
+  /** A platform holds it, and it waits for a slot on a replica. */
   queued: ["pending", "running", "failure", "cancelled", "timeout"],
-  /** Sent to a replica, or about to be: whoever sees this after a crash must take it for sent. */
+  /** Sent to a replica, or about to be: after a crash it must be treated as sent. */
   running: ["pending", "success", "failure", "cancelled", "timeout"],
   success: [],
   failure: [],
@@ -15,12 +15,12 @@ export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
   timeout: [],
 };
 
-/** The states from which `to` may be reached. */
+/** The states that may precede `to`. */
 export function runStatesBefore(to: RunState): RunState[] {
   return runStates.filter((from) => runMoves[from].includes(to));
 }
 
-/** True when nothing follows any more. */
+/** True when no state may follow. */
 export function isFinal(state: RunState): state is FinalState {
   return runMoves[state].length === 0;
 }

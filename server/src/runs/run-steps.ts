@@ -1,6 +1,6 @@
-// The durable steps of an async run, in the order in which a run takes them. A test ends the platform after each.
+// The durable steps of an async run, in order. A test kills the platform after each.
 
-/** Each step has been committed when it is told. */
+/** Each step is committed before it is reported. */
 export const runSteps = [
   "run accepted",
   "run claimed",
@@ -12,5 +12,5 @@ export const runSteps = [
 
 export type RunStep = (typeof runSteps)[number];
 
-/** Told of each durable step; does nothing but in tests. */
+/** Called after each durable step; does nothing except in tests. */
 export type OnRunStep = (step: RunStep) => void;

@@ -1,5 +1,5 @@
-// The rows of async runs. Every write after the acceptance names the lease epoch that its writer holds, so that whoever
-// was given up on changes nothing any more. All writes come as groups: one statement for many runs.
+// The rows of async runs. Every write after the acceptance names its writer's lease epoch, so that a platform that lost its
+// lease changes nothing. All writes are batched: one statement for many runs.
 import { sql, type RawBuilder } from "kysely";
 import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
@@ -9,14 +9,14 @@ import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
 
-/** What is accepted. `isHeld`: it is worked on by this platform right away. */
+/** An accepted run. `isHeld`: this platform processes it right away. */
 export type NewRun = {
   readonly runId: RunId;
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly method: string;
-  /** What the replica is asked for, query included. */
+  /** The path for the replica, including the query. */
   readonly target: string;
   /** Header lines for the replica. */
   readonly lines: string;
@@ -28,10 +28,10 @@ export type NewRun = {
   readonly isHeld: boolean;
 };
 
-/** The right to work on one run. */
+/** The lease of one run. */
 export type HeldRun = { readonly runId: RunId; readonly epoch: number };
 
-/** A run with all that is needed to work on it. */
+/** A run with everything needed to process it. */
 export type RunWork = HeldRun & {
   readonly projectId: ProjectId;
   readonly appId: AppId;
@@ -39,12 +39,12 @@ export type RunWork = HeldRun & {
   readonly target: string;
   readonly lines: string;
   readonly body: Buffer;
-  /** Attempts that were begun. */
+  /** Attempts begun. */
   readonly attempt: number;
-  /** How often it was written down that it starts: unlike attempts, starts that came to nothing are never taken back. */
+  /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
   readonly starts: number;
   readonly retriesMax: number;
-  /** Since when it can have had a replica: as it is read, since it was accepted. */
+  /** The time since which it could have had a replica: initially the acceptance. */
   readonly waitsSinceMs: number;
   readonly webhookEndpoint: string | null;
   readonly webhookSecretSealed: string | null;
@@ -69,12 +69,12 @@ export type RunEnd = HeldRun & {
   } | null;
 };
 
-/** A run that goes back, to be tried again after `delayMs`. */
+/** A run that is given back, to be retried after `delayMs`. */
 export type RunReturn = HeldRun & {
   readonly delayMs: number;
   readonly statusCode: number | null;
   readonly reason: string | null;
-  /** Attempts that count, up to now. */
+  /** Counted attempts so far. */
   readonly attempt: number;
 };
 
@@ -86,10 +86,10 @@ export type RunStoreOptions = {
 };
 
 const appsMax = 1_000;
-/** Elements of arrays are sent as text of twice their length, which holds up everything else; parameters as they are. */
+/** Array elements are sent as text of twice their length, which blocks the event loop; parameters are sent as they are. */
 const largeBytes = 32 * 1_024;
 
-/** The rows, as one platform writes them. */
+/** The rows, as written by one platform. */
 export class RunStore {
   readonly #db: Db;
   readonly #holder: string;
@@ -101,7 +101,7 @@ export class RunStore {
     this.#leaseMs = leaseMs;
   }
 
-  /** Stores new runs, in `tx` when given; once it resolves (and `tx` is committed) they are accepted. */
+  /** Inserts new runs, in `tx` if given; once it resolves (and `tx` is committed) they are accepted. */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
     const large = runs.filter(hasLargeBody).map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
@@ -139,9 +139,9 @@ export class RunStore {
   }
 
   /**
-   * Writes down that attempts are about to be sent, and extends their leases. False for a run that is not this platform's
-   * any more or is to be cancelled: it must not be sent. The same run may come again with another replica, when the first
-   * had seen nothing.
+   * Records that attempts are about to be sent, and extends their leases. False when this platform has lost the run or the
+   * run is to be cancelled: it must not be sent. The same run may come again with another replica, if the first has seen
+   * nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
@@ -155,7 +155,7 @@ export class RunStore {
     return answersFor(starts, rows);
   }
 
-  /** Ends runs, within `tx`. False for a run that is not this platform's any more: nothing of it was written. */
+  /** Ends runs, within `tx`. False when this platform has lost the run: nothing was written for it. */
   async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = given.state, status_code = given.status_code, reason = given.reason,
@@ -175,7 +175,7 @@ export class RunStore {
     return answers;
   }
 
-  /** Gives runs back, to be tried again later. False as with `finish`. One that is to be cancelled is cancelled. */
+  /** Gives runs back for a later retry. False as with `finish`. A run with a cancel request is cancelled. */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       with given_back as (
@@ -192,7 +192,7 @@ export class RunStore {
     return answersFor(returns, rows);
   }
 
-  /** Puts back what was claimed and not begun. */
+  /** Gives back claimed runs that were not begun. */
   async putOff(held: readonly HeldRun[], delayMs: number): Promise<void> {
     await sql`
       update runs set state = 'pending', due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
@@ -201,7 +201,7 @@ export class RunStore {
        where runs.id = given.id and ${this.#isHeld()} and state = 'queued'`.execute(this.#db);
   }
 
-  /** Runs in this platform's hands whose owner wants them to end. */
+  /** This platform's runs with a cancel request. */
   async cancelRequested(): Promise<RunId[]> {
     const rows = await this.#db
       .selectFrom("runs")
@@ -213,7 +213,7 @@ export class RunStore {
     return rows.map((row) => row.id);
   }
 
-  /** The apps with runs that may be tried, and in how many milliseconds the first of each is due; at most 1,000. */
+  /** Apps with runs that may be tried, and the milliseconds until each app's first run is due; at most 1,000. */
   async appsWithWork(): Promise<{ readonly appId: AppId; readonly dueInMs: number }[]> {
     const { rows } = await sql<{ app_id: AppId; due_in_ms: number }>`
       with recursive waiting as (
@@ -229,8 +229,8 @@ export class RunStore {
   }
 
   /**
-   * What is needed to work on runs that were claimed. Those that were lost meanwhile are left out, also where this platform
-   * has claimed them again: they are in hand then, and would be begun a second time.
+   * Everything needed to process claimed runs. Omits runs whose lease was lost meanwhile, even if this platform has claimed
+   * them again: it already holds them, and would begin them twice.
    */
   async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
     const epochs = new Map(held.map(({ runId, epoch }) => [runId, epoch]));
@@ -263,7 +263,7 @@ export class RunStore {
     }));
   }
 
-  /** How many bytes the bodies of runs have. */
+  /** The body sizes of runs, in bytes. */
   async bodyBytes(held: readonly HeldRun[]): Promise<Map<RunId, number>> {
     const rows = await this.#db
       .selectFrom("run_requests")
@@ -273,7 +273,7 @@ export class RunStore {
     return new Map(rows.map((row) => [row.run_id, row.bytes]));
   }
 
-  /** Takes back up to `limit` runs that waited for a replica when their platform was lost; returns how many. */
+  /** Returns up to `limit` runs to pending that waited for a replica when their platform was lost; returns how many. */
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
       with lost as (
@@ -287,7 +287,7 @@ export class RunStore {
     return rows.length;
   }
 
-  /** The replicas that runs of this platform were sent to before it was started anew. */
+  /** The replicas that this platform's runs were sent to before its restart. */
   async leftRunning(): Promise<{ readonly runId: RunId; readonly appId: AppId; readonly replicaId: ReplicaId }[]> {
     const rows = await this.#db
       .selectFrom("runs")
@@ -300,7 +300,7 @@ export class RunStore {
     );
   }
 
-  /** Where a replica is reached; null: it has stopped, or has no address yet. */
+  /** The address of a replica; null: it has stopped, or has no address yet. */
   async addressOf(replicaId: ReplicaId): Promise<Address | null> {
     const row = await this.#db
       .selectFrom("replicas")
@@ -345,7 +345,7 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
   sql` or `,
 )})`;
 
-/** What a run that nobody holds any more is from now on, and why its latest attempt failed if that is known. */
+/** The new state of a run that loses its holder, and why its latest attempt failed if that is known. */
 function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>): RawBuilder<unknown> {
   const unlessCancelled = (value: RawBuilder<unknown>, cancelled: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`case when cancel_requested_at is null then ${value} else ${cancelled} end`;
@@ -358,7 +358,7 @@ function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBui
     lease_holder = null, lease_until = null`;
 }
 
-/** Deletes the requests of those that were cancelled. */
+/** Deletes the requests of the cancelled runs. */
 function deletedOf(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;
@@ -370,7 +370,7 @@ function hasLargeBody({ body }: NewRun): boolean {
 
 type Written = { readonly id: RunId; readonly epoch: number };
 
-/** One group may name a run twice: for whoever lost it and for whoever took it over, both in this process. */
+/** One group may name a run twice: for its old and its new holder, both in this process. */
 function answersFor(given: readonly HeldRun[], rows: readonly Written[]): boolean[] {
   const written = new Set(rows.map(({ id, epoch }) => `${id} ${epoch}`));
   return given.map(({ runId, epoch }) => written.has(`${runId} ${epoch}`));

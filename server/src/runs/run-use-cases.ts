@@ -1,5 +1,5 @@
-// All that the API does with runs: it reads them, cancels them, and deals with dead ones. A run that somebody works on
-// is not ended here: its owner's wish is written down, and whoever holds the run ends it.
+// The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a platform holds is not ended
+// here: the request to cancel is recorded, and the holder ends the run.
 import { sql } from "kysely";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -22,13 +22,13 @@ export type RunUseCasesOptions = {
   readonly log: Log;
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
-  /** Called after the commit of a request to cancel, so that a run of this process ends without the way through the database. */
+  /** Called after a cancel request is committed, so that a run of this process ends without a notification from the database. */
   readonly onCancelled: (runId: RunId) => void;
-  /** How long a request to cancel waits for the run to end; 10 s unless given. */
+  /** How long a cancel request waits for the run to end; 10 s by default. */
   readonly cancelWaitMs?: number;
 };
 
-/** One for the platform; nothing is to be closed. */
+/** One per platform; needs no closing. */
 export class RunUseCases {
   readonly list: RunList;
   readonly dead: DeadRuns;
@@ -43,8 +43,8 @@ export class RunUseCases {
   }
 
   /**
-   * Asks for the end of a run, waits a while for it and returns the run as it is then. One that nobody works on ends
-   * at once. Throws `Fault("not_found")`, `Fault("conflict")` when it has ended.
+   * Requests the end of a run, waits a while for it and returns its current state. A run that nobody holds ends at once.
+   * Throws `Fault("not_found")`, `Fault("conflict")` when it has ended.
    */
   async cancel(ref: RunRef, by: By): Promise<RunRow> {
     const { db, onCancelled, cancelWaitMs = 10_000 } = this.#options;
@@ -64,7 +64,7 @@ export class RunUseCases {
     return await this.list.get(ref.appId, ref.runId);
   }
 
-  /** True: somebody works on it, who is told. */
+  /** True: a platform holds the run and is notified. */
   async #askForEnd(tx: Tx, { appId, runId }: RunRef): Promise<boolean> {
     const run = await lockRun(tx, appId, runId);
     if (run === undefined) {
@@ -84,7 +84,7 @@ export class RunUseCases {
   }
 }
 
-/** The row is locked. Whoever had it before the epoch grew can no longer write. */
+/** The row is locked. The new epoch prevents writes of earlier holders. */
 async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
   const reason = sql<string>`

@@ -1,5 +1,5 @@
-// Works runs off: claims of each app what there is room for, extends the leases of what is in hand, takes over what a lost
-// platform left, and stops without losing anything.
+// Processes runs: claims as many of each app as capacity allows, renews the leases of held runs, takes over the runs of a
+// lost platform, and stops without losing anything.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
@@ -20,26 +20,26 @@ export type RunnerOptions = {
   readonly leaseMs: number;
   readonly execution: Omit<ExecutionParts, "onLetGo">;
   readonly recovery: Omit<RecoveryParts, "onLetGo">;
-  /** How many calls the replicas of an app can work on when there are as many as may be; undefined: the app is gone. */
+  /** How many calls the replicas of an app can handle when fully scaled out; undefined: the app is gone. */
   readonly placesOf: (appId: AppId) => number | undefined;
-  /** True while nothing of the app is to be taken into hand: its runs wait in the database. */
+  /** True while runs of the app must not be claimed: they wait in the database. */
   readonly isStopped: (appId: AppId) => boolean;
   readonly runsMax: number;
-  /** Of an app's line, of which plain calls must have their part. */
+  /** The length of an app's line, which plain calls share. */
   readonly lineLengthMax: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep: OnRunStep;
-  /** Told when a run is in hand that another process had sent to the replica; what it returns is called when that is over. */
+  /** Called at the takeover of a run that another process had sent to the replica; its result is called when that is over. */
   readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
-  /** Told when lost runs were looked for. */
+  /** Called after each check for lost runs. */
   readonly onLooked: () => Promise<void>;
 };
 
-/** Of one app, however many places its replicas have. */
+/** Per app, regardless of the capacity of its replicas. */
 const appMax = 256;
 const bytesMax = 512 * 1_048_576;
-/** Word of new work comes by itself; this is for words that got lost. */
+/** New work triggers a notification; this interval covers lost ones. */
 const lookEveryMs = 1_000;
 const reapEveryMs = 5_000;
 const takenOverMax = 500;
@@ -47,7 +47,7 @@ const leaveWaitMs = 100;
 
 type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 
-/** One for the platform. */
+/** One per platform. */
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #room: Admission;
@@ -56,7 +56,7 @@ export class Runner {
   readonly #claiming: Loop;
   readonly #renewing: Loop;
   readonly #reaping: Loop;
-  /** Apps that have runs which there was no room for. */
+  /** Apps with runs that exceeded the capacity. */
   readonly #backlog = new Set<AppId>();
   #isQuiet = false;
   #renewedAtMs = Number.NEGATIVE_INFINITY;
@@ -82,7 +82,7 @@ export class Runner {
     for (const loop of [this.#reaping, this.#claiming, this.#renewing]) loop.start();
   }
 
-  /** There are runs of the app that nobody holds; null: there may be some of any. */
+  /** The app has runs that nobody holds; null: any app may. */
   nudge(appId: AppId | null): void {
     if (appId === null) this.#claiming.nudge();
     else {
@@ -91,7 +91,7 @@ export class Runner {
     }
   }
 
-  /** Room for one run of the app that is about to be accepted; to be used with `take`, or given back. */
+  /** Reserves capacity for one run of the app that is about to be accepted; follow with `take` or `unreserve`. */
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
     const places = this.#options.placesOf(appId);
@@ -101,12 +101,12 @@ export class Runner {
     return true;
   }
 
-  /** Gives back what `reserve` took. */
+  /** Releases what `reserve` took. */
   unreserve(appId: AppId, bytes: number): void {
     this.#room.giveBack(appId, bytes);
   }
 
-  /** Begins to work on a run that this platform holds and has reserved room for. */
+  /** Begins to process a run that this platform holds and has reserved capacity for. */
   take(work: RunWork): void {
     const run: Execution = new Execution(work, { ...this.#options.execution, onLetGo: () => this.#letGo(run) });
     this.#enter(run);
@@ -114,12 +114,12 @@ export class Runner {
     if (this.#isQuiet) run.leave();
   }
 
-  /** The run is to be cancelled; nothing happens when it is not in this platform's hands. */
+  /** A cancel was requested for the run; does nothing if this platform does not hold it. */
   cancel(runId: RunId): void {
     this.#active.get(runId)?.run.cancel();
   }
 
-  /** Takes nothing more, and gives back what waits. */
+  /** Claims no more runs, and gives back waiting ones. */
   quiesce(): void {
     this.#isQuiet = true;
     for (const { run } of this.#active.values()) run.leave();
@@ -141,7 +141,7 @@ export class Runner {
 
   #enter(run: ActiveRun): void {
     const { runId, epoch } = run.work;
-    // A process that stood still may take over from itself: what it had begun before is somebody else's run by then.
+    // A stalled process may take over from itself: runs that it began before then have a new holder.
     this.#active.get(runId)?.run.abandon();
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
@@ -180,7 +180,7 @@ export class Runner {
     if (wakeMs < lookEveryMs) this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
   }
 
-  /** Claims up to `free` runs of the app and begins with them; returns how many there were. */
+  /** Claims up to `free` runs of the app and begins them; returns how many it found. */
   async #claimOf(appId: AppId, free: number): Promise<number> {
     const { leases, store, onStep } = this.#options;
     const claimed = await leases.claim({
@@ -200,7 +200,7 @@ export class Runner {
     return claimed.length;
   }
 
-  /** Those whose bodies there is memory for; the others are given back for a moment. */
+  /** The runs whose bodies fit in memory; the others are given back for a moment. */
   async #fitting(appId: AppId, held: readonly HeldRun[]): Promise<HeldRun[]> {
     const { store } = this.#options;
     const sizes = await store.bodyBytes(held);
@@ -227,14 +227,14 @@ export class Runner {
       const isOurs = held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
       if (!isOurs) run.abandon();
     }
-    // Word of a cancel may get lost, or come before the run is in hand.
+    // A cancel notification may get lost, or come before the claim.
     for (const runId of await store.cancelRequested()) this.cancel(runId);
   }
 
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
     const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } = this.#options;
-    // The database or this process stood still: what is in hand is to be extended, not taken over from itself.
+    // The database or this process stalled: renew the held leases instead of taking over from itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({

@@ -1,4 +1,4 @@
-// Async runs, put together: accepting, working off, settling, taking over. One for the platform.
+// Async runs, assembled: accepting, processing, settling, taking over. One per platform.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -32,11 +32,11 @@ export type RunsOptions = {
   readonly runsAtOnce: number;
   readonly lineLength: number;
   readonly leaseMs?: number;
-  /** True while a budget has stopped the app: its runs stay where they are. Without it none ever does. */
+  /** True while a budget has stopped the app: its runs are not claimed. If omitted, no app is ever stopped. */
   readonly isStopped?: (appId: AppId) => boolean;
   /** Ends a replica at once. */
   readonly endReplica: (replicaId: ReplicaId) => void;
-  /** Speaks with replicas that keep answers; made here unless given. */
+  /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly clock: Clock;
   readonly log: Log;
@@ -45,7 +45,7 @@ export type RunsOptions = {
 
 const leaseMsUsually = 30_000;
 
-/** `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and `stop()` at the end. */
+/** Call `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and `stop()` at the end. */
 export class Runs implements AsyncAccept {
   readonly #options: RunsOptions;
   readonly #store: RunStore;
@@ -54,7 +54,7 @@ export class Runs implements AsyncAccept {
   readonly #settlement: RunSettlement;
   readonly #runner: Runner;
   readonly #enqueue: Enqueue;
-  /** Replicas that work on runs which an earlier process sent, until each is in hand. */
+  /** Marks replicas busy with runs that an earlier process sent, until this one holds each run. */
   readonly #holds = new Map<RunId, () => void>();
   readonly #unlisten: (() => void)[] = [];
 
@@ -70,7 +70,7 @@ export class Runs implements AsyncAccept {
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       ...{ store, clock, log, answerBytesMax, keepsAnswers },
-      // Where a replica works on several calls, the others must not suffer.
+      // Other calls on the same replica must not suffer.
       endStuck: (appId: AppId, replicaId: ReplicaId) => {
         if (this.#live(appId)?.replicaConcurrency === 1) options.endReplica(replicaId);
       },
@@ -80,7 +80,7 @@ export class Runs implements AsyncAccept {
     };
     this.#runner = new Runner({
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
-      // A quarter of a lease is left for the way to the replica.
+      // A quarter of a lease is left for the request to the replica.
       execution: {
         ...common,
         proxy,
@@ -102,7 +102,7 @@ export class Runs implements AsyncAccept {
     });
   }
 
-  /** Runs that this process has accepted, and those that it has ended, by state. */
+  /** Runs that this process has accepted, and those that it has ended, per state. */
   get counts(): { readonly accepted: number; readonly ended: ReadonlyMap<FinalState, number> } {
     return { accepted: this.#enqueue.acceptedTotal, ended: this.#settlement.ended };
   }
@@ -111,12 +111,12 @@ export class Runs implements AsyncAccept {
     this.#enqueue.accept(call);
   }
 
-  /** A cancel request was committed: it is looked at now. */
+  /** A cancel request was committed: handle it now. */
   cancel(runId: RunId): void {
     this.#runner.cancel(runId);
   }
 
-  /** Makes replicas count as busy that still work on what an earlier process sent them, so that none is stopped for being idle. */
+  /** Marks replicas busy that still work for an earlier process, so that none is stopped as idle. */
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();
     for (const { runId, appId, replicaId } of await this.#store.leftRunning()) {
@@ -135,12 +135,12 @@ export class Runs implements AsyncAccept {
     this.#runner.start();
   }
 
-  /** Takes nothing new, and gives back what waits; what is accepted from here on waits for the next start. */
+  /** Claims nothing more, and gives back waiting runs; runs accepted from here on wait for the next start. */
   quiesce(): void {
     this.#runner.quiesce();
   }
 
-  /** Waits up to `waitMs` for runs whose answers only this process can take. */
+  /** Waits up to `waitMs` for runs whose answers only this process can receive. */
   async stop(waitMs: number): Promise<void> {
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
     await this.#enqueue.stop();
@@ -159,7 +159,7 @@ export class Runs implements AsyncAccept {
     return live === undefined ? undefined : live.maxReplicaCount * live.replicaConcurrency;
   }
 
-  /** Runs that an earlier process had sent, and that another platform took over or ended. */
+  /** Runs that an earlier process had sent, and that another platform has taken over or ended. */
   async #releaseOthers(): Promise<void> {
     if (this.#holds.size === 0) return;
     const left = new Set((await this.#store.leftRunning()).map(({ runId }) => runId));

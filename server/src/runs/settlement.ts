@@ -1,5 +1,5 @@
-// Writes what became of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
-// that are given back. A database that is away is waited for, since the answer of the app exists only here by then.
+// Writes the outcomes of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
+// given back. Waits for an unavailable database, since the app's answer exists only here by then.
 import type { FinalState } from "@slipway/contract/words.ts";
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -33,12 +33,12 @@ const batchBytesMax = 64 * 1_048_576;
 const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
-/** What the caller's X-Webhook-Secret is sealed for: not the run, since a redriven one has another id. */
+/** The context that seals a caller's X-Webhook-Secret: not the run, because a redriven run has another id. */
 export function callSecretContext(appId: AppId): string {
   return `run-webhook-secret:${appId}`;
 }
 
-/** One for the platform. */
+/** One per platform. */
 export class RunSettlement {
   /** Runs that ended here since the platform started. */
   readonly ended = new Tally<FinalState>("success", "failure", "cancelled", "timeout");
@@ -78,14 +78,14 @@ export class RunSettlement {
     });
   }
 
-  /** Writes down that the run is about to be sent; false: it must not be. Rejects when the database is away. */
+  /** Records that the run is about to be sent; false: it must not be sent. Rejects when the database is unavailable. */
   start(start: RunStart): Promise<boolean> {
     return this.#starts.add(start);
   }
 
   /**
-   * Writes what follows from the ending. False when the run is not this platform's any more, or when the platform stops
-   * before the database is back; nothing was written then.
+   * Writes the consequences of the ending. False when this platform has lost the run, or stops before the database is back;
+   * nothing was written then.
    */
   async end(
     work: RunWork,
@@ -102,7 +102,7 @@ export class RunSettlement {
     return (await retry(options, () => this.#write(work, outcome, of.attempt))) ?? false;
   }
 
-  /** Gives up on what the database does not take; resolves when nothing is under way any more. */
+  /** Gives up writes that the database does not accept; resolves when none is in progress. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the platform stops"));
     await Promise.all([this.#starts.stop(), this.#ends.stop(), this.#returns.stop()]);

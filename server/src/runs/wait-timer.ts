@@ -1,13 +1,13 @@
-// Since when a run has waited for a replica, which it does for a limited time: neither while a budget had stopped its app nor
-// while there was no platform could it get one, and that is no reason to end it.
+// Tracks how long a run has waited for a replica, which is limited: time while a budget stopped its app or no platform was
+// running does not count, since it could not get a replica.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Knows of stops what it was told; made as the platform starts. */
+/** Knows only the stops reported to it; created when the platform starts. */
 export class WaitTimer {
   readonly #clock: Pick<Clock, "now">;
   readonly #startedMs: number;
-  /** When runs of an app were last kept waiting by a stop. There are no more entries than apps. */
+  /** When a stop last made runs of an app wait. Has at most one entry per app. */
   readonly #stoppedMs = new Map<AppId, number>();
 
   constructor(clock: Pick<Clock, "now">) {
@@ -20,7 +20,7 @@ export class WaitTimer {
     this.#stoppedMs.set(appId, this.#clock.now());
   }
 
-  /** Since when a run that was accepted then can have had a replica. */
+  /** The time since which a run accepted at `acceptedAtMs` could have had a replica. */
   sinceMs(appId: AppId, acceptedAtMs: number): number {
     return Math.max(acceptedAtMs, this.#startedMs, this.#stoppedMs.get(appId) ?? acceptedAtMs);
   }

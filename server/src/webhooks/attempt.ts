@@ -1,4 +1,4 @@
-// One attempt of a delivery: signed, posted, judged. What it comes to is data; writing it down is the dispatcher's.
+// One attempt of a delivery: signs, posts and judges it. Returns the result as data; the dispatcher stores it.
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
@@ -8,7 +8,7 @@ import { isTrouble, judgeAttempt, type AttemptEnd } from "./schedule.ts";
 import { headersOf } from "./sign.ts";
 import type { WebhookSigningKeys } from "./signing-keys.ts";
 
-/** The platform's way to call out. */
+/** The platform's client for outgoing requests. */
 export type PostClient = { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
 
 export type AttemptParts = {
@@ -16,22 +16,22 @@ export type AttemptParts = {
   readonly client: PostClient;
   readonly clock: Clock;
   readonly log: Log;
-  /** Of one attempt, from the look-up of the name to the end of the answer. */
+  /** For one attempt, from the name lookup to the end of the answer. */
   readonly timeoutMs: number;
 };
 
-/** What an attempt came to. */
+/** The result of an attempt. */
 export type AttemptResult = {
   readonly row: AttemptRow;
-  /** The receiver should get fewer at a time. */
+  /** The receiver should get fewer concurrent deliveries. */
   readonly isTrouble: boolean;
 };
 
-/** So much of the receiver's answer is kept. */
+/** How much of the receiver's answer is kept. */
 const answerBytesMax = 1024;
 const reasonLengthMax = 500;
 
-/** Makes one attempt. Rejects only when it was not made: the project's keys could not be read. */
+/** Makes one attempt. Rejects only if no attempt was made, because the project's keys could not be read. */
 export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDelivery): Promise<AttemptResult> {
   const { clock } = parts;
   const { keys, schedule } = await parts.keys.of(delivery.projectId);
@@ -64,14 +64,14 @@ async function send(
   try {
     return await client.post(url, { headers, body, timeoutMs, answerBytesMax });
   } catch (error) {
-    // A bug; as a failed attempt it ends by the schedule instead of being tried for ever.
+    // A bug; as a failed attempt it ends by the schedule instead of being retried forever.
     log.error({ err: error, delivery: id }, "a webhook could not be sent");
     const durationMs = clock.monotonicMs() - startedMs;
     return { kind: "failed", reason: "The platform failed to send it; see its log.", durationMs };
   }
 }
 
-/** Reasons may hold what a receiver or a resolver said. */
+/** Reasons may quote a receiver or a resolver. */
 function storable(reason: string): string {
   return reason.replaceAll("\0", "").toWellFormed().slice(0, reasonLengthMax);
 }

@@ -1,45 +1,45 @@
-// How many deliveries may be under way, in all, for each project and for each receiver. What one may take shrinks as places
-// become rare, so that some are always left for those that have none; a receiver that fails gets one at a time, with growing
-// pauses. Kept in memory: after a restart each receiver is found out anew.
+// Limits concurrent deliveries, in total, per project and per receiver. The shares shrink as slots become scarce, so that
+// some remain for lanes and projects that have none; a failing receiver gets one delivery at a time, with growing pauses.
+// In memory only: after a restart the state of each receiver is learned again.
 import type { Clock } from "#lib/clock.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** Who wants a place: deliveries of one lane go to one receiver. */
+/** A request for a slot: deliveries of one lane go to one receiver. */
 export type Wish = { readonly lane: string; readonly projectId: ProjectId };
 
-/** One delivery under way. */
+/** The slot of one delivery in progress. */
 export type DeliverySlot = {
-  /** Counts what the delivery holds in memory. */
+  /** Counts the delivery's bytes in memory. */
   hold(bytes: number): void;
-  /** Once, when it is over. */
+  /** Call once, when the delivery is over. */
   release(): void;
 };
 
 export type DeliverySlotsOptions = {
-  /** The most deliveries under way. */
+  /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
-  /** The most bytes that they should hold together. */
+  /** The maximum number of bytes that they should hold together. */
   readonly bytesMax: number;
   readonly clock: Clock;
 };
 
-/** What is known of a receiver. */
+/** The state of a receiver. */
 type Window = { max: number; troubles: number; closedUntilMs: number };
 
-/** Receivers start with this many at a time; each success allows one more. */
+/** The initial concurrency of a receiver; each success raises it by one. */
 const windowFirst = 16;
-/** A receiver's largest share of all places. */
+/** A receiver may use at most one in this many slots. */
 const sharePart = 4;
-/** This part of all places is kept for receivers and projects that have none. */
+/** One in this many slots is reserved for receivers and projects that have none. */
 const keptPart = 4;
-/** With 10,000 deliveries waiting for a dead receiver this makes a pass last some hours, and a recovery be seen in a second. */
+/** With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is noticed within a second. */
 const pause: Backoff = { firstMs: 50, factor: 2, msMax: 1000, jitter: 0 };
-/** Receivers that are remembered while nothing is under way to them. */
+/** The maximum number of idle receivers whose state is kept. */
 const lanesKnownMax = 10_000;
 
-/** The places of one platform. */
+/** The delivery slots of one platform. */
 export class DeliverySlots {
   readonly #options: DeliverySlotsOptions;
   readonly #windows = new LruMap<string, Window>(lanesKnownMax);
@@ -60,17 +60,17 @@ export class DeliverySlots {
     return this.#options.bytesMax;
   }
 
-  /** How many bytes more may be held; never negative. */
+  /** How many more bytes may be held; never negative. */
   get bytesLeft(): number {
     return Math.max(0, this.#options.bytesMax - this.#bytes);
   }
 
-  /** A delivery too large for what is left may come in while less than half is held: it must not wait for ever. */
+  /** True while less than half is held: a delivery larger than the rest is then admitted, so that it does not wait forever. */
   get isRoomy(): boolean {
     return this.#bytes < this.#options.bytesMax / 2;
   }
 
-  /** A place, or null when the lane must wait. */
+  /** A slot, or null when the lane must wait. */
   take(wish: Wish): DeliverySlot | null {
     if (!this.#hasRoom(wish)) return null;
     add(this.#ofLane, wish.lane, 1);
@@ -94,13 +94,13 @@ export class DeliverySlots {
     };
   }
 
-  /** How long the lane is closed after failures; 0: it is open. */
+  /** How long the lane stays closed after failures; 0: it is open. */
   closedMs(lane: string): number {
     const until = this.#windows.get(lane)?.closedUntilMs ?? 0;
     return Math.max(0, until - this.#options.clock.monotonicMs());
   }
 
-  /** Told of each attempt: failures halve what a receiver gets at a time, and in the end make it wait. */
+  /** Called after each attempt: failures halve a receiver's concurrency and finally close it for a while. */
   noteEnd(lane: string, isTrouble: boolean): void {
     const window = this.#windows.get(lane) ?? { max: this.#first(), troubles: 0, closedUntilMs: 0 };
     this.#windows.set(lane, window);
@@ -121,8 +121,8 @@ export class DeliverySlots {
     const { atOnce } = this.#options;
     const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
-    // The last ones go to those that have none. Of the others a project gets no more than it leaves, and a receiver half
-    // of that: greedy ones leave room, and many of them share alike.
+    // The last slots are for those without one. Of the rest, a project gets at most what it leaves free, and a receiver
+    // half of that, so that heavy users share equally.
     const shared = free - Math.floor(atOnce / keptPart);
     const window = this.#windows.get(lane)?.max ?? this.#first();
     const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));

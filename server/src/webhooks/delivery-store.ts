@@ -1,11 +1,11 @@
-// Rows of deliveries on the way through the platform: added, found, claimed, and what became of an attempt. Every change of
-// a held one names the epoch of its lease. All times are the database's.
+// Rows of deliveries in progress: inserted, found, claimed, and updated after an attempt. Every change of a held row names
+// the epoch of its lease. All times are the database's.
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
-/** The columns of a new row. `wantsLease`: this platform has room to send it at once. */
+/** The columns of a new row. `wantsLease`: this platform has capacity to send it at once. */
 export type NewDeliveryRow = {
   readonly id: DeliveryId;
   readonly projectId: ProjectId;
@@ -19,21 +19,21 @@ export type NewDeliveryRow = {
   readonly contentType: string | null;
   readonly body: Buffer | null;
   readonly bodyBytes: number;
-  /** Why it failed before it was ever tried; null: it is to be sent. */
+  /** Why it failed before any attempt; null: it is to be sent. */
   readonly failedReason: string | null;
   readonly wantsLease: boolean;
 };
 
-/** Whose lease, and for how long. */
+/** The holder and the duration of a lease. */
 export type Holder = { readonly holder: string; readonly leaseMs: number };
 
-/** Elements of arrays are sent as text of twice their length, parameters as they are. */
+/** Array elements are sent as text of twice their length, parameters as they are. */
 const largeBytes = 32 * 1024;
 
-/** What became of a new row: `isHeld` not, although wanted, when its endpoint is paused. */
+/** An inserted row: not `isHeld`, even if wanted, when its endpoint is paused. */
 export type AddedRow = { readonly id: DeliveryId; readonly isHeld: boolean; readonly isPaused: boolean };
 
-/** Adds rows and the endpoints that are not known yet, in one statement; those to be sent at once are leased to `holder` with epoch 1. */
+/** Inserts rows and unknown endpoints in one statement; leases those to be sent at once to `holder` with epoch 1. */
 export async function addRows(
   tx: Tx,
   rows: readonly NewDeliveryRow[],
@@ -82,12 +82,12 @@ export async function addRows(
   return result.rows;
 }
 
-/** Tells every platform that these endpoints have deliveries that nobody holds, when the transaction commits. */
+/** Notifies every platform, on commit, that these endpoints have deliveries that nobody holds. */
 export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): Promise<void> {
   await sql`select pg_notify('deliveries', id) from unnest(${[...endpointIds]}::text[]) as waiting (id)`.execute(tx);
 }
 
-/** The first of the deliveries that wait for an endpoint. `waitMs` is negative when it is due. */
+/** The first delivery that waits for an endpoint. `waitMs` is negative when it is due. */
 export type Head = {
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
@@ -102,8 +102,8 @@ const headColumns = sql`
   endpoint.paused_at is not null as "isPaused"`;
 
 /**
- * The heads of up to `limit` endpoints whose ids are greater than `after`, in their order. One look into the index for
- * each endpoint, however many deliveries wait. No locks.
+ * The heads of up to `limit` endpoints with ids greater than `after`, in that order. One index lookup per endpoint, however
+ * many deliveries wait. No locks.
  */
 export async function listHeads(db: Db, { after, limit }: { after: EndpointId; limit: number }): Promise<Head[]> {
   const { rows } = await sql<Head>`
@@ -123,7 +123,7 @@ export async function listHeads(db: Db, { after, limit }: { after: EndpointId; l
   return rows;
 }
 
-/** The heads of these endpoints; one that has nothing waiting has none. No order, no locks. */
+/** The heads of these endpoints; none for an endpoint without waiting deliveries. No order, no locks. */
 export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Promise<Head[]> {
   const { rows } = await sql<Head>`
     select ${headColumns} from unnest(${[...endpointIds]}::uuid[]) as asked (id) cross join lateral (
@@ -148,14 +148,14 @@ export type ClaimedRow = {
   readonly scheduleAttempts: number;
 };
 
-/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in all; `isRoomy` lets the first be larger. */
+/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `isRoomy` lets the first be larger. */
 export type Claim = {
   readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
   readonly bytesMax: number;
   readonly isRoomy: boolean;
 };
 
-/** Leases what is due, the oldest of each endpoint first, to `holder`. Rows that others have locked are passed over. */
+/** Leases due deliveries, oldest first within each endpoint, to `holder`. Skips locked rows. */
 export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holder): Promise<ClaimedRow[]> {
   const { wanted, bytesMax, isRoomy } = claim;
   const { rows } = await sql<ClaimedRow>`
@@ -186,14 +186,14 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
   return rows;
 }
 
-/** How an attempt of a held delivery ended. */
+/** The result of an attempt of a held delivery. */
 export type AttemptRow = {
   readonly id: DeliveryId;
   readonly epoch: number;
   readonly state: DeliveryState;
-  /** Null: it was a success. */
+  /** Null: success. */
   readonly reason: string | null;
-  /** Until it is tried again, when it is pending. */
+  /** Time until the next attempt, if pending. */
   readonly waitMs: number;
   readonly startedMs: number;
   readonly durationMs: number;
@@ -202,8 +202,8 @@ export type AttemptRow = {
 };
 
 /**
- * Writes attempts, what they make of their deliveries and what they say of the endpoints, in one statement, and lets go
- * of the leases. Returns the ids of those that were still `holder`'s; nothing of the others is written.
+ * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one statement. Returns the ids of
+ * those that `holder` still held; writes nothing for the others.
  */
 export async function writeAttempts(db: Db, rows: readonly AttemptRow[], holder: string): Promise<Set<DeliveryId>> {
   const column = <T>(pick: (row: AttemptRow) => T): T[] => rows.map((row) => pick(row));
@@ -257,7 +257,7 @@ export async function writeAttempts(db: Db, rows: readonly AttemptRow[], holder:
   return new Set(result.rows.map((row) => row.id));
 }
 
-/** Lets go of leases that are still `holder`'s, so that others can claim the rows. */
+/** Releases leases that `holder` still holds, so that others can claim the rows. */
 export async function releaseRows(
   db: Db,
   held: readonly { readonly id: DeliveryId; readonly epoch: number }[],

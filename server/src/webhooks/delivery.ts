@@ -1,5 +1,5 @@
-// A delivery on its way: its row as far as sending needs it, and the right to send it. Outbox, dispatcher and sender pass
-// these on.
+// A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher and sender pass these
+// on.
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -12,18 +12,18 @@ export type Delivery = {
   readonly url: string;
   /** The caller's X-Webhook-Secret. */
   readonly secret: Secret | null;
-  /** Of the answer that is delivered. */
+  /** Of the delivered answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
   readonly body: Buffer;
-  /** Attempts that have ended since it was made or replayed. */
+  /** Attempts since it was created or replayed. */
   readonly scheduleAttempts: number;
 };
 
-/** One that this platform holds the lease of. */
+/** A delivery that this platform has leased. */
 export type HeldDelivery = { readonly delivery: Delivery; readonly epoch: number };
 
-/** What a delivery's sealed secret is bound to. */
+/** The context that seals a delivery's secret. */
 export function deliverySecretContext(id: DeliveryId): string {
   return `webhook-delivery:${id}`;
 }

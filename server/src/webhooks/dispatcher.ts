@@ -1,5 +1,5 @@
 // Sends deliveries: those that the outbox hands over right after their commit, and those that wait in the database, fairly
-// by receiver. Claims only what has a place, so nothing is leased that is not under way. A lost nudge costs time only: a
+// across receivers. Claims only what has a slot, so every leased delivery is in progress. A lost nudge only costs time: a
 // survey of all endpoints finds what waits.
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -25,28 +25,28 @@ export type DispatcherParts = {
   readonly clock: Clock;
   readonly log: Log;
   readonly onStep: (name: WebhookStep) => void;
-  /** The longest time between two surveys. */
+  /** The maximum time between two surveys. */
   readonly surveyMs: number;
 };
 
-/** Endpoints of one step of a survey; a step takes some 20 ms at most. */
+/** Endpoints per survey step; a step takes at most about 20 ms. */
 const surveyStepMax = 1000;
-/** Endpoints and deliveries of one claim. */
+/** Endpoints and deliveries per claim. */
 const claimEndpointsMax = 100;
 const claimMax = 200;
 const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
 
-/** One endpoint's part of a claim. */
+/** One endpoint's share of a claim. */
 type Share = { readonly endpointId: EndpointId; readonly wish: Wish; readonly places: DeliverySlot[] };
 
-/** `start()` once. `stop()` ends the claiming; what is under way goes on. */
+/** Call `start()` once. `stop()` ends claiming; deliveries in progress continue. */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #waiting: EndpointBacklog;
   readonly #loop: Loop;
-  /** Endpoints that somebody says have something waiting. */
+  /** Endpoints reported to have waiting deliveries. */
   readonly #asked = new Set<EndpointId>();
-  /** Where the survey that is under way goes on; null: none is. */
+  /** The cursor of the current survey; null: none is running. */
   #surveyAfter: EndpointId | null = firstEndpoint;
   #surveyedMs = Number.NEGATIVE_INFINITY;
 
@@ -66,7 +66,7 @@ export class Dispatcher {
     await this.#loop.stop();
   }
 
-  /** A place to send a new delivery at once; null when it must wait, which it also does when others of its endpoint wait. */
+  /** A slot to send a new delivery at once; null when it must wait, also because others of its endpoint do. */
   takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): DeliverySlot | null {
     const { places } = this.#parts;
     const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.isRoomy);
@@ -75,20 +75,20 @@ export class Dispatcher {
     return slot;
   }
 
-  /** Something waits for the endpoint. */
+  /** The endpoint has a waiting delivery. */
   noteWaiting(endpointId: EndpointId, wish: Wish): void {
     this.#waiting.add(endpointId, wish, 0);
     this.#loop.nudge();
   }
 
-  /** Somebody says that something waits; null: look at everything. */
+  /** The endpoint may have a waiting delivery; null: check all endpoints. */
   lookAt(endpointId: EndpointId | null): void {
     if (endpointId === null || this.#asked.size >= surveyStepMax) this.#surveyAfter = firstEndpoint;
     else if (!this.#waiting.touch(endpointId)) this.#asked.add(endpointId);
     this.#loop.nudge();
   }
 
-  /** Sends one that is held; `slot` is given back at its end. */
+  /** Sends a held delivery; releases `slot` at its end. */
   send(held: HeldDelivery, wish: Wish, slot: DeliverySlot): void {
     const { inFlight } = this.#parts;
     inFlight.begin(held, wish, {
@@ -109,13 +109,13 @@ export class Dispatcher {
     if (claimed > 0) this.#loop.nudge();
   }
 
-  /** One step of the survey that is under way, or that it is time for. */
+  /** One step of the current survey, or of a new one that is due. */
   async #survey(): Promise<void> {
     const { db, clock, surveyMs } = this.#parts;
     const nowMs = clock.monotonicMs();
     if (this.#surveyAfter === null && nowMs - this.#surveyedMs < surveyMs) return;
     const after = this.#surveyAfter ?? firstEndpoint;
-    // Set before the database is asked: whoever wants a new survey meanwhile gets one.
+    // Set before the query: a survey requested meanwhile then takes place.
     this.#surveyAfter = null;
     this.#surveyedMs = nowMs;
     try {
@@ -143,12 +143,12 @@ export class Dispatcher {
     else this.#noteLater(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
   }
 
-  /** What is due in a long time is not kept in mind: a survey finds it when the time comes. */
+  /** Deliveries due much later are not tracked: a survey finds them in time. */
   #noteLater(endpointId: EndpointId, wish: Wish, waitMs: number): void {
     if (waitMs <= 2 * this.#parts.surveyMs) this.#waiting.add(endpointId, wish, waitMs);
   }
 
-  /** Takes places for what is due, endpoint by endpoint, as many as there are. */
+  /** Takes slots for due deliveries, endpoint by endpoint, as long as there are any. */
   #share(): Share[] {
     const { places } = this.#parts;
     const shares: Share[] = [];
@@ -178,7 +178,7 @@ export class Dispatcher {
       const rows = await claimRows(db, { wanted, ...room }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
-      // Where bodies fill the memory, an endpoint that gave less than asked for may have more.
+      // If bodies fill the memory, an endpoint that returned fewer than requested may have more.
       const isTight = room.bytesMax - bytes < places.bytesMax / 4;
       const ofEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {
@@ -200,7 +200,7 @@ export class Dispatcher {
       slot.hold(held.delivery.body.length);
       this.send(held, share.wish, slot);
     } catch (error) {
-      // Others of the claim go on; this one's lease runs out.
+      // Others of the claim continue; the lease of this one runs out.
       slot.release();
       this.#parts.log.error({ err: error, delivery: row.id }, "a webhook delivery cannot be read");
     }

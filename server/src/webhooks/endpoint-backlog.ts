@@ -1,5 +1,5 @@
-// Which endpoints have deliveries that wait, as far as this platform knows, and from when on. Bounded: what does not fit is
-// found by the next survey of the database.
+// Tracks which endpoints have waiting deliveries, as far as this platform knows, and when they are due. Bounded: the next
+// survey of the database finds what does not fit.
 import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import type { Wish } from "./delivery-slots.ts";
@@ -8,25 +8,25 @@ type Due = { readonly wish: Wish; isFresh: boolean };
 type Later = { readonly wish: Wish; dueMs: number };
 
 const endpointsMax = 20_000;
-/** Timers of endpoints that become due within so short a time are one. */
+/** Endpoints that become due within this time share one timer. */
 const graceMs = 5;
 
-/** The endpoints, in the order in which their turn comes. */
+/** The endpoints, in the order of their turns. */
 export class EndpointBacklog {
   readonly #clock: Clock;
   readonly #onDue: () => void;
-  /** A Map keeps the order of insertion. */
+  /** A Map keeps insertion order. */
   readonly #due = new Map<EndpointId, Due>();
   readonly #later = new Map<EndpointId, Later>();
   #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
 
-  /** `onDue` runs when a time has come. */
+  /** `onDue` runs when an endpoint becomes due. */
   constructor(options: { readonly clock: Clock; readonly onDue: () => void }) {
     this.#clock = options.clock;
     this.#onDue = options.onDue;
   }
 
-  /** True when something of the endpoint is due. */
+  /** True when a delivery of the endpoint is due. */
   has(endpointId: EndpointId): boolean {
     return this.#due.has(endpointId);
   }
@@ -35,7 +35,7 @@ export class EndpointBacklog {
     return this.#due.size > 0;
   }
 
-  /** Something of the endpoint waits, for `waitMs` from now; the earliest counts. */
+  /** A delivery of the endpoint is due in `waitMs`; the earliest counts. */
   add(endpointId: EndpointId, wish: Wish, waitMs: number): void {
     const due = this.#due.get(endpointId);
     if (due !== undefined) {
@@ -55,25 +55,25 @@ export class EndpointBacklog {
     this.#setTimer(dueMs);
   }
 
-  /** What is due, whose turn comes first first. Entries may be changed on the way. */
+  /** The due endpoints in the order of their turns. Entries may change during the iteration. */
   due(): Iterable<[EndpointId, { readonly wish: Wish }]> {
     return this.#due;
   }
 
-  /** As `add` for now, when the endpoint has or awaits its turn already; else false. */
+  /** Like `add` without a wait, if the endpoint already has or awaits its turn; else false. */
   touch(endpointId: EndpointId): boolean {
     const due = this.#due.get(endpointId);
     if (due !== undefined) due.isFresh = true;
     return due !== undefined;
   }
 
-  /** The endpoint's turn begins: what is added from here on may be missed by it. */
+  /** Begins the endpoint's turn, which may miss deliveries added from here on. */
   begin(endpointId: EndpointId): void {
     const due = this.#due.get(endpointId);
     if (due !== undefined) due.isFresh = false;
   }
 
-  /** The turn is over. `hasMore` or added since it began: it has another one, after all others; else it is forgotten. */
+  /** Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the end; else it is removed. */
   end(endpointId: EndpointId, hasMore: boolean): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;
@@ -81,7 +81,7 @@ export class EndpointBacklog {
     if (hasMore || due.isFresh) this.#due.set(endpointId, due);
   }
 
-  /** It can have no place for so long. */
+  /** The endpoint can get no slot for this time. */
   defer(endpointId: EndpointId, waitMs: number): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;
@@ -89,7 +89,7 @@ export class EndpointBacklog {
     this.add(endpointId, due.wish, waitMs);
   }
 
-  /** Nothing of it is to be sent. */
+  /** The endpoint has nothing to send. */
   delete(endpointId: EndpointId): void {
     this.#due.delete(endpointId);
     this.#later.delete(endpointId);

@@ -1,5 +1,5 @@
-// Pauses endpoints that have only failed for days, so that nothing more is wasted on them and their owner sees it. A loop;
-// what one platform pauses, the others leave alone.
+// Pauses endpoints that have only failed for days, to waste no more attempts and make the owner aware. A loop; platforms
+// skip endpoints that another has paused.
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -21,7 +21,7 @@ const dayMs = 86_400_000;
 const intervalMs = 60_000;
 const batchMax = 100;
 
-/** The loop that looks every minute; start and stop it with the platform. */
+/** A loop with a turn every minute; start and stop it with the platform. */
 export function endpointWatch(parts: EndpointWatchParts): Loop {
   const { clock, log } = parts;
   return new Loop({
@@ -32,7 +32,7 @@ export function endpointWatch(parts: EndpointWatchParts): Loop {
   });
 }
 
-/** Pauses some of those that have only failed for five days; the audit row is written with it. Returns how many. */
+/** Pauses some endpoints that have only failed for five days, each with its audit row. Returns how many. */
 export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
   const paused = await db.transaction().execute(async (tx) => {
     const rows = await pauseFailing(tx, { failingMs: failingDaysMax * dayMs, limit: batchMax });

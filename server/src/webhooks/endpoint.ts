@@ -1,18 +1,18 @@
-// Which endpoint a delivery belongs to, and which other endpoints it shares a receiver with. Pure, so that whoever has a
-// delivery knows both without asking the database.
+// Maps a delivery to its endpoint, and to the lane of endpoints with the same receiver. Pure, so that neither needs a
+// database query.
 import { createHash } from "node:crypto";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 
-/** Where a delivery goes. */
+/** The destination of a delivery. */
 export type Endpoint = {
   readonly id: EndpointId;
   /** Without query and fragment. */
   readonly url: string;
-  /** Project and origin: what shares it is slow together, so it shares the places for deliveries. */
+  /** Project and origin: its members slow down together, so they share delivery slots. */
   readonly lane: string;
 };
 
-/** The endpoint of a URL that can be parsed; the same URL of another project is another endpoint. */
+/** The endpoint of a URL that can be parsed; each project has its own endpoint for the same URL. */
 export function endpointOf(projectId: ProjectId, url: string): Endpoint {
   const { origin, pathname } = new URL(url);
   const plain = `${origin}${pathname}`;
@@ -20,7 +20,7 @@ export function endpointOf(projectId: ProjectId, url: string): Endpoint {
   return { id: uuidOf(hash) as EndpointId, url: plain, lane: `${projectId} ${origin}` };
 }
 
-/** A UUID of version 8, which is for ids that are made of something. */
+/** A UUID of version 8, for ids that are derived from data. */
 function uuidOf(hash: Buffer): string {
   const bytes = Buffer.from(hash.subarray(0, 16));
   bytes[6] = (bytes.readUInt8(6) & 0x0f) | 0x80;

@@ -1,5 +1,5 @@
-// Deliveries under way on this platform: makes the attempt, extends the lease meanwhile, and writes what came of it, many in
-// one transaction. What cannot be written, or belongs to another platform by then, is sent again by whoever has it.
+// Deliveries in progress on this platform: makes the attempt, renews the lease meanwhile, and writes the results, many in
+// one transaction. If a result cannot be written, or the lease is lost, the next holder sends the delivery again.
 import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Tally } from "#lib/tally.ts";
@@ -16,24 +16,24 @@ export type InFlightParts = AttemptParts & {
   readonly leases: Pick<Leases<"webhook_deliveries">, "renewAll">;
   readonly holder: Holder;
   readonly places: Pick<DeliverySlots, "noteEnd">;
-  /** The most deliveries under way. */
+  /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
   readonly onStep: (name: WebhookStep) => void;
 };
 
-/** Told once, at the end: when it is tried again, or null when it is over or somebody else's. */
+/** Called once, at the end: with the delay of the retry, or null when the delivery is over or lost to another holder. */
 export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void };
 
 const writeBatchMax = 200;
-/** While the database is away, results are held and tried again for about this many waits; then the lease is over anyway. */
+/** While the database is unavailable, results are retried with about this many waits; after that the lease has expired anyway. */
 const writing: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
 
-/** `stop()` waits for what is under way, and lets go of what takes longer. */
+/** `stop()` waits for deliveries in progress, and abandons those that take too long. */
 export class InFlight {
-  /** Attempts since the platform started, by what they came to; `pending`: it is tried again. */
+  /** Attempts since the platform started, by result; `pending`: to be retried. */
   readonly attempts = new Tally<AttemptRow["state"]>("delivered", "pending", "failed");
   readonly #parts: InFlightParts;
-  /** The same delivery may be here twice for a moment: when its lease was lost and taken again. */
+  /** May briefly hold the same delivery twice: when its lease was lost and claimed again. */
   readonly #flying = new Map<HeldDelivery, Promise<void>>();
   readonly #results: Batcher<AttemptRow, boolean>;
   readonly #stopping = new AbortController();
@@ -56,7 +56,7 @@ export class InFlight {
     this.#flying.set(held, this.#fly(held, wish, watcher));
   }
 
-  /** Extends the leases of all that are under way. */
+  /** Renews the leases of all deliveries in progress. */
   async renew(): Promise<void> {
     const leases = [...this.#flying.keys()].map((held) => ({
       ...{ id: held.delivery.id, epoch: held.epoch },
@@ -65,14 +65,14 @@ export class InFlight {
     if (leases.length > 0) await this.#parts.leases.renewAll(leases);
   }
 
-  /** Waits up to `waitMs`; what is still under way then is let go, so that it need not wait for its lease to run out. */
+  /** Waits up to `waitMs`, then releases what is still in progress, so that it need not wait for its lease to expire. */
   async stop(waitMs: number): Promise<void> {
     const { clock, db, holder } = this.#parts;
     const done = new AbortController();
     const all = Promise.all(this.#flying.values()).finally(() => done.abort());
     await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
     const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
-    // What is let go is somebody else's.
+    // Another holder sends an abandoned delivery.
     this.#stopping.abort(new Error("deliveries are let go"));
     await this.#results.stop();
     if (left.length > 0) await releaseRows(db, left, holder.holder);
@@ -88,7 +88,7 @@ export class InFlight {
       onStep("sent");
       if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
     } catch (error) {
-      // Its lease runs out, and then it is tried again.
+      // Its lease expires, and then it is retried.
       log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent");
     } finally {
       this.#flying.delete(held);
@@ -96,7 +96,7 @@ export class InFlight {
     }
   }
 
-  /** False when the delivery is somebody else's by then, or will be: the result could not be written. */
+  /** False when the delivery is lost to another holder, or will be: the result could not be written. */
   async #record(row: AttemptRow): Promise<boolean> {
     const { clock, log } = this.#parts;
     const { signal } = this.#stopping;

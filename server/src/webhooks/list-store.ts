@@ -1,4 +1,4 @@
-// Rows of deliveries, attempts and endpoints as a project's people see and change them.
+// Rows of deliveries, attempts and endpoints, as the members of a project see and change them.
 import { sql, type RawBuilder } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
@@ -35,7 +35,7 @@ export type DeliveryFilter = {
   readonly state?: DeliveryRow["state"] | undefined;
   readonly endpointId?: EndpointId | undefined;
   readonly runId?: RunId | undefined;
-  /** Only older ones: the number of the last one of the page before. */
+  /** A cursor: the number of the last row on the previous page; selects older ones. */
   readonly before?: number | undefined;
   readonly limit: number;
 };
@@ -54,7 +54,7 @@ export async function listDeliveryRows(db: Db, filter: DeliveryFilter): Promise<
   return rows;
 }
 
-/** One of the project's, or undefined. No locks. */
+/** A delivery of the project, or undefined. No locks. */
 export async function readDeliveryRow(db: Db, projectId: ProjectId, id: DeliveryId): Promise<DeliveryRow | undefined> {
   const { rows } = await sql<DeliveryRow>`
     select ${deliveryColumns} from webhook_deliveries where id = ${id} and project_id = ${projectId}`.execute(db);
@@ -78,7 +78,7 @@ export async function listAttemptRows(db: Db, id: DeliveryId, limit: number): Pr
   return rows;
 }
 
-/** Which ended deliveries are to be sent again. */
+/** Which ended deliveries to send again. */
 export type ReplayFilter = {
   readonly projectId: ProjectId;
   readonly id?: DeliveryId | undefined;
@@ -90,8 +90,8 @@ export type ReplayFilter = {
 };
 
 /**
- * Makes ended deliveries whose body is kept due again, oldest first, and begins their schedule anew. Returns the endpoint of
- * each. The epoch grows, so that nobody who held one before can write to it. Passes over rows that others have locked.
+ * Makes ended deliveries with a kept body due again, oldest first, and restarts their schedule. Returns the endpoint of
+ * each. Raises the epoch, so that earlier holders cannot write. Skips locked rows.
  */
 export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<EndpointId[]> {
   const { projectId, id, state, from, to, endpointId, limit } = filter;
@@ -119,7 +119,7 @@ export type EndpointRow = {
   readonly projectId: ProjectId;
   readonly url: string;
   readonly createdAt: Date;
-  /** As `createdAt`, in millionths of a second since 1970, which a Date cannot hold. */
+  /** Like `createdAt`, in microseconds since the epoch, which a Date cannot represent. */
   readonly createdMicros: number;
   readonly lastSuccessAt: Date | null;
   readonly lastFailureAt: Date | null;
@@ -129,7 +129,7 @@ export type EndpointRow = {
   readonly waiting: number;
 };
 
-/** Waiting deliveries of an endpoint are counted so far. */
+/** The upper bound for counting an endpoint's waiting deliveries. */
 const waitingCountMax = 10_000;
 
 const endpointColumns = sql`
@@ -157,7 +157,7 @@ export async function listEndpointRows(
   return rows;
 }
 
-/** One of the project's, or undefined. No locks. */
+/** An endpoint of the project, or undefined. No locks. */
 export async function readEndpointRow(db: Db, projectId: ProjectId, id: EndpointId): Promise<EndpointRow | undefined> {
   const { rows } = await sql<EndpointRow>`
     select ${endpointColumns} from webhook_endpoints as endpoint
@@ -165,7 +165,7 @@ export async function readEndpointRow(db: Db, projectId: ProjectId, id: Endpoint
   return rows[0];
 }
 
-/** False when it is paused already, or there is none. */
+/** False when it is already paused or does not exist. */
 export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   const result = await sql`
     update webhook_endpoints set paused_at = clock_timestamp()
@@ -173,7 +173,7 @@ export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Pr
   return result.numAffectedRows === 1n;
 }
 
-/** Its failures are forgotten, so that it has days again. False when it is not paused, or there is none. */
+/** Resets its failures, so that it has days again. False when it is not paused or does not exist. */
 export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   const result = await sql`
     update webhook_endpoints set paused_at = null, failing_since = null
@@ -183,7 +183,7 @@ export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): P
 
 export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFailure">;
 
-/** Pauses up to `limit` endpoints whose failures, without a success between, span `failingMs`, the longest first. */
+/** Pauses up to `limit` endpoints whose failures span `failingMs` without a success, the longest first. */
 export async function pauseFailing(
   tx: Tx,
   { failingMs, limit }: { failingMs: number; limit: number },

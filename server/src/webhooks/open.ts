@@ -1,4 +1,4 @@
-// Opens webhooks, and the guard that every outward call goes by.
+// Opens webhooks, and the guard for every outgoing request.
 import { CannotStart } from "#lib/cannot-start.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
@@ -10,9 +10,9 @@ import type { WebhookStep } from "./webhook-step.ts";
 import { Webhooks } from "./webhooks.ts";
 
 export type WebhookSettings = {
-  /** Addresses and ranges of private networks that may be called. */
+  /** Allowed addresses and ranges of private networks. */
   readonly webhookAllow: readonly string[];
-  /** Calls must not reach it. Null: the embedded server, which has no port. */
+  /** A target that calls must not reach. Null: the embedded server, which has no port. */
   readonly databaseUrl: Secret | null;
   readonly webhooksAtOnce: number;
   readonly runRetentionDays: number;
@@ -23,7 +23,7 @@ export type OpenedWebhooks = { readonly webhooks: Webhooks; readonly guard: Outw
 
 const postgresPort = 5432;
 
-/** Opens them; deliveries are sent once they are started. Throws `CannotStart` for a bad `SLIPWAY_WEBHOOK_ALLOW`. */
+/** Opens webhooks; sending begins once they are started. Throws `CannotStart` for an invalid `SLIPWAY_WEBHOOK_ALLOW`. */
 export function openWebhooks(
   settings: WebhookSettings,
   parts: Foundation & { readonly onStep: (step: WebhookStep) => void },

@@ -1,5 +1,5 @@
-// Where deliveries come in: rows in the transaction of whoever ends a run, and calls whose answers are posted behind them.
-// What has room is leased to this platform as it is written, and sent right after the commit without being read again.
+// Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted in the background. If
+// capacity allows, a row is leased to this platform as it is written, and sent after the commit without a read.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
@@ -15,7 +15,7 @@ import { endpointOf } from "./endpoint.ts";
 import type { DeliverySlot, Wish } from "./delivery-slots.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-/** An answer to be delivered. */
+/** An answer to deliver. */
 export type NewDelivery = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
@@ -26,17 +26,17 @@ export type NewDelivery = {
   /** Of the answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
-  /** Null: longer than what may be delivered; then it is only recorded, as failed. */
+  /** Null: above the size limit; it is then only recorded, as failed. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };
 
-/** One that was added: what `committed` needs of it. */
+/** An inserted delivery: what `committed` needs of it. */
 export type AddedDelivery = {
   readonly id: DeliveryId;
   readonly endpointId: EndpointId;
   readonly wish: Wish;
-  /** `sent`: this platform's to send; `waiting`: for whoever has room; `idle`: not to be sent now, or never. */
+  /** `sent`: this platform sends it; `waiting`: any platform with capacity does; `idle`: not to be sent now, or never. */
   readonly kind: "sent" | "waiting" | "idle";
 };
 
@@ -50,7 +50,7 @@ export type OutboxParts = {
   readonly onStep: (name: WebhookStep) => void;
 };
 
-/** A place taken for a row whose transaction is not known to be committed yet. */
+/** A slot for a row whose transaction may not be committed yet. */
 type Reserved = {
   readonly held: HeldDelivery;
   readonly wish: Wish;
@@ -58,7 +58,7 @@ type Reserved = {
   readonly sinceMs: number;
 };
 
-/** One that is being added. */
+/** A delivery being inserted. */
 type Draft = { readonly row: NewDeliveryRow; readonly wish: Wish; readonly reserved: Reserved | null };
 
 type MadeColumns = Pick<NewDeliveryRow, "id" | "endpointId" | "endpointUrl" | "failedReason" | "wantsLease">;
@@ -67,12 +67,12 @@ const postedMax = 10_000;
 const postedBytesMax = 64 * 1024 * 1024;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
-/** A database that is away for longer loses answers of plain calls, which nobody was promised to keep; that is logged. */
+/** A longer database outage loses answers of plain calls, which carry no promise to be kept; it is logged. */
 const postBackoff = { firstMs: 100, factor: 2, msMax: 5000, jitter: 0.2 };
 const posting: RetryPolicy = { ...postBackoff, triesMax: 8, hasTryAtStop: true };
 const lostLogMs = 10_000;
 
-/** Takes deliveries in. */
+/** Accepts deliveries. */
 export class Outbox {
   readonly #parts: OutboxParts;
   readonly #reserved = new Map<DeliveryId, Reserved>();
@@ -96,12 +96,12 @@ export class Outbox {
     });
   }
 
-  /** How many answers of plain calls were dropped because too many waited or the database was away. */
+  /** How many answers of plain calls were dropped because of a full queue or an unavailable database. */
   get lostCount(): number {
     return this.#lost;
   }
 
-  /** Within the transaction that ends the runs; at most two statements whatever the number of deliveries. */
+  /** Runs within the transaction that ends the runs; at most two statements for any number of deliveries. */
   async add(tx: Tx, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
     if (deliveries.length === 0) return [];
     const drafts = deliveries.map((delivery) => this.#draft(delivery));
@@ -118,14 +118,14 @@ export class Outbox {
     }
   }
 
-  /** After the commit: sends what has room at once, without reading it again. */
+  /** After the commit: sends what has a slot at once, without reading it back. */
   committed(added: readonly AddedDelivery[]): void {
     const { dispatcher, onStep } = this.#parts;
     if (added.length > 0) onStep("added");
     for (const { id, endpointId, wish, kind } of added) {
       const reserved = this.#reserved.get(id);
       if (kind === "waiting") dispatcher.noteWaiting(endpointId, wish);
-      // Its place was given back because the commit took so long: its lease runs out and it is claimed.
+      // The commit took so long that the slot was released: the lease expires and the delivery is claimed.
       if (kind !== "sent" || reserved === undefined) continue;
       this.#reserved.delete(id);
       dispatcher.send(reserved.held, reserved.wish, reserved.slot);
@@ -133,8 +133,8 @@ export class Outbox {
   }
 
   /**
-   * For plain calls: its own transaction, in batches, behind the caller. Where bodies fill the memory a delivery is only
-   * recorded, as failed; beyond a number that wait it is counted and logged.
+   * For plain calls: own transactions, in batches, in the background. If bodies fill the memory, a delivery is only
+   * recorded, as failed; beyond the queue limit it is counted and logged.
    */
   post(given: NewDelivery): void {
     const count = this.#posting.size;
@@ -150,7 +150,7 @@ export class Outbox {
     this.#posting.add(posting);
   }
 
-  /** Gives back places whose transaction was rolled back, or not committed for longer than a lease lasts. */
+  /** Releases slots whose transaction was rolled back, or stayed uncommitted for longer than a lease. */
   sweep(): void {
     const { clock, holder } = this.#parts;
     const beforeMs = clock.monotonicMs() - holder.leaseMs;
@@ -158,7 +158,7 @@ export class Outbox {
     this.#logLost("too many answers waited or the database did not take them");
   }
 
-  /** Resolves when nothing is left to be written. */
+  /** Resolves when nothing is left to write. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the platform stops"));
     await Promise.all(this.#posting);

@@ -1,5 +1,5 @@
-// Secrets of a project that sign its webhooks. There is always one without an end: a reader that finds none
-// makes it, so no delivery of a project leaves unsigned. Each change and its audit row are one transaction.
+// Secrets that sign a project's webhooks. One without expiry always exists: a reader that finds none creates it, so no
+// delivery of a project is sent unsigned. Each change and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
 import { tryLockProject } from "#accounts/project-store.ts";
 import { platformActor, type By } from "#audit/actor.ts";
@@ -14,22 +14,22 @@ import { insertWebhookSecret, readValidSecrets, retireSecrets, type SecretRow } 
 
 export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 
-/** A row with its value. */
+/** A row with its decrypted value. */
 export type OpenedSecret = SecretRow & { readonly secret: Secret };
 
-/** What a sealed secret of a project is bound to. */
+/** The context that seals a project's secret. */
 export function projectSecretContext(projectId: ProjectId, id: string): string {
   return `webhook-secret:${projectId}:${id}`;
 }
 
-/** Those that are valid, newest first: one at least, unless the project is deleted or was never there. */
+/** The valid secrets, newest first: at least one, unless the project is deleted or never existed. */
 export async function validSecrets({ db, sealer }: SecretParts, projectId: ProjectId): Promise<OpenedSecret[]> {
   let rows = await readValidSecrets(db, projectId);
   if (!hasNewest(rows)) {
     rows = await db.transaction().execute(async (tx) => {
       const isThere = (await tryLockProject(tx, projectId)) !== undefined;
       const found = await readValidSecrets(tx, projectId);
-      // Somebody else may have made it meanwhile.
+      // Another platform may have created it meanwhile.
       if (!isThere || hasNewest(found)) return found;
       return [await addSecret(tx, sealer, { projectId, by: { actor: platformActor } }), ...found];
     });
@@ -40,7 +40,7 @@ export async function validSecrets({ db, sealer }: SecretParts, projectId: Proje
   }));
 }
 
-/** Makes one, which signs at once; the newest until now ends after `overlapHours` hours. The project is locked. */
+/** Creates a secret, which signs at once; the previous newest one expires after `overlapHours` hours. The project is locked. */
 export async function addSecret(
   tx: Tx,
   sealer: Sealer,
@@ -57,7 +57,7 @@ export async function addSecret(
   return { ...row, secret };
 }
 
-/** What an audit row names. */
+/** The resource of an audit row. */
 export function secretResource(id: string): { readonly type: string; readonly id: string } {
   return { type: "webhook_secret", id };
 }

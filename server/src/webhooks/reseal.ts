@@ -1,5 +1,5 @@
-// Rotation of the secret key for what webhooks keep sealed: the projects' secrets, and those that callers sent with
-// deliveries. Called at the start of the platform, after `apps/reseal.ts`.
+// Re-encrypts sealed values of webhooks after a rotation of the secret key: the projects' secrets, and those that callers
+// sent with deliveries. Called when the platform starts, after `apps/reseal.ts`.
 import { sql } from "kysely";
 import type { DeliveryId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -9,7 +9,7 @@ import { projectSecretContext } from "./project-secrets.ts";
 
 const batchMax = 1000;
 
-/** Seals anew what an older key sealed; returns how many texts. May run twice, or beside changes: those win. */
+/** Reseals what an older key sealed; returns the number of texts. Safe to repeat, and concurrent changes win. */
 export async function resealWebhooks(db: Db, sealer: Sealer): Promise<number> {
   return (await resealSecrets(db, sealer)) + (await resealDeliveries(db, sealer));
 }
@@ -29,7 +29,7 @@ async function resealSecrets(db: Db, sealer: Sealer): Promise<number> {
   return old.length;
 }
 
-/** In batches: there may be many. */
+/** In batches, because there may be many. */
 async function resealDeliveries(db: Db, sealer: Sealer): Promise<number> {
   const [current = ""] = sealer.keyIds();
   for (let total = 0; ;) {

@@ -1,5 +1,5 @@
-// What is too old of webhooks: bodies first, then deliveries with their attempts, then endpoints
-// that have none left. Deliveries that wait for a paused endpoint longer than deliveries are kept end as failed.
+// Deletes old data of webhooks: bodies first, then deliveries with their attempts, then endpoints without deliveries.
+// Deliveries that wait for a paused endpoint beyond the retention end as failed.
 import { sql } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
@@ -8,7 +8,7 @@ type Remove = (db: Db, which: { readonly days: number; readonly limit: number })
 
 const batchMax = 1_000;
 
-/** The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long bodies of ended ones are kept, to replay them. */
+/** The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long their bodies are kept for replays. */
 export function webhookRetention(options: {
   readonly db: Db;
   readonly days: number;
@@ -56,7 +56,7 @@ const dropDeliveries: Remove = async (db, { days, limit }) => {
   return Number(result.numAffectedRows ?? 0n);
 };
 
-/** A delivery that is added meanwhile is sent all the same, and the next one makes the endpoint known again. */
+/** A delivery inserted meanwhile is still sent, and the next one inserts the endpoint again. */
 const dropEndpoints: Remove = async (db, { days, limit }) => {
   const result = await sql`
     delete from webhook_endpoints

@@ -1,11 +1,11 @@
-// What becomes of a delivery after an attempt: delivered, tried again after a while, or failed for good. Pure.
+// Decides what follows an attempt of a delivery: delivered, retried after a delay, or failed for good. Pure.
 import { never } from "#lib/assert.ts";
 import { retryAfterMs } from "#lib/retry-after.ts";
 
-/** `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, and fewer answers are tried again. */
+/** `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, with fewer statuses retried. */
 export type ScheduleName = "standard" | "short";
 
-/** How an attempt ended, as far as the schedule looks at it. */
+/** The end of an attempt, as far as the schedule needs it. */
 export type AttemptEnd =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfter: string | null }
   /** No answer; the reason is a sentence. */
@@ -16,10 +16,10 @@ export type AttemptVerdict =
   | { readonly kind: "retry"; readonly waitMs: number; readonly reason: string }
   | { readonly kind: "failed"; readonly reason: string };
 
-/** What the verdict depends on. */
+/** The inputs of the verdict. */
 export type JudgedAttempt = {
   readonly schedule: ScheduleName;
-  /** Of the attempt that ended; 1 is the first since the delivery was made or replayed. */
+  /** The number of the ended attempt; 1 is the first since the delivery was created or replayed. */
   readonly attempt: number;
   readonly end: AttemptEnd;
   readonly nowMs: number;
@@ -32,7 +32,7 @@ const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 
 type Schedule = {
-  /** Before the second attempt, the third and so on. */
+  /** The delays before the second attempt, the third and so on. */
   readonly waitsMs: readonly number[];
   readonly retryAfterMsMax: number;
   isTriedAgain(status: number): boolean;
@@ -40,7 +40,7 @@ type Schedule = {
 
 const schedules: Readonly<Record<ScheduleName, Schedule>> = {
   standard: {
-    // A short break of the receiver costs seconds; one over a long weekend is outlived: 75.6 hours in all.
+    // A short outage of the receiver costs seconds; one over a long weekend is survived: 75.6 hours in total.
     waitsMs: [
       5 * secondMs,
       5 * minuteMs,
@@ -56,7 +56,7 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
     isTriedAgain: (status) => status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
   },
   short: {
-    // With jitter below the 5 seconds that callers count on.
+    // Even with jitter below the 5 seconds that callers rely on.
     waitsMs: [2 * secondMs, 4 * secondMs],
     retryAfterMsMax: 5 * secondMs,
     isTriedAgain: (status) => status < 400 || status === 404,
@@ -80,7 +80,7 @@ export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: Ju
   return { kind: "retry", waitMs: Math.max(plainMs, Math.min(asked, schedule.retryAfterMsMax)), reason };
 }
 
-/** Why an attempt was no success, as a sentence; null when it was one. */
+/** Why an attempt failed, as a sentence; null when it succeeded. */
 export function attemptReason(end: AttemptEnd): string | null {
   if (end.kind === "failed") return end.reason;
   if (end.kind !== "answered") return never(end);
@@ -92,7 +92,7 @@ export function attemptReason(end: AttemptEnd): string | null {
   return `The receiver answered ${end.status}.`;
 }
 
-/** True when the receiver may be overloaded or away, so that fewer deliveries at a time should go to it. */
+/** True when the receiver may be overloaded or unavailable, so its concurrency should drop. */
 export function isTrouble(end: AttemptEnd): boolean {
   return end.kind === "failed" || end.status === 429 || end.status >= 500;
 }

@@ -1,4 +1,4 @@
-// Rows of the secrets that sign a project's webhooks, sealed, and of the schedule that a project chose.
+// Rows of the sealed secrets that sign a project's webhooks, and of the project's chosen schedule.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -11,7 +11,7 @@ export type SecretRow = {
   readonly expires_at: Date | null;
 };
 
-/** Those that are valid, newest first. No locks. */
+/** The valid secrets, newest first. No locks. */
 export async function readValidSecrets(db: Db, projectId: ProjectId): Promise<SecretRow[]> {
   return await db
     .selectFrom("webhook_secrets")
@@ -23,7 +23,7 @@ export async function readValidSecrets(db: Db, projectId: ProjectId): Promise<Se
     .execute();
 }
 
-/** Makes room for a new one: the newest so far ends after `overlapMs`, all others now. */
+/** Prepares for a new secret: the newest one expires after `overlapMs`, all others now. */
 export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: number): Promise<void> {
   await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(tx);
   await sql`
@@ -31,7 +31,7 @@ export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: num
      where project_id = ${projectId}`.execute(tx);
 }
 
-/** Adds the newest one. */
+/** Inserts the newest secret. */
 export async function insertWebhookSecret(
   tx: Tx,
   row: { readonly id: string; readonly project_id: ProjectId; readonly secret_sealed: string },
@@ -53,7 +53,7 @@ export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Pr
   return gone.numDeletedRows === 1n;
 }
 
-/** What the project chose. No locks. */
+/** The project's chosen schedule. No locks. */
 export async function readSchedule(db: Db, projectId: ProjectId): Promise<ScheduleName> {
   const row = await db
     .selectFrom("webhook_schedules")
@@ -63,7 +63,7 @@ export async function readSchedule(db: Db, projectId: ProjectId): Promise<Schedu
   return row?.schedule ?? "standard";
 }
 
-/** Sets what the project chose. */
+/** Sets the project's schedule. */
 export async function putSchedule(tx: Tx, projectId: ProjectId, schedule: ScheduleName): Promise<void> {
   await tx
     .insertInto("webhook_schedules")

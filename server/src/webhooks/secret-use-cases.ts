@@ -1,5 +1,5 @@
-// The secrets that sign a project's webhooks: listed, rotated and deleted. A project has one from its first moment, and at
-// most two are valid at a time. Called by the API; each change and its audit row are one transaction.
+// Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has one from the start, and
+// at most two are valid at once. Called by the API; each change and its audit row are one transaction.
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -12,11 +12,11 @@ import { notify } from "#store/notify.ts";
 import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
 import { deleteSecret } from "./secret-store.ts";
 
-/** A secret as it is listed. */
+/** A secret as listed. */
 export type WebhookSecret = {
   readonly id: string;
   readonly createdAt: Date;
-  /** Null: the newest one, valid until another is made or it is deleted. */
+  /** Null: the newest one, valid until it is replaced or deleted. */
   readonly expiresAt: Date | null;
   readonly secret: Secret;
 };
@@ -44,7 +44,10 @@ export class WebhookSecretUseCases {
     return secrets.map(shown);
   }
 
-  /** Makes one, which signs at once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
+  /**
+   * Creates a secret, which signs at once. The previous one expires after `overlapHours` (0 to 720, default 24), older ones
+   * now.
+   */
   async create(
     projectId: ProjectId,
     { overlapHours = overlapHoursDefault }: { readonly overlapHours?: number | undefined },
@@ -60,7 +63,7 @@ export class WebhookSecretUseCases {
     return shown(row);
   }
 
-  /** It signs no more, at once. Another takes the place of the last one. */
+  /** Stops signing with it at once. A new one replaces the last. */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);

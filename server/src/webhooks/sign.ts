@@ -1,18 +1,18 @@
-// The header fields of an attempt: Standard Webhooks with every valid secret of the project, the platform's own signature
-// when the caller sent a secret, and what the answer was. Pure.
+// The header fields of an attempt: Standard Webhooks signatures with every valid secret of the project, the platform's own
+// signature when the caller sent a secret, and the details of the answer. Pure.
 import { createHmac } from "node:crypto";
 import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
 
-/** What an attempt is signed with. */
+/** The inputs of an attempt's signatures. */
 export type Signing = {
   /** Decoded; none: the project is deleted. */
   readonly keys: readonly Buffer[];
-  /** When the attempt is made. */
+  /** The time of the attempt. */
   readonly nowMs: number;
 };
 
-/** All that a receiver gets beside the body. */
+/** Everything that a receiver gets besides the body. */
 export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<string, string> {
   const seconds = Math.floor(nowMs / 1000);
   const headers: Record<string, string> = {
@@ -30,7 +30,7 @@ export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<
   return headers;
 }
 
-/** `v1,<hex>` with the caller's secret as the key. */
+/** `v1,<hex>`, with the caller's secret as the key. */
 export function callerSignature(
   secret: string,
   message: { readonly runId: string; readonly body: Buffer },
@@ -40,12 +40,12 @@ export function callerSignature(
   return `v1,${hmac.update(`${message.runId}.${seconds}.`).update(message.body).digest("hex")}`;
 }
 
-/** A header's value comes as one character for each byte; the key is the bytes that the caller sent. */
+/** A header value has one character per byte; the key is the bytes that the caller sent. */
 function bytesOfField(value: string): Buffer {
   return Buffer.from(value, /^[\0-\xff]*$/.test(value) ? "latin1" : "utf8");
 }
 
-/** What an app calls its answer is passed on, unless it cannot stand in a header. */
+/** Passes on the app's content type, unless it is not allowed in a header. */
 function usableContentType(contentType: string | null): string {
   return contentType !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(contentType) ? contentType : "application/json";
 }

@@ -1,5 +1,5 @@
-// What each attempt needs of a project, kept in memory: the keys that sign, and the schedule. Word of a change comes by
-// NOTIFY in the transaction that makes it.
+// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction of a change sends a
+// NOTIFY.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -17,10 +17,10 @@ type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; r
 export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
 
 const projectsKnownMax = 10_000;
-/** A lost notification costs so much at most. */
+/** The maximum delay after a lost notification. */
 const knownMs = 60_000;
 
-/** The keys and the schedule of each project. `close()` ends the listening. */
+/** The keys and the schedule of each project. `close()` stops listening. */
 export class WebhookSigningKeys {
   readonly #parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock };
   readonly #known = new LruMap<ProjectId, Promise<Known>>(projectsKnownMax);
@@ -39,7 +39,7 @@ export class WebhookSigningKeys {
     });
   }
 
-  /** Rejects when the database does not answer and nothing is known yet. */
+  /** Rejects when the database does not answer and nothing is cached. */
   async of(projectId: ProjectId): Promise<ProjectSigning> {
     const { clock } = this.#parts;
     let known = await (this.#known.get(projectId) ?? this.#load(projectId));
@@ -53,7 +53,7 @@ export class WebhookSigningKeys {
     this.#unlisten();
   }
 
-  /** A change that comes while it is read takes the promise out, so that the next one reads anew. */
+  /** A change during the read removes the promise, so that the next caller reads again. */
   #load(projectId: ProjectId): Promise<Known> {
     const loading = this.#read(projectId);
     this.#known.set(projectId, loading);

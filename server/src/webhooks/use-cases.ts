@@ -1,4 +1,4 @@
-// What a project's people do with webhooks: deliveries and their attempts, endpoints, the schedule; `secret-use-cases.ts` has the
+// Use cases for a project's webhooks: deliveries and their attempts, endpoints, the schedule; `secret-use-cases.ts` has the
 // secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { lockProject } from "#accounts/project-store.ts";
@@ -36,13 +36,13 @@ export type DeliveryItem = {
   readonly statusCode: number;
   readonly contentType: string | null;
   readonly bodyBytes: number;
-  /** It has ended and its body is kept still. */
+  /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
   readonly state: DeliveryState;
   readonly reason: string | null;
   readonly attempts: number;
   readonly createdAt: Date;
-  /** When it is tried next; null when it has ended, or waits for its endpoint to be resumed. */
+  /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
   readonly dueAt: Date | null;
   readonly endedAt: Date | null;
 };
@@ -53,7 +53,7 @@ export type AttemptItem = {
   readonly durationMs: number;
   /** Null: there was no answer. */
   readonly statusCode: number | null;
-  /** Null: it was a success. */
+  /** Null: success. */
   readonly reason: string | null;
   /** The beginning of the answer as text, at most a KiB; null: there was no answer. */
   readonly answer: string | null;
@@ -69,7 +69,7 @@ export type EndpointItem = {
   readonly lastFailure: string | null;
   readonly failingSince: Date | null;
   readonly pausedAt: Date | null;
-  /** Deliveries that wait, counted up to 10,000. */
+  /** Waiting deliveries, counted up to 10,000. */
   readonly waiting: number;
 };
 
@@ -82,20 +82,20 @@ export type DeliveryQuery = PageQuery & {
   readonly endpointId?: EndpointId | undefined;
   readonly runId?: RunId | undefined;
 };
-/** Which ended deliveries to send again, by when they were made. `from` is included, `to` not. */
+/** Which ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive. */
 export type ReplayRange = {
   readonly from: Date;
   readonly to: Date;
-  /** Default: those that failed. */
+  /** Default: failed ones. */
   readonly state?: "delivered" | "failed" | undefined;
   readonly endpointId?: EndpointId | undefined;
 };
-/** `hasMore`: there is a bound on what one request replays; ask again. */
+/** `hasMore`: the limit of one request was reached; repeat it. */
 export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
 
 const pageSizeDefault = 50;
 const pageSizeMax = 200;
-/** The latest of a delivery; ten of each schedule. */
+/** The latest attempts of a delivery; ten per standard schedule. */
 const attemptsShownMax = 100;
 const replayMax = 10_000;
 
@@ -131,7 +131,10 @@ export class WebhookUseCases {
     return await this.#secrets.list(projectId, by);
   }
 
-  /** Makes one, which signs at once; its value is shown this once. The one before stays valid for `overlapHours` (0 to 720, default 24), any older one ends. */
+  /**
+   * Creates a secret, which signs at once; its value is shown only this once. The previous one stays valid for
+   * `overlapHours` (0 to 720, default 24); any older one expires.
+   */
   async createSecret(
     projectId: ProjectId,
     wish: { readonly overlapHours?: number | undefined },
@@ -140,7 +143,7 @@ export class WebhookUseCases {
     return await this.#secrets.create(projectId, wish, by);
   }
 
-  /** It signs no more, at once. */
+  /** Stops signing with it at once. */
   async deleteSecret(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#secrets.delete(projectId, id, by);
   }
@@ -172,7 +175,7 @@ export class WebhookUseCases {
     return { delivery: deliveryItem(delivery), attempts: shown };
   }
 
-  /** Sends an ended one again, under the same webhook-id, by a schedule that begins anew. */
+  /** Sends an ended delivery again, with the same webhook-id and a restarted schedule. */
   async replay(projectId: ProjectId, id: DeliveryId, by: By): Promise<DeliveryItem> {
     const delivery = await this.#delivery(projectId, id);
     if (delivery.state === "pending")
@@ -186,14 +189,14 @@ export class WebhookUseCases {
       const resource = { type: "webhook_delivery", id };
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
       await tellWaiting(tx, endpointIds);
-      // As this leaves it: the next attempt may begin as soon as it is committed.
+      // Read within the transaction: the next attempt may begin as soon as it is committed.
       return await this.#delivery(projectId, id, tx);
     });
     this.#onStep("replayed");
     return deliveryItem(replayed);
   }
 
-  /** Sends ended ones again, oldest first, up to 10,000 at a time. */
+  /** Sends ended deliveries again, oldest first, up to 10,000 per request. */
   async replayRange(projectId: ProjectId, range: ReplayRange, by: By): Promise<Replayed> {
     const { from, to, endpointId, state = "failed" } = range;
     requireUuid("endpointId", endpointId);
@@ -225,7 +228,7 @@ export class WebhookUseCases {
     };
   }
 
-  /** Its deliveries wait, new ones too, until it is resumed. */
+  /** Its deliveries wait, including new ones, until it is resumed. */
   async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
@@ -236,7 +239,7 @@ export class WebhookUseCases {
     return endpointItem(await this.#endpoint(projectId, id));
   }
 
-  /** What waits is sent. */
+  /** Sends the waiting deliveries. */
   async resumeEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
@@ -252,7 +255,7 @@ export class WebhookUseCases {
     return await readSchedule(this.#db, projectId);
   }
 
-  /** Holds from the next attempt on, of all deliveries of the project. */
+  /** Applies from the next attempt on, to all deliveries of the project. */
   async setSchedule(projectId: ProjectId, schedule: ScheduleName, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
@@ -313,7 +316,7 @@ function endpointResource(id: EndpointId): { readonly type: string; readonly id:
   return { type: "webhook_endpoint", id };
 }
 
-/** What is no UTF-8, or was cut within a character, shows a replacement character. */
+/** Invalid UTF-8, or a truncated character, becomes a replacement character. */
 function textOf(bytes: Buffer): string {
   return bytes.toString("utf8");
 }

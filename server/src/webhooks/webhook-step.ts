@@ -1,7 +1,7 @@
-// The durable steps of a delivery, for tests that end the process after each.
+// The durable steps of a delivery, for tests that kill the process after each.
 
-/** Every step that another process sees once it is done; `sent` is what a receiver sees. */
+/** Steps whose effect other processes can see; `sent` is visible to the receiver. */
 export const webhookSteps = ["added", "claimed", "sent", "written", "paused", "resumed", "replayed"] as const;
 
-/** Named right after the step. */
+/** Reported right after the step. */
 export type WebhookStep = (typeof webhookSteps)[number];

@@ -1,5 +1,5 @@
-// Webhooks of one platform: builds the parts, connects them, and opens and closes them in order. The outbox takes
-// deliveries in, the dispatcher sends them, the useCases is what the API asks about them.
+// Webhooks of one platform: creates the parts, connects them, and opens and closes them in order. The outbox accepts
+// deliveries, the dispatcher sends them, and the API calls `useCases`.
 import { randomUUID } from "node:crypto";
 import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
@@ -24,37 +24,40 @@ export type WebhooksOptions = {
   readonly db: Db;
   readonly notifications: Pick<Notifications, "listen">;
   readonly sealer: Sealer;
-  /** Of the data folder, which one process has at a time; absent: what a killed one was sending waits until its leases run out. */
+  /**
+   * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to
+   * expire.
+   */
   readonly instanceId?: string;
-  /** The platform's way to call out: `OutwardClient`. */
+  /** The client for outgoing requests: `OutwardClient`. */
   readonly client: PostClient;
-  /** The most deliveries under way. */
+  /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
   readonly clock: Clock;
   readonly log: Log;
   /** Called right after each durable step; see `webhookSteps`. */
   readonly onStep?: (name: WebhookStep) => void;
-  /** Of one attempt. */
+  /** For one attempt. */
   readonly timeoutMs?: number;
   readonly leaseMs?: number;
-  /** The longest time until something is noticed that no nudge told of. */
+  /** The maximum time until changes without a nudge are noticed. */
   readonly surveyMs?: number;
-  /** The most bytes of bodies that are held in memory; a larger one is sent when little else is. */
+  /** The maximum number of body bytes in memory; a larger body is sent when little else is held. */
   readonly bytesMax?: number;
-  /** How long attempts that are under way may take once the platform stops. */
+  /** How long attempts in progress may take once the platform stops. */
   readonly drainMs?: number;
 };
 
 const timeoutMsDefault = 20_000;
-/** Extended three times in that time; a killed platform's deliveries wait so long when nobody starts in its folder. */
+/** Renewed three times within this time; a killed platform's deliveries wait this long if nothing restarts in its folder. */
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;
 const drainMsDefault = 10_000;
-/** Eight answers as long as SLIPWAY_RESULT_LIMIT_MB allows by default. */
+/** Eight answers of the default SLIPWAY_RESULT_LIMIT_MB. */
 const bytesMaxDefault = 128 * 1024 * 1024;
 const reapMax = 1000;
 
-/** `start()` once; deliveries can be added before. `stop()` lets attempts that are under way end, within a bound. */
+/** Call `start()` once; deliveries can be added before. `stop()` lets attempts in progress end, within a bound. */
 export class Webhooks {
   readonly outbox: Outbox;
   readonly useCases: WebhookUseCases;
@@ -90,12 +93,12 @@ export class Webhooks {
     return this.#inFlight.count;
   }
 
-  /** Attempts of this process, by what they came to. */
+  /** Attempts of this process, by result. */
   get attempts(): InFlight["attempts"] {
     return this.#inFlight.attempts;
   }
 
-  /** Takes back what an earlier process of this folder was sending, and begins to send. */
+  /** Reclaims what an earlier process of this folder was sending, and begins to send. */
   async start(): Promise<void> {
     const { instanceId, notifications } = this.#options;
     if (instanceId !== undefined) await this.#leases.endEarlier();
@@ -104,12 +107,12 @@ export class Webhooks {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Nothing may be added any more. */
+  /** Nothing may be added after this. */
   async stop(): Promise<void> {
     this.#unlisten?.();
     await this.outbox.stop();
     await this.#dispatcher.stop();
-    // Leases are extended until the last attempt has ended.
+    // Leases are renewed until the last attempt has ended.
     await this.#inFlight.stop(this.#options.drainMs ?? drainMsDefault);
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     this.#keys.close();

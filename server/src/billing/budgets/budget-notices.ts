@@ -1,5 +1,5 @@
-// Sends word of budgets: mail to owners, posts to the URL of a budget. What stands in the database is sent at least once,
-// whichever process takes it; what cannot be sent is tried again for some hours.
+// Sends budget notices: mail to owners, posts to a budget's URL. Each stored notice is sent at least once, by any process;
+// failed ones are retried for some hours.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -8,7 +8,7 @@ import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Db } from "#store/database.ts";
 import { delayNotice, removeNotice, takeNotices, type DueNotice } from "./budget-store.ts";
 
-/** Sends mail; people have one that does. */
+/** Sends mail; implemented by people. */
 export interface OwnerMail {
   send(mail: { readonly to: string; readonly subject: string; readonly text: string }): Promise<unknown>;
 }
@@ -16,7 +16,7 @@ export interface OwnerMail {
 export type BudgetNoticesParts = {
   readonly db: Db;
   readonly client: Pick<OutwardClient, "post">;
-  /** Null: mail cannot be sent. */
+  /** Null: mail is not configured. */
   readonly mail: OwnerMail | null;
   readonly clock: Clock;
   readonly log: Log;
@@ -32,7 +32,7 @@ const holdMs = batchMax * postWaitMs + 60_000;
 const attemptsMax = 12;
 const again: Backoff = { firstMs: 30_000, factor: 2, msMax: 3_600_000, jitter: 0.2 };
 
-/** The loop; `start` and `stop` it with the platform, `nudge` it when there is word to send. */
+/** The loop; `start` and `stop` it with the platform, `nudge` it when there are notices. */
 export function budgetNotices(parts: BudgetNoticesParts): Loop {
   const { clock, log } = parts;
   const turn = (signal: AbortSignal): Promise<void> => sendDue(parts, signal);
@@ -58,7 +58,7 @@ async function sendOne(parts: BudgetNoticesParts, notice: DueNotice): Promise<vo
   else await delayNotice(db, id, backoffMs(again, attempts, clock.random()));
 }
 
-/** Null: it was sent. */
+/** Null: sent. */
 async function problemOf(
   { client, mail }: BudgetNoticesParts,
   { kind, target, content }: DueNotice,
@@ -70,9 +70,9 @@ async function problemOf(
     if (answer.kind === "failed") return answer.reason;
     return answer.status >= 200 && answer.status <= 299 ? null : `it was answered with status ${answer.status}`;
   }
-  // There was a way to send mail when it was written down.
+  // Mail was configured when the notice was stored.
   if (mail === null) return null;
-  // The row holds what `budget-step.ts` has put into it.
+  // `budget-step.ts` wrote the row's content.
   const { subject, text } = content as { readonly subject: string; readonly text: string };
   try {
     await mail.send({ to: target, subject, text });

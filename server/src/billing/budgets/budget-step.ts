@@ -1,5 +1,5 @@
-// One step of a budget, in one transaction: its state, the audit entry, the word that is to be sent and the notification to
-// every process stand or fall together. Called when money was posted and when somebody changes the budget.
+// One step of a budget, in one transaction: its state, the audit entry, the notices and the notification of every process
+// are written together or not at all. Called when usage is posted and when a budget changes.
 import { randomUUID } from "node:crypto";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -16,19 +16,19 @@ import { judgeBudget, type BudgetState } from "./budget.ts";
 export type BudgetStepParts = {
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether mail can be sent. */
+  /** Whether mail is configured. */
   readonly hasMail: boolean;
 };
 
-/** A project has fewer; this only bounds what one step sends. */
+/** Projects have fewer; this only bounds the mails of one step. */
 const ownersMax = 50;
 
-/** What a budget's audit entries are about. */
+/** The resource of a budget's audit entries. */
 export function resourceOf({ projectId, appId }: Budget): { readonly type: string; readonly id: string } {
   return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
 }
 
-/** Takes the step after `before` of a budget whose row is locked; returns the budget as it is then. */
+/** Takes the step after `before`, with the budget's row locked; returns the resulting budget. */
 export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, parts: BudgetStepParts): Promise<Budget> {
   const nowMs = parts.clock.now();
   const period = periodOf(nowMs);

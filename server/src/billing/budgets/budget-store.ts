@@ -1,4 +1,4 @@
-// Rows of budgets, with what was spent of each, and of the word of them that is to be sent.
+// Rows of budgets, of the amounts spent, and of budget notices.
 import { sql, type Insertable } from "kysely";
 import { costOfMonth } from "#billing/usage/usage-store.ts";
 import { Fault } from "#lib/fault.ts";
@@ -7,10 +7,10 @@ import type { Db, Tx } from "#store/database.ts";
 import type { BudgetNoticesTable } from "#store/tables.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
-/** What a budget is of; `appId` null: the project as a whole. */
+/** The scope of a budget; `appId` null: the whole project. */
 export type BudgetScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
 
-/** A budget as it is kept. */
+/** A budget as stored. */
 export type Budget = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
@@ -21,10 +21,10 @@ export type Budget = BudgetScope & {
   readonly updatedAt: Date;
 };
 
-/** Each but the first needs somebody to delete the budget in the moment between two statements. */
+/** A further attempt is needed only if somebody deletes the budget between two statements. */
 const addsMax = 5;
 
-/** Word of a budget. `target`: a person's address or a URL. */
+/** A budget notice. `target`: a person's address or a URL. */
 export type Notice = Insertable<BudgetNoticesTable> & { readonly id: string };
 export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
   readonly content: unknown;
@@ -43,7 +43,7 @@ export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | n
   return row === undefined ? null : budgetOf(row);
 }
 
-/** Budgets by id, after one of them: of all projects, or of one. No locks. */
+/** Budgets by id, after the given one: of all projects, or of one. No locks. */
 export async function listBudgets(
   db: Db,
   given: { readonly projectId: ProjectId | null; readonly after: string | null; readonly limit: number },
@@ -54,7 +54,7 @@ export async function listBudgets(
   return (await rows.orderBy("id").limit(given.limit).execute()).map(budgetOf);
 }
 
-/** A budget with the terms that it is to have. */
+/** A budget with its new terms. */
 export type BudgetWithTerms = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
@@ -63,8 +63,8 @@ export type BudgetWithTerms = BudgetScope & {
 };
 
 /**
- * Adds a budget, unless there is one. Returns what was there, locked until the transaction ends; null: it was added. Waits for
- * whoever adds one just now.
+ * Adds a budget if none exists. Returns the existing one, locked until the transaction ends; null: added. Waits for a
+ * concurrent insert.
  */
 export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
   const { id, projectId, appId, period } = given;
@@ -83,7 +83,7 @@ export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget 
   throw new Fault("conflict", "The budget is being changed repeatedly at the moment; try again.");
 }
 
-/** Puts the terms of a budget whose row is locked in place of what was there, stopped no more; returns it. */
+/** Replaces the terms of a budget whose row is locked, and ends its stop; returns it. */
 export async function putBudget(tx: Tx, given: Omit<BudgetWithTerms, "period">): Promise<Budget> {
   const row = await tx
     .updateTable("budgets")
@@ -101,7 +101,7 @@ function columnsOf({ terms, webhookUrl }: Pick<BudgetWithTerms, "terms" | "webho
   };
 }
 
-/** Writes what has become of a budget whose row is locked. */
+/** Writes the new state of a budget whose row is locked. */
 export async function writeState(tx: Tx, id: string, state: BudgetState, stoppedAt: Date | null): Promise<void> {
   await tx
     .updateTable("budgets")
@@ -110,17 +110,17 @@ export async function writeState(tx: Tx, id: string, state: BudgetState, stopped
     .execute();
 }
 
-/** Removes a budget whose row is locked. */
+/** Deletes a budget whose row is locked. */
 export async function removeBudget(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom("budgets").where("id", "=", id).execute();
 }
 
-/** What was spent of the budget in the month, before coupons, in micro-units. */
+/** The amount spent in the month, before coupons, in micro-units. */
 export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetScope, month: string): Promise<bigint> {
   return await costOfMonth(db, { projectId, month, ...(appId === null ? {} : { appId }) });
 }
 
-/** Addresses of the project's owners, at most `limit`, in their order. No locks. */
+/** Addresses of the project's owners, at most `limit`, in order. No locks. */
 export async function ownerAddresses(db: Db, projectId: ProjectId, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom("members")
@@ -134,7 +134,7 @@ export async function ownerAddresses(db: Db, projectId: ProjectId, limit: number
   return rows.map(({ email }) => email);
 }
 
-/** Keeps word to be sent. */
+/** Stores notices to send. */
 export async function addNotices(tx: Tx, notices: readonly Notice[]): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
   if (notices.length > 0)
@@ -144,7 +144,7 @@ export async function addNotices(tx: Tx, notices: readonly Notice[]): Promise<vo
       .execute();
 }
 
-/** Takes what is due, the oldest first; nobody else takes it for `holdMs`. */
+/** Claims due notices, oldest first; nobody else claims them for `holdMs`. */
 export async function takeNotices(
   db: Db,
   { limit, holdMs }: { readonly limit: number; readonly holdMs: number },
@@ -161,7 +161,7 @@ export async function takeNotices(
   return rows;
 }
 
-/** Puts one off that could not be sent. */
+/** Postpones a notice that could not be sent. */
 export async function delayNotice(db: Db, id: string, delayMs: number): Promise<void> {
   await db
     .updateTable("budget_notices")
@@ -170,7 +170,7 @@ export async function delayNotice(db: Db, id: string, delayMs: number): Promise<
     .execute();
 }
 
-/** Removes one that was sent or given up. */
+/** Deletes a notice that was sent or given up. */
 export async function removeNotice(db: Db, id: string): Promise<void> {
   await db.deleteFrom("budget_notices").where("id", "=", id).execute();
 }

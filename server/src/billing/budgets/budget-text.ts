@@ -1,17 +1,17 @@
-// What is said of a budget to people and to programs: pure. No secrets: a budget's own URL is in none of it.
+// The texts about a budget, for people and programs: pure. No secrets: none of them contains the budget's own URL.
 import { boundsOf } from "#billing/period.ts";
 import { never } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { Budget, BudgetScope } from "./budget-store.ts";
 
-/** What has happened to a budget; `percent` is there only of a warning. */
+/** A budget event; only a warning has `percent`. */
 export type BudgetEvent = {
   readonly kind: "warn" | "stop" | "resume";
   readonly percent: number | null;
   readonly spentMicros: bigint;
 };
 
-/** Whole cents of an amount that is not below zero; the rest is left out. */
+/** Whole cents of a non-negative amount, rounded down. */
 export function wholeCentsOf(micros: bigint): number {
   return Number(micros / microsOfCent);
 }
@@ -22,18 +22,18 @@ export function dollars(micros: bigint): string {
   return `USD ${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`;
 }
 
-/** What a budget is of: `the app example of the project p-0123abcd`. */
+/** The scope of a budget: `the app example of the project p-0123abcd`. */
 function subjectOf({ projectId, appId }: BudgetScope): string {
   const project = `the project ${projectId}`;
   return appId === null ? project : `the app ${appId.slice(projectId.length + 1)} of ${project}`;
 }
 
-/** When a stop of the month ends by itself: `2026-12-01 00:00 UTC`. */
+/** When a stop of the month ends automatically: `2026-12-01 00:00 UTC`. */
 export function monthEndText(period: string): string {
   return `${new Date(boundsOf(period).toMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Why calls are refused, for whoever calls: says what to do, and no amounts. */
+/** Why calls are refused, for callers: says what to do, without amounts. */
 export function stopReason(
   scope: BudgetScope,
   stop: { readonly appId: string | null; readonly period: string },
@@ -44,7 +44,7 @@ export function stopReason(
   return `The app does not accept calls: ${whose} budget for ${stop.period} is used up. It resumes at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
 }
 
-/** What has happened, in a sentence or two. */
+/** What happened, in a sentence or two. */
 export function messageOf(budget: Budget, event: BudgetEvent): string {
   const { terms, state } = budget;
   const subject = subjectOf(budget);
@@ -62,14 +62,14 @@ export function messageOf(budget: Budget, event: BudgetEvent): string {
   }
 }
 
-/** The subject line of a mail. */
+/** The subject of a mail. */
 export function titleOf(budget: BudgetScope, { kind, percent }: BudgetEvent): string {
   const what =
     kind === "warn" ? `${percent ?? 0} % of the budget is used` : kind === "stop" ? "budget used up" : "budget";
   return `Slipway: ${what}, ${subjectOf(budget)}`;
 }
 
-/** What is posted to a budget's URL. */
+/** The content posted to a budget's URL. */
 export function contentOf(budget: Budget, event: BudgetEvent, atMs: number) {
   return {
     type: `budget.${event.kind}`,

@@ -1,5 +1,5 @@
-// What is done with budgets: set, shown, deleted. Called by the API; a change, what it stops or lets go on, and the audit
-// rows are one transaction.
+// Use cases of budgets: set, show, delete. Called by the API; a change, the resulting stop or resume, and the audit rows
+// are one transaction.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { By } from "#audit/actor.ts";
@@ -22,17 +22,17 @@ import {
 import { wholeCentsOf } from "./budget-text.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
-/** What somebody wants of a budget. */
+/** The requested terms of a budget. */
 export type BudgetWish = BudgetTerms & { readonly webhookUrl: string | null };
 
-/** A budget and what was spent of it in this month. */
+/** A budget and the amount spent this month. */
 export type BudgetView = { readonly budget: Budget; readonly period: string; readonly spentMicros: bigint };
 
 export type BudgetUseCasesParts = BudgetStepParts & {
   readonly db: Db;
   /** Why a URL cannot be called; null: it can. */
   readonly checkUrl: (url: string) => string | null;
-  /** Told when there may be word to send. */
+  /** Called when there may be notices to send. */
   readonly onStep: () => void;
 };
 
@@ -50,7 +50,7 @@ export class BudgetUseCases {
     return await this.#view(this.#parts.db, budget);
   }
 
-  /** Sets it in place of what was set before. It is looked at at once: what is reached is reached. */
+  /** Creates or replaces the budget and judges it at once: an amount already reached counts. */
   async set(scope: BudgetScope, wish: BudgetWish, by: By): Promise<BudgetView> {
     const { db, clock, checkUrl } = this.#parts;
     const problem = wish.webhookUrl === null ? null : checkUrl(wish.webhookUrl);
@@ -71,13 +71,13 @@ export class BudgetUseCases {
     return view;
   }
 
-  /** Deletes it, and lets go on what it had stopped. Returns what it was. */
+  /** Deletes the budget and resumes what it had stopped. Returns the deleted budget. */
   async delete(scope: BudgetScope, by: By): Promise<BudgetView> {
     const last = await this.#parts.db.transaction().execute(async (tx) => {
       const budget = await lockBudget(tx, scope);
       if (budget === null) throw noBudget(scope);
       const view = await this.#view(tx, budget);
-      // What never stops lets go on what it had stopped, and says so.
+      // A budget that never stops resumes what it had stopped, and reports it.
       const open = { ...budget, terms: { ...budget.terms, warnPercent: [], isStop: false } };
       await takeStep(tx, open, budget.state, this.#parts);
       await removeBudget(tx, budget.id);
@@ -97,7 +97,7 @@ export class BudgetUseCases {
   }
 }
 
-/** What had become of it before; another amount, or other parts of it, are warned of anew. Null: there was none. */
+/** Its earlier state; a new amount or new percentages are warned of again. Null: there was no budget. */
 function stateBefore(before: Budget | null, terms: BudgetTerms): BudgetState | null {
   if (before === null) return null;
   const isSame =
@@ -114,7 +114,7 @@ function changesOf(before: Budget | null, wish: BudgetWish): Record<string, { ol
   );
 }
 
-/** A URL may hold a secret behind its host. */
+/** The path of a URL may contain a secret. */
 function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish): Record<string, unknown> {
   const webhookHost = webhookUrl === null ? null : (URL.parse(webhookUrl)?.host ?? null);
   return { amountCents: wholeCentsOf(amountMicros), warnPercent, stop: isStop, webhookHost };

@@ -1,5 +1,5 @@
-// Looks after budgets: at once when usage of a project was posted, and all of them from time to time, for what was missed
-// and for the turn of the month. Any number of processes may do so: each step is taken once, under the lock of its budget.
+// Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch missed changes and the
+// start of a month. Any number of processes may do so: each step is taken once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -14,15 +14,15 @@ export type BudgetWatchParts = BudgetStepParts & {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told when a step was taken: there may be word to send. */
+  /** Called after a step: there may be notices to send. */
   readonly onStep: () => void;
 };
 
-/** What was stopped goes on by itself with the month, at the instant; this is when it is written down at the latest. */
+/** A stop ends automatically at the start of a month; this bounds the delay until that is recorded. */
 const allEveryMs = 60_000;
 const pageMax = 200;
 
-/** `start()` and `stop()` with the platform; `posted` whenever usage of a project was posted. */
+/** `start()` and `stop()` with the platform; call `posted` whenever usage of a project is posted. */
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
   readonly #loop: Loop;
@@ -68,7 +68,7 @@ export class BudgetWatch {
     } while (after !== null && !signal.aborted);
   }
 
-  /** One budget whose costs cannot be read must not keep the others from being looked at. */
+  /** If the costs of one budget cannot be read, the others must still be judged. */
   async #lookAt(budget: Budget): Promise<void> {
     const { db, clock, log, onStep } = this.#parts;
     try {
@@ -77,7 +77,7 @@ export class BudgetWatch {
       const { state, warning, turn } = judgeBudget(budget.terms, budget.state, { period, spentMicros });
       if (warning === null && turn === null && state.period === budget.state.period) return;
       await db.transaction().execute(async (tx) => {
-        // Somebody else may have taken the step, or changed the budget.
+        // Another process may have taken the step or changed the budget.
         const locked = await lockBudget(tx, budget);
         if (locked !== null) await takeStep(tx, locked, locked.state, this.#parts);
       });

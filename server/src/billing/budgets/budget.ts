@@ -1,32 +1,32 @@
-// What becomes of a budget as money is spent: pure. The same sums lead to the same state, however often and in whichever
-// order they are looked at; a new month begins anew.
+// Decides the state of a budget as money is spent: pure. The same sums give the same state, regardless of how often and in
+// which order they are judged; each month starts fresh.
 
-/** What a budget says. */
+/** The terms of a budget. */
 export type BudgetTerms = {
   readonly amountMicros: bigint;
-  /** Parts of the amount that are warned of, in percent. */
+  /** The percentages of the amount that trigger a warning. */
   readonly warnPercent: readonly number[];
   /** Whether calls are refused once the amount is reached. */
   readonly isStop: boolean;
 };
 
-/** What has become of it in a month. */
+/** The state of a budget in a month. */
 export type BudgetState = {
   readonly period: string;
-  /** The highest percentage that was warned of; 0: none. */
+  /** The highest percentage already warned of; 0: none. */
   readonly warnedPercent: number;
   readonly isStopped: boolean;
 };
 
 export type BudgetStep = {
   readonly state: BudgetState;
-  /** The percentage that is to be warned of now; null: none. */
+  /** The percentage to warn of now; null: none. */
   readonly warning: number | null;
-  /** Whether this stops it, or lets go on what it had stopped. */
+  /** Whether this stops it, or resumes what it had stopped. */
   readonly turn: "stop" | "resume" | null;
 };
 
-/** The next step after `before`, when so much was spent in the month. */
+/** The next step after `before`, given the amount spent in the month. */
 export function judgeBudget(
   terms: BudgetTerms,
   before: BudgetState,

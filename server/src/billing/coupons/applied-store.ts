@@ -1,19 +1,19 @@
-// The coupons that a project has applied, as what they take off is computed from them.
+// The coupons that a project has applied, in the form that the discount computation needs.
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { discountOf, frequencyOf } from "./coupon-store.ts";
 import type { AppliedCoupon } from "./settle.ts";
 
-/** With what people are shown. */
+/** With the fields shown to people. */
 export type AppliedRow = AppliedCoupon & {
   readonly couponName: string;
-  /** When the coupon itself expires, whatever ended its application before. */
+  /** When the coupon itself expires, even if its application ended earlier. */
   readonly couponExpiresAt: Date | null;
   readonly balanceMicros: bigint;
 };
 
-/** All applications of a project, oldest first, those that discount no more too. No locks. */
+/** All applications of a project, oldest first, including those that no longer discount. No locks. */
 export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<AppliedRow[]> {
   const rows = await db
     .selectFrom("coupon_applications as a")

@@ -1,24 +1,24 @@
-// What an applied coupon can still take off: at the beginning of a month, before any usage of it, and now. Pure. Whoever
-// takes a month's cost off what was there at its beginning has what is left.
+// The remaining credit of an applied coupon: at the start of a month, before any usage, and now. Pure. The credit at the
+// start minus the month's discounts is what is left.
 import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
 import { periodsMax, type AppliedCoupon, type UsageSettlement } from "./settle.ts";
 
-/** All that decides: what a project has applied, what that has taken off, and the time. */
+/** The inputs: the applied coupons of a project, their discounts so far, and the time. */
 export type CreditOf = {
   readonly applied: readonly AppliedCoupon[];
   readonly settlement: UsageSettlement;
   readonly nowMs: number;
 };
 
-/** What a coupon over an amount could take off in a month before any usage of it; nothing of a percentage. */
+/** What a fixed-amount coupon could take off in a month before any usage; zero for a percentage. */
 export function creditAtBegin(coupon: AppliedCoupon, period: Period, of: CreditOf): Money {
   const offer = offerAtBegin(coupon, period, of.settlement);
   return isCredit(coupon) || hasTurn(coupon, period, of) ? offer : nothing(offer.currency);
 }
 
-/** What it can take off now; nothing of a percentage and of one that has expired. */
+/** What it can take off now; zero for a percentage and for an expired coupon. */
 export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
   const { settlement, nowMs } = of;
   if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage") return nothing(settlement.base.currency);
@@ -42,8 +42,8 @@ function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: Us
 }
 
 /**
- * One coupon takes off once in a month, however often it was applied: of its applications the one that has drawn has the turn,
- * else the first that may.
+ * A coupon discounts once per month, however often it was applied: the application that has drawn has the turn, else the
+ * first that may draw.
  */
 function hasTurn(coupon: AppliedCoupon, period: Period, { applied, settlement, nowMs }: CreditOf): boolean {
   const same = applied.filter(({ couponId }) => couponId === coupon.couponId);

@@ -10,10 +10,10 @@ import type { Coupon, Discount, Frequency } from "./coupon.ts";
 /** The default of the table. */
 const currencyAtFirst = "USD";
 
-/** With its place in the order of lists. */
+/** With its cursor for lists. */
 export type CouponRow = Coupon & { readonly number: number };
 
-/** Makes the project's billing account when there is none; returns its currency. Waits while another one makes it. */
+/** Creates the project's billing account if it does not exist; returns its currency. Waits for a concurrent insert. */
 export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
   await tx
     .insertInto("billing_accounts")
@@ -25,13 +25,13 @@ export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currenc
   return known(currency);
 }
 
-/** The currency of the project's billing account; of one that is not made yet: what it will be. No locks. */
+/** The currency of the project's billing account, or the currency it will get. No locks. */
 export async function readAccountCurrency(db: Db | Tx, projectId: ProjectId): Promise<Currency> {
   const account = db.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
   return known((await account.executeTakeFirst())?.currency ?? currencyAtFirst);
 }
 
-/** The coupon of this code that has not ended, or null. Locks its row until the transaction ends. */
+/** The active coupon with this code, or null. Locks its row until the transaction ends. */
 export async function lockCoupon(tx: Tx, code: string): Promise<CouponRow | null> {
   const row = await tx
     .selectFrom("coupons")
@@ -43,7 +43,7 @@ export async function lockCoupon(tx: Tx, code: string): Promise<CouponRow | null
   return row === undefined ? null : couponOf(row);
 }
 
-/** Whether the project has applied it, however long ago. `couponId` null: asks as if there were one. */
+/** Whether the project has ever applied it. `couponId` null: runs the same query for no coupon. */
 export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string | null): Promise<boolean> {
   const row = await tx
     .selectFrom("coupon_applications")
@@ -55,7 +55,7 @@ export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string |
   return row !== undefined;
 }
 
-/** Adds an application and counts it as a use of the coupon, whose row is locked. */
+/** Inserts an application and counts it as a use of the coupon, whose row is locked. */
 export async function insertApplication(tx: Tx, row: Insertable<CouponApplicationsTable>): Promise<void> {
   await tx.insertInto("coupon_applications").values(row).execute();
   await tx
@@ -65,7 +65,7 @@ export async function insertApplication(tx: Tx, row: Insertable<CouponApplicatio
     .execute();
 }
 
-/** Adds a coupon; null when one of its code has not ended. */
+/** Inserts a coupon; null when an active one has the same code. */
 export async function insertCoupon(tx: Tx, row: Insertable<CouponsTable>): Promise<CouponRow | null> {
   const made = await tx
     .insertInto("coupons")
@@ -76,7 +76,7 @@ export async function insertCoupon(tx: Tx, row: Insertable<CouponsTable>): Promi
   return made === undefined ? null : couponOf(made);
 }
 
-/** Ends the coupon of this code; null when there is none that has not ended. */
+/** Ends the coupon with this code; null when none is active. */
 export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null> {
   const row = await tx
     .updateTable("coupons")
@@ -88,14 +88,14 @@ export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null>
   return row === undefined ? null : couponOf(row);
 }
 
-/** Coupons that operators made, newest first, those that have ended too; before a number, unless null. No locks. */
+/** Coupons made by operators, newest first, including ended ones; only those before the given number, unless null. No locks. */
 export async function listCoupons(db: Db, page: { before: number | null; limit: number }): Promise<CouponRow[]> {
   let rows = db.selectFrom("coupons").selectAll().where("is_plan_credit", "=", false);
   if (page.before !== null) rows = rows.where("number", "<", page.before);
   return (await rows.orderBy("number", "desc").limit(page.limit).execute()).map(couponOf);
 }
 
-/** The columns of a discount and of how often it is given. */
+/** The columns of a discount and of its frequency. */
 export function columnsOf({ discount, frequency }: { discount: Discount; frequency: Frequency }) {
   const isFixed = discount.kind === "fixed_amount";
   return {
@@ -123,14 +123,14 @@ function couponOf(row: Selectable<CouponsTable>): CouponRow {
 
 type DiscountColumns = Pick<Selectable<CouponsTable>, "amount_micros" | "currency" | "rate">;
 
-/** What a coupon takes off. The constraints of the table hold these columns together. */
+/** The discount of a coupon. The table's constraints keep these columns consistent. */
 export function discountOf({ amount_micros: micros, currency, rate }: DiscountColumns): Discount {
   if (rate !== null) return { kind: "percentage", rate: rate as Rate };
   const amount = { currency: known(must(currency, "a currency")), micros: BigInt(must(micros, "an amount")) };
   return { kind: "fixed_amount", amount };
 }
 
-/** How often a coupon takes something off. */
+/** How often a coupon discounts. */
 export function frequencyOf(row: Pick<Selectable<CouponsTable>, "frequency" | "periods">): Frequency {
   const { frequency: kind, periods } = row;
   return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };

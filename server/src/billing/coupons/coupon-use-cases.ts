@@ -1,5 +1,5 @@
-// What is done with coupons: the operator makes, lists and ends them, projects apply them. Called by the API; a change, its
-// entries in the ledger and its audit row are one transaction.
+// Use cases of coupons: the operator creates, lists and ends them, projects apply them. Called by the API; a change, its
+// ledger entries and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -23,7 +23,7 @@ import {
 } from "./coupon-store.ts";
 import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 
-/** `balance`: what it can still take off, of a fixed amount; nothing of a percentage. */
+/** `balance`: the remaining part of a fixed amount; zero for a percentage. */
 export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
 
 /** `nextNumber` null: it is the last page. */
@@ -45,7 +45,7 @@ export class CouponUseCases {
     this.#clock = parts.clock;
   }
 
-  /** Makes a coupon. Its code may have been that of one that has ended. */
+  /** Creates a coupon. Its code may have belonged to an ended one. */
   async create(terms: CouponTerms, by: By): Promise<Coupon> {
     const { code, name, expiresAt, isReusable, usesMax, plans } = terms;
     const unknown = plans?.find((plan) => !this.#plans.names.includes(plan));
@@ -66,7 +66,7 @@ export class CouponUseCases {
     });
   }
 
-  /** Newest first, those that have ended too. */
+  /** Newest first, including ended ones. */
   async list(page: { readonly before: number | null; readonly size: number }): Promise<CouponPage> {
     const rows = await listCoupons(this.#db, { before: page.before, limit: page.size + 1 });
     const coupons = rows.slice(0, page.size);
@@ -74,7 +74,7 @@ export class CouponUseCases {
     return { coupons, nextNumber: last?.number ?? null };
   }
 
-  /** It can be applied no more; projects that have applied it keep what they have. */
+  /** Ends a coupon: it can no longer be applied; projects that have applied it keep it. */
   async end(code: string, by: By): Promise<Coupon> {
     return await this.#db.transaction().execute(async (tx) => {
       const ended = await endCoupon(tx, code);
@@ -85,13 +85,13 @@ export class CouponUseCases {
   }
 
   /**
-   * Applies the coupon of a code to a project that is there. A code that is not known and one that cannot be used take the
-   * same statements: only what is answered tells them apart.
+   * Applies the coupon with this code to an existing project. An unknown code and an unusable one run the same statements:
+   * only the answer differs.
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
     return await this.#db.transaction().execute(async (tx) => {
       const currency = await openAccount(tx, projectId);
-      // From here on nobody else applies this coupon or ends it: what is read next stays true.
+      // The lock prevents others from applying or ending this coupon, so what is read next stays true.
       const found = await lockCoupon(tx, code);
       const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
       const plan = await this.#plans.planOf(tx, projectId);
@@ -111,7 +111,7 @@ export class CouponUseCases {
   }
 }
 
-/** A credit that is granted once is the project's from now on; other coupons move money only when there is usage. */
+/** A one-time credit is granted to the project now; other coupons move money only when there is usage. */
 async function grant(
   tx: Tx,
   { projectId, applicationId, coupon }: { projectId: ProjectId; applicationId: string; coupon: Coupon },

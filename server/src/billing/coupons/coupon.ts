@@ -1,20 +1,20 @@
-// What a coupon is, which wishes for one make sense, and who may apply it: pure. Called by `coupon-use-cases.ts`.
+// Defines coupons, which requests for one are consistent, and who may apply it: pure. Called by `coupon-use-cases.ts`.
 import { Fault } from "#lib/fault.ts";
 import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
 import type { ProjectPlan } from "#billing/plans/plan.ts";
 
-/** What a coupon takes off: an amount, or a part of what is charged. */
+/** What a coupon takes off: an amount, or a percentage of the charges. */
 export type Discount =
   | { readonly kind: "fixed_amount"; readonly amount: Money }
   | { readonly kind: "percentage"; readonly rate: Rate };
 
-/** How often: once, in each of so many months with usage, or in every month. */
+/** How often: once, in a number of months with usage, or every month. */
 export type Frequency =
   | { readonly kind: "once" }
   | { readonly kind: "recurring"; readonly periods: number }
   | { readonly kind: "forever" };
 
-/** What an operator makes. */
+/** What an operator specifies. */
 export type CouponTerms = {
   readonly code: string;
   readonly name: string;
@@ -22,11 +22,11 @@ export type CouponTerms = {
   readonly frequency: Frequency;
   /** From this instant on it can neither be applied nor discount usage. */
   readonly expiresAt: Date | null;
-  /** Whether one project may apply it again. */
+  /** Whether one project may apply it more than once. */
   readonly isReusable: boolean;
-  /** By all projects together. */
+  /** Of all projects together. */
   readonly usesMax: number | null;
-  /** Names of the plans whose projects can apply it; null: of all. */
+  /** The plans whose projects can apply it; null: all plans. */
   readonly plans: readonly string[] | null;
 };
 
@@ -37,7 +37,7 @@ export type Coupon = CouponTerms & {
   readonly endedAt: Date | null;
 };
 
-/** The fields of a request for a coupon, each of them of the right kind and in its range; null: left out. */
+/** The fields of a request for a coupon, each with a valid type and range; null: omitted. */
 export type CouponWish = {
   readonly code: string;
   readonly name: string;
@@ -53,7 +53,7 @@ export type CouponWish = {
   readonly plans?: readonly string[] | null;
 };
 
-/** The coupon that the fields together mean. Throws `Fault("invalid")` when they do not go together. */
+/** The coupon that the fields describe. Throws `Fault("invalid")` when they are inconsistent. */
 export function termsOf(wish: CouponWish): CouponTerms {
   return {
     code: wish.code,
@@ -118,7 +118,7 @@ function refuseIf(isWrong: boolean, message: string): void {
 
 /** What decides whether a code can be applied. */
 export type Application = {
-  /** Null: no coupon that has not ended has this code. */
+  /** Null: no active coupon has this code. */
   readonly coupon: Coupon | null;
   readonly isApplied: boolean;
   /** Of the project's billing account. */
@@ -128,7 +128,7 @@ export type Application = {
   readonly nowMs: number;
 };
 
-/** Why a code cannot be applied, or the coupon that can. A code that never was and one that has ended are not told apart. */
+/** Why a code cannot be applied, or the coupon that can. Unknown codes and ended ones give the same answer. */
 export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
   if (coupon === null) return new Fault("not_found", "There is no coupon with this code, or it has ended.");
   if (isApplied && !coupon.isReusable) {
@@ -156,7 +156,7 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
   return coupon;
 }
 
-/** Whether its whole amount is granted when it is applied, and is drawn down until nothing is left. */
+/** Whether its whole amount is granted when it is applied, and then drawn down until nothing is left. */
 export function isCredit({ discount, frequency }: Pick<CouponTerms, "discount" | "frequency">): boolean {
   return discount.kind === "fixed_amount" && frequency.kind === "once";
 }

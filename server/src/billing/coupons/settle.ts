@@ -1,5 +1,5 @@
-// What coupons take off usage: pure. All usage of a project goes in, in any order and with repeats, and the same result
-// comes out, so that a record that arrives late changes what came before as if it had been there.
+// Computes the discounts of coupons on usage: pure. The result depends only on the set of usage records, not on their order
+// or on repeats, so a late record changes earlier results as if it had been there from the start.
 import { periodOf } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
 import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
@@ -8,34 +8,34 @@ import { isCredit, type Discount, type Frequency } from "./coupon.ts";
 /** A coupon that a project has applied. */
 export type AppliedCoupon = {
   readonly id: string;
-  /** The order of applying: the oldest is drawn down first. */
+  /** The order of application: the oldest is drawn down first. */
   readonly number: number;
   readonly couponId: string;
   readonly couponCode: string;
   readonly discount: Discount;
   readonly frequency: Frequency;
-  /** It discounts usage from the one instant on, and before the other. */
+  /** It discounts usage from `appliedAtMs` on and before `expiresAtMs`. */
   readonly appliedAtMs: number;
   readonly expiresAtMs: number | null;
 };
 
-/** One record of usage. Records with one id are the same record. */
+/** One usage record. Records with the same id are the same record. */
 export type UsageItem = { readonly id: string; readonly atMs: number; readonly amount: Money };
 
-/** What one applied coupon took off in one month (of the form 2026-01, in UTC). */
+/** The discount of one applied coupon in one month (like 2026-01, in UTC). */
 export type Drawn = { readonly applicationId: string; readonly period: string; readonly amount: Money };
 
-/** `base` = all that `drawn` holds + `net`. */
+/** `base` = sum of `drawn` + `net`. */
 export type UsageSettlement = {
   readonly base: Money;
   readonly drawn: readonly Drawn[];
   readonly net: Money;
 };
 
-/** Usage of one month during which the same coupons are in force. */
+/** Usage of one month during which the same coupons apply. */
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };
 
-/** Everything that coupons take off this usage. All amounts of usage are of the currency and not below zero. */
+/** All discounts on this usage. All usage amounts are in the currency and not negative. */
 export function settle(
   currency: Currency,
   applied: readonly AppliedCoupon[],
@@ -56,7 +56,7 @@ export function settle(
   return { base, drawn, net: drawn.reduce((sum, { amount }) => minus(sum, amount), base) };
 }
 
-/** In the order of time. */
+/** In time order. */
 function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Stretch[] {
   const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [appliedAtMs, expiresAtMs ?? Infinity]);
   const found = new Map<string, Stretch>();
@@ -67,7 +67,7 @@ function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usag
     stretch.base = plus(stretch.base, amount);
     found.set(key, stretch);
   }
-  // Which of its records a stretch has its time from makes no difference: no border lies between them.
+  // Any record of a stretch can give its time: no border lies between them.
   return [...found.values()].sort((one, other) => one.atMs - other.atMs);
 }
 
@@ -86,19 +86,19 @@ function isInForce({ appliedAtMs, expiresAtMs }: AppliedCoupon, atMs: number): b
   return appliedAtMs <= atMs && (expiresAtMs === null || atMs < expiresAtMs);
 }
 
-/** What has been drawn so far, while stretches are gone through in the order of time. */
+/** The discounts so far, while stretches are processed in time order. */
 class Draws {
   readonly #currency: Currency;
   /** By application, then by period. */
   readonly #drawn = new Map<string, Map<string, Money>>();
-  /** Which application of a coupon has its turn in a period: one coupon takes off only once, however often it was applied. */
+  /** Which application of a coupon has the turn in a period: a coupon discounts only once, however often it was applied. */
   readonly #turns = new Map<string, string>();
 
   constructor(currency: Currency) {
     this.#currency = currency;
   }
 
-  /** What the coupon takes off an amount that is not below zero: between nothing and all of it. */
+  /** The coupon's discount on a non-negative amount: between zero and the full amount. */
   draw(coupon: AppliedCoupon, period: string, left: Money): Money {
     const none = nothing(this.#currency);
     const turn = `${coupon.couponId} ${period}`;
@@ -126,7 +126,7 @@ class Draws {
   #offer(coupon: AppliedCoupon, period: string, left: Money): Money {
     const { discount } = coupon;
     if (discount.kind === "percentage") return shareOf(left, discount.rate);
-    // A fixed amount of another currency is passed over; it was refused when it was to be applied.
+    // Skips a fixed amount in another currency; applying such a coupon is refused.
     if (discount.amount.currency !== this.#currency) return nothing(this.#currency);
     const used = this.#drawn.get(coupon.id);
     const counted = isCredit(coupon) ? [...(used?.values() ?? [])] : [used?.get(period) ?? nothing(this.#currency)];
@@ -135,7 +135,7 @@ class Draws {
   }
 }
 
-/** In how many months it takes off something: a credit goes on until it is used up. */
+/** In how many months it discounts: a credit continues until it is used up. */
 export function periodsMax(coupon: AppliedCoupon): number {
   const { frequency } = coupon;
   if (frequency.kind === "recurring") return frequency.periods;

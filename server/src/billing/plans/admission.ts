@@ -1,10 +1,10 @@
-// Holds new builds to plans and budgets: lets in what the plan allows and nothing stops.
+// Applies plans and budgets to new builds: accepts what the plan allows and no budget stops.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { PlanUseCases } from "./plan-use-cases.ts";
 
-/** A receiver that asks plans and budgets first. */
+/** A receiver that checks plans and budgets first. */
 export function admittingReceiver(
   builds: BuildReceiver,
   {

@@ -1,6 +1,6 @@
-// Which plan each project has, and what budgets have stopped, held in memory: the scheduler and the proxy ask at every look
-// and every call. Read at the start, and again whenever a process has changed a plan or a budget. A stop ends by itself with
-// its month, at the instant.
+// Caches the plan of each project and the stops of budgets in memory: the scheduler and the proxy ask at every turn and
+// every call. Loaded at the start, and reloaded whenever a process changes a plan or a budget. A stop ends automatically
+// with its month.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -11,7 +11,7 @@ import { boundsOf, periodOf } from "#billing/period.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 import { readStandings, type StandingRow } from "./plan-store.ts";
 
-/** What a budget has stopped; `appId` null: the project as a whole. */
+/** A stop by a budget; `appId` null: of the whole project. */
 export type BudgetStop = { readonly appId: AppId | null; readonly period: string; readonly untilMs: number };
 
 export type PlanCacheOptions = {
@@ -22,17 +22,17 @@ export type PlanCacheOptions = {
   readonly log: Log;
 };
 
-/** Told of a project whose plan or stops may have changed; null: of any. */
+/** Called for a project whose plan or stops may have changed; null: any project. */
 type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
 
 const reading: RetryPolicy = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2, triesMax: untilStop };
 
-/** `start()` once, before it is asked; `stop()` ends the listening. */
+/** `start()` once before use; `stop()` stops listening. */
 export class PlanCache {
   readonly #options: PlanCacheOptions;
-  /** Only projects that differ from the usual. */
+  /** Only projects that differ from the default. */
   #entries = new Map<ProjectId, Entry>();
   readonly #listeners = new Set<Listener>();
   readonly #pending = { everything: false, projectIds: new Set<ProjectId>() };
@@ -44,7 +44,7 @@ export class PlanCache {
     this.#options = options;
   }
 
-  /** All plans there are. */
+  /** All plans. */
   get plans(): Plans {
     return this.#options.plans;
   }
@@ -53,7 +53,7 @@ export class PlanCache {
     return this.#entries.get(projectId)?.plan ?? this.#options.plans.standard;
   }
 
-  /** What keeps the app from taking calls now; null: nothing. One map access as a rule. */
+  /** What stops the app from taking calls now; null: nothing. Usually one map lookup. */
   stopOf(projectId: ProjectId, appId: AppId): BudgetStop | null {
     const stops = this.#entries.get(projectId)?.stops;
     if (stops === undefined || stops.length === 0) return null;
@@ -61,19 +61,19 @@ export class PlanCache {
     return stop !== undefined && this.#options.clock.now() < stop.untilMs ? stop : null;
   }
 
-  /** Projects with another plan than the default one. */
+  /** Projects with a plan other than the default. */
   projectsWithPlan(): { readonly projectId: ProjectId; readonly plan: ProjectPlan }[] {
     const { standard } = this.#options.plans;
     return [...this.#entries].flatMap(([projectId, { plan }]) => (plan === standard ? [] : [{ projectId, plan }]));
   }
 
-  /** Returns how to end it. */
+  /** Returns an unsubscribe function. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Listens, and resolves when everything is known. Rejects when the database does not answer. */
+  /** Starts listening, and resolves when everything is loaded. Rejects when the database does not answer. */
   async start(): Promise<void> {
     this.#unlisten = this.#options.notifications.listen("plans", (payload) => this.#lookAgain(payload));
     this.#working = this.#read(null).finally(() => {
@@ -101,7 +101,7 @@ export class PlanCache {
     });
   }
 
-  /** One read at a time, so that an older one cannot put back what it saw. */
+  /** One read at a time, so that an older one cannot overwrite a newer result. */
   async #work(): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stopping;

@@ -1,5 +1,5 @@
-// The monthly credit of plans: a coupon over a fixed amount that is there anew in each month with usage, which the platform
-// applies to the project by itself, and ends for it when the project gets another plan. So usage draws it down as any other.
+// The monthly credit of plans: a fixed-amount coupon, renewed in each month with usage. The platform applies it to the
+// project automatically, and ends it when the project changes its plan. Usage draws it down like any other coupon.
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { tryLockProject } from "#accounts/project-store.ts";
@@ -9,10 +9,10 @@ import type { Db, Tx } from "#store/database.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 
-/** Projects that are seen to in one turn; the next turn finds the others. */
+/** Projects handled per turn; the next turn continues. */
 const projectsMax = 500;
 
-/** Makes the project's credit that of the plan, from now on. Its row is locked. Repeating it changes nothing. */
+/** Replaces the project's credit with that of the plan, from now on. Its row is locked. Idempotent. */
 export async function setPlanCredit(
   tx: Tx,
   given: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
@@ -41,7 +41,7 @@ export async function setPlanCredit(
   await tx.insertInto("coupon_applications").values(row).execute();
 }
 
-/** One turn: projects whose credit is not that of their plan, as the file or the default may have changed, or as they are new. */
+/** One turn: updates projects whose credit differs from their plan's: after a change of the file or the default, or new ones. */
 export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promise<number> {
   const credits = [...plans.byName.values()].filter(({ monthlyCreditCents }) => monthlyCreditCents > 0);
   const names = credits.map(({ name }) => name);
@@ -64,14 +64,14 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
     await db.transaction().execute(async (tx) => {
       const project = await tryLockProject(tx, projectId);
       const plan = project === undefined ? undefined : plans.byName.get(project.plan ?? plans.standard.name);
-      // A plan that is not known here was given by a platform that knows it, which sees to its credit.
+      // An unknown plan was assigned by a platform that knows it and handles its credit.
       if (plan !== undefined) await setPlanCredit(tx, { projectId, plan, nowMs });
     });
   }
   return rows.length;
 }
 
-/** The same on every platform: whoever needs it first makes it. */
+/** The same on every platform: the first that needs it creates it. */
 async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: ProjectPlan): Promise<void> {
   await tx
     .insertInto("coupons")
@@ -84,7 +84,7 @@ async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: Proje
     .execute();
 }
 
-/** A UUID made from the plan and the amount: another amount is another coupon. */
+/** A UUID derived from the plan and the amount: another amount gives another coupon. */
 function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
   const hex = createHash("sha256").update(`plan credit ${name} ${monthlyCreditCents}`).digest("hex");
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(

@@ -1,5 +1,5 @@
-// Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Whatever is wrong is refused with the line and the field, what stands
-// there and what may: a limit that is not understood must not be one that is not kept.
+// Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Refuses any error with the line, the field, the value and what is
+// allowed: a misread limit must not silently have no effect.
 import {
   parseFile,
   operatorFileRefused,
@@ -10,14 +10,14 @@ import {
 } from "#billing/operator-file.ts";
 import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
-/** Where something stands, from the root. */
+/** The path of a field, from the root. */
 type FieldPath = readonly string[];
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
 const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting with a dash";
 const plansMax = 100;
 
-/** Numbers of a plan: the field of the file, and what it may be. A plan without an app or a replica would be of no use. */
+/** Numeric fields of a plan and their ranges. A plan without an app or a replica would be useless. */
 const numbers = {
   apps: { of: "appsMax", min: 1, max: 1_000_000 },
   replicas: { of: "replicasMax", min: 1, max: 1_000_000 },
@@ -29,7 +29,7 @@ const numbers = {
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
-/** The plans that `text` holds, and `self-hosted` unless it holds one of that name. Throws `OperatorFileRefused`. */
+/** The plans in `text`, plus `self-hosted` unless it defines that name. Throws `OperatorFileRefused`. */
 export function readPlans(text: string): Plans {
   const reader = new Reader(text);
   return reader.read();
@@ -91,7 +91,7 @@ class Reader {
     return operatorFileRefused(this.#where(path), given, allowed);
   }
 
-  /** `line 4: plans.hobby.apps`; without a line where it cannot be told, as of an inline table. */
+  /** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */
   #where(path: FieldPath): string {
     const name = path.join(".");
     const line = lineOf(this.#text, path);
@@ -99,7 +99,7 @@ class Reader {
   }
 }
 
-/** The line on which a key or the header of a table stands, counted from 1; null: it is written in another way. */
+/** The line of a key or a table header, counted from 1; null: it has another notation. */
 function lineOf(text: string, path: FieldPath): number | null {
   const wanted = path.join(".");
   let table = "";

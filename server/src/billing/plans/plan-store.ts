@@ -1,4 +1,4 @@
-// Which plan projects have, and how much of its limits they use.
+// Queries for the plans of projects, and how much of their limits they use.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -6,30 +6,30 @@ import type { ProjectsTable } from "#store/tables.ts";
 
 export type PlannedProject = Pick<Selectable<ProjectsTable>, "id" | "name" | "plan" | "created_at">;
 
-/** How much of what plans limit a project uses. */
+/** How much of each limited resource a project uses. */
 export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
 
-/** One project with a plan of its own or a stop: a row for each stop. */
+/** A project with its own plan or a stop: one row per stop. */
 export type StandingRow = {
   readonly id: ProjectId;
   readonly plan: string | null;
   readonly isStopped: boolean;
-  /** Of the stop; null: the project's own. */
+  /** Of the stop; null: the whole project. */
   readonly appId: AppId | null;
 };
 
-/** The name of the project's plan; null: the default one. No locks. */
+/** The name of the project's plan; null: the default. No locks. */
 export async function planNameOf(db: Db, projectId: ProjectId): Promise<string | null> {
   const row = await db.selectFrom("projects").select("plan").where("id", "=", projectId).executeTakeFirst();
   return row?.plan ?? null;
 }
 
-/** Gives the project, whose row is locked, another plan. */
+/** Assigns another plan to the project, whose row is locked. */
 export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | null): Promise<void> {
   await tx.updateTable("projects").set({ plan }).where("id", "=", projectId).execute();
 }
 
-/** Projects that are not deleted, by id, after one of them. No locks. */
+/** Projects that are not deleted, by id, after the given one. No locks. */
 export async function listPlanned(
   db: Db,
   page: { readonly after: string | null; readonly limit: number },
@@ -49,7 +49,7 @@ export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
   return Number(row.count);
 }
 
-/** What the project uses now; replicas are those that start or serve. No locks. */
+/** The project's current usage; counts replicas that start or serve. No locks. */
 export async function planUsageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
   const row = await db
     .selectFrom("replicas")
@@ -62,7 +62,7 @@ export async function planUsageOf(db: Db, projectId: ProjectId): Promise<PlanUsa
   return { apps: await countApps(db, projectId), replicas: Number(row.replicas), gpus: Number(row.gpus) };
 }
 
-/** Names of plans that projects have, with the number of these projects. No locks. */
+/** Names of plans in use, with the number of their projects. No locks. */
 export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
   const rows = await db
     .selectFrom("projects")
@@ -75,7 +75,7 @@ export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
   return new Map(rows.map(({ plan, count }) => [plan ?? "", Number(count)]));
 }
 
-/** Projects that differ from the usual: a plan of their own, or a budget that stops in `period`. Null: of all. No locks. */
+/** Projects that differ from the default: an own plan, or a budget stop in `period`. Null: all projects. No locks. */
 export async function readStandings(
   db: Db,
   given: { readonly projectIds: readonly ProjectId[] | null; readonly period: string },

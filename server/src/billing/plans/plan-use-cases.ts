@@ -1,5 +1,5 @@
-// What is done with plans: the operator gives them to projects, projects see their limits and what they use, and an app that
-// is about to be made is let in or not. Called by the API and, through an interface of theirs, by apps.
+// Use cases of plans: the operator assigns them to projects, projects see their limits and usage, and a new app is admitted
+// or refused. Called by the API and, through an interface that apps declares, by apps.
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -38,18 +38,18 @@ export class PlanUseCases {
     this.#clock = parts.clock;
   }
 
-  /** The names of all plans there are. */
+  /** The names of all plans. */
   get names(): readonly string[] {
     return [...this.#plans.byName.keys()];
   }
 
-  /** The project's plan, and what it uses of it. */
+  /** The project's plan and its usage. */
   async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: PlanUsage }> {
     const plan = await this.planOf(this.#db, projectId);
     return { plan, usage: await planUsageOf(this.#db, projectId) };
   }
 
-  /** Projects by id, after one of them. */
+  /** Projects by id, after the given one. */
   async list(page: { readonly after: string | null; readonly size: number }): Promise<ProjectPlanPage> {
     const rows = await listPlanned(this.#db, { after: page.after, limit: page.size + 1 });
     const shown = rows.slice(0, page.size);
@@ -57,7 +57,7 @@ export class PlanUseCases {
     return { projects, next: rows.length > page.size ? (shown.at(-1)?.id ?? null) : null };
   }
 
-  /** Gives the project a plan. What runs above a lower limit is drained by the scheduler. */
+  /** Assigns a plan to the project. The scheduler drains what exceeds a lower limit. */
   async change(projectId: ProjectId, name: string, by: By): Promise<ProjectWithPlan> {
     if (!this.#plans.byName.has(name)) {
       throw new Fault("invalid", `plan is ${JSON.stringify(name)}, but must be one of ${this.names.join(", ")}.`);
@@ -75,12 +75,12 @@ export class PlanUseCases {
     });
   }
 
-  /** In the transaction that has added an app. Of two at once the second waits here, and counts the first one's. */
+  /** Runs in the transaction that inserts an app. A concurrent second one waits here, and then counts the first. */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);
     if (plan.appsMax === null) return;
     const project = await lockProject(tx, projectId);
-    // The plan may have been changed while the lock was waited for.
+    // The plan may have changed while waiting for the lock.
     const { name, appsMax } = this.#named(project.plan);
     if (appsMax === null || (await countApps(tx, projectId)) <= appsMax) return;
     const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
@@ -91,12 +91,12 @@ export class PlanUseCases {
     );
   }
 
-  /** The project's plan as it stands in the database. */
+  /** The project's plan in the database. */
   async planOf(db: Db, projectId: ProjectId): Promise<ProjectPlan> {
     return this.#named(await planNameOf(db, projectId));
   }
 
-  /** A plan that this platform does not know was given by one that does: the start says so, and nothing is limited by guess. */
+  /** A plan that is unknown here was assigned by a platform that knows it: startup reports it, and no limit is guessed. */
   #named(name: string | null): ProjectPlan {
     return (name === null ? undefined : this.#plans.byName.get(name)) ?? this.#plans.standard;
   }

@@ -1,28 +1,28 @@
-// What a plan is: the limits of a project and what it is given each month. Pure. Plans come from `plan-file.ts`; which one
-// a project has, from `plan-cache.ts`.
+// Defines a plan: the limits of a project and its monthly credit. Pure. Plans come from `plan-file.ts`; `plan-cache.ts` has
+// each project's plan.
 
-/** Which coupons projects of a plan can apply: any, only those that name the plan, or none. */
+/** Which coupons a plan's projects can apply: any, only those that name the plan, or none. */
 export const couponRules = ["all", "named", "none"] as const;
 
-/** A plan. Null: no limit; of the days: as the settings of the platform say. */
+/** A plan. Null: no limit; for the days: as configured in the platform's settings. */
 export type ProjectPlan = {
   readonly name: string;
   readonly appsMax: number | null;
-  /** Replicas that start or serve, of all apps of a project. */
+  /** Replicas that start or serve, over all apps of a project. */
   readonly replicasMax: number | null;
   /** GPUs of these replicas. */
   readonly gpusMax: number | null;
   readonly auditRetentionDays: number | null;
   readonly logRetentionDays: number | null;
-  /** What a project is given anew in each month with usage, in hundredths of a US dollar; 0: nothing. */
+  /** A project's credit in each month with usage, in US cents; 0: none. */
   readonly monthlyCreditCents: number;
   readonly coupons: (typeof couponRules)[number];
 };
 
-/** All plans there are. `standard` is the one of projects that were given none. */
+/** All plans. `standard` applies to projects without an assigned one. */
 export type Plans = { readonly standard: ProjectPlan; readonly byName: ReadonlyMap<string, ProjectPlan> };
 
-/** Limits nothing; there is always a plan of its name. */
+/** Has no limits; a plan of this name always exists. */
 export const selfHosted: ProjectPlan = {
   name: "self-hosted",
   appsMax: null,
@@ -34,5 +34,5 @@ export const selfHosted: ProjectPlan = {
   coupons: "all",
 };
 
-/** What a platform without a file of plans has. */
+/** The plans of a platform without a plans file. */
 export const plansOfNoFile: Plans = { standard: selfHosted, byName: new Map([[selfHosted.name, selfHosted]]) };

@@ -1,5 +1,5 @@
-// Statements of months: made by what is known now until they are closed, and kept as they are from then on. The meter calls
-// `closeStatements`, the API the useCases.
+// Monthly statements: computed from current data until they are closed, and fixed from then on. The meter calls
+// `closeStatements`, the API calls `StatementQueries`.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -12,15 +12,15 @@ import { postUsage, settledUsage, type SettledUsage } from "#billing/posting.ts"
 import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
 import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
 
-/** Replicas that ended while the database did not answer have their ends written within a day. */
+/** Ends of replicas that the database missed during an outage are written within a day. */
 const graceMs = 86_400_000;
-/** Statements of one turn; the next one goes on. */
+/** Statements per turn; the next turn continues. */
 const statementsMax = 1_000;
 
-/** A month's statement; `closedAt` null: it may change still. */
+/** A month's statement; `closedAt` null: it may still change. */
 export type Statement = { readonly content: StatementContent; readonly closedAt: Date | null };
 
-/** What the API does with statements. */
+/** The API's queries for statements. */
 export class StatementQueries {
   readonly #db: Db;
   readonly #clock: Clock;
@@ -30,7 +30,7 @@ export class StatementQueries {
     this.#clock = parts.clock;
   }
 
-  /** Those of all months with usage, and of this month, newest first. */
+  /** The statements of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
     const period = periodOf(this.#clock.now());
     const made = await this.#read(async (tx) => {
@@ -41,7 +41,7 @@ export class StatementQueries {
     return made.toSorted((one, other) => (one.content.period < other.content.period ? 1 : -1));
   }
 
-  /** That of one month; null when the month is still to come. */
+  /** The statement of one month; null for a future month. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
     if (boundsOf(period).fromMs > this.#clock.now()) return null;
     return await this.#read(async (tx) => {
@@ -50,25 +50,25 @@ export class StatementQueries {
       if (closed !== undefined) return closed;
       const now = periodOf(this.#clock.now());
       const open = (await openStatements(tx, known, now)).find((content) => content.period === period);
-      // A month without usage says nothing of others either.
+      // A month without usage has no corrections either.
       return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };
     });
   }
 
-  /** All of one moment: usage goes on being counted meanwhile. */
+  /** Reads one snapshot, because usage is counted concurrently. */
   async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
     return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
 }
 
-/** All that statements of a project are made from, but for their lines. */
+/** The inputs of a project's statements, except their lines. */
 type Known = SettledUsage & { readonly projectId: ProjectId; readonly closed: readonly ClosedStatement[] };
 
 async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
   return { ...(await settledUsage(tx, projectId)), projectId, closed: await readClosed(tx, projectId) };
 }
 
-/** As they would be closed one after the other, up to `last`: each correction stands in the first of them that can have it. */
+/** The statements in the order in which they would close, up to `last`: a correction goes into the first possible one. */
 async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
   const said = known.closed.map(({ content }) => content);
   const isClosed = new Set(said.map(({ period }) => period));
@@ -86,11 +86,11 @@ async function openStatements(tx: Tx, known: Known, last: Period): Promise<State
 type StatementMaking = {
   readonly period: Period;
   readonly lines: readonly StatementLine[];
-  /** Statements that need not be said again. */
+  /** Statements whose amounts are already reported. */
   readonly said: readonly StatementContent[];
 };
 
-/** By what is known now. */
+/** Computed from current data. */
 function makeStatement(known: Known, { period, lines, said }: StatementMaking): StatementContent {
   const { currency, applied, bases, settlement } = known;
   return statementOf({
@@ -99,7 +99,7 @@ function makeStatement(known: Known, { period, lines, said }: StatementMaking): 
   });
 }
 
-/** Closes the statements of months that have been over for a day. Each is one transaction; a repeat does nothing. */
+/** Closes the statements of months that ended at least a day ago. Each is one transaction; idempotent. */
 export async function closeStatements(
   { db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log },
   signal?: AbortSignal,
@@ -122,7 +122,7 @@ async function closeStatement(
   const currency = await openAccount(tx, projectId);
   const account = await lockAccount(tx, projectId);
   if (account === null) return;
-  // What it says stands in the ledger.
+  // Everything on it is posted to the ledger.
   const applied = await readApplied(tx, projectId);
   await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs });
   const known = await readKnown(tx, projectId);

@@ -1,4 +1,4 @@
-// Rows of statements, and of usage as statements show it.
+// Rows of statements, and of usage in the form that statements show.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -20,7 +20,7 @@ export async function readClosed(db: Db | Tx, projectId: ProjectId): Promise<Clo
   return rows.map((row) => ({ content: row.content as StatementContent, closedAt: row.closed_at }));
 }
 
-/** Keeps a statement as it is now, for ever; nothing happens when the month has one. */
+/** Stores a statement permanently; does nothing if the month already has one. */
 export async function insertStatement(tx: Tx, projectId: ProjectId, content: StatementContent): Promise<void> {
   await tx
     .insertInto("statements")
@@ -34,7 +34,7 @@ export async function insertStatement(tx: Tx, projectId: ProjectId, content: Sta
     .execute();
 }
 
-/** Months up to `last` that have usage in the ledger and no closed statement, of all projects, oldest first; at most `limit`. */
+/** Months up to `last` with usage in the ledger and no closed statement, of all projects, oldest first; at most `limit`. */
 export async function readToClose(
   db: Db,
   last: Period,
@@ -48,7 +48,7 @@ export async function readToClose(
   return rows.map((row) => ({ projectId: row.project_id, period: row.period }));
 }
 
-/** What each app used in a month, by kind, compute type, tier and pool. No locks. */
+/** Each app's usage in a month, by kind, compute type, tier and pool. No locks. */
 export async function readLines(db: Db | Tx, projectId: ProjectId, period: Period): Promise<StatementLine[]> {
   const sumOf = (column: string) => sql<string>`sum(${sql.ref(column)})`;
   const rows = await db

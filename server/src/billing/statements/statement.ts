@@ -1,9 +1,9 @@
-// The statement of one month: what was used, what coupons took off, what came to light later of earlier months, and what is
-// owed. Pure. A statement that is closed never changes: what would change it is a correction in a later one.
+// Computes the statement of one month: usage, discounts, late corrections of earlier months, and the amount due. Pure. A
+// closed statement never changes: later changes become corrections in a later one.
 import type { Period } from "#billing/period.ts";
 import type { Drawn } from "#billing/coupons/settle.ts";
 
-/** What one app used of one kind. Amounts are texts, since they are kept as JSON. Times in ms. */
+/** One app's usage of one kind. Amounts are texts, because they are stored as JSON. Times in ms. */
 export type StatementLine = {
   readonly appId: string;
   readonly kind: "run" | "build";
@@ -18,7 +18,7 @@ export type StatementLine = {
   readonly micros: string;
 };
 
-/** What an applied coupon took off. */
+/** The discount of an applied coupon. */
 export type StatementDiscount = {
   readonly applicationId: string;
   readonly code: string;
@@ -26,14 +26,14 @@ export type StatementDiscount = {
   readonly micros: string;
 };
 
-/** What became known of a month after its statement was closed; either may be below zero. */
+/** A change to a month after its statement was closed; either amount may be negative. */
 export type StatementCorrection = {
   readonly period: Period;
   readonly usageMicros: string;
   readonly discountMicros: string;
 };
 
-/** All of a statement. `totalMicros` = usage − discounts + the corrections' usage − their discounts. */
+/** The content of a statement. `totalMicros` = usage − discounts + the corrections' usage − their discounts. */
 export type StatementContent = {
   readonly period: Period;
   readonly currency: string;
@@ -50,16 +50,16 @@ export type StatementParts = {
   readonly period: Period;
   readonly currency: string;
   readonly lines: readonly StatementLine[];
-  /** What is known now of each month's usage, in micro-units. */
+  /** The known usage of each month, in micro-units. */
   readonly bases: ReadonlyMap<Period, bigint>;
-  /** What is known now of all that coupons take off, of all months. */
+  /** All known discounts, of all months. */
   readonly drawn: readonly Drawn[];
   readonly coupons: ReadonlyMap<string, { readonly couponCode: string; readonly couponName: string }>;
-  /** All other statements that stand already, also those of later months: what they say is not said again. */
+  /** All other existing statements, including later months: what they report is not reported again. */
   readonly said: readonly StatementContent[];
 };
 
-/** The statement of a month, by all that is known now. */
+/** The statement of a month, from current data. */
 export function statementOf(parts: StatementParts): StatementContent {
   const { period, currency, lines, drawn, coupons } = parts;
   const discounts = drawn
@@ -84,7 +84,7 @@ export function statementOf(parts: StatementParts): StatementContent {
   };
 }
 
-/** What is known now of earlier months that have a statement, less all that statements say of them. */
+/** The known amounts of earlier months with a statement, minus all that statements report for them. */
 function correctionsOf({ period: own, bases, drawn, said }: StatementParts): StatementCorrection[] {
   const earlier = said.filter(({ period }) => period < own);
   return earlier.flatMap(({ period, usageMicros, discountMicros }) => {

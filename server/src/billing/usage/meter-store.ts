@@ -1,11 +1,11 @@
-// Queries of metering: which replicas and builds are to be metered, their slices, and how far they are.
+// Queries of metering: the replicas and builds to meter, their slices, and the progress.
 import { sql } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource, type SourceKind } from "./metered-source.ts";
 
-/** Projects that have something to meter or to post, in any order. No locks. */
+/** Projects with something to meter or post, in any order. No locks. */
 export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   const { rows } = await sql<{ project_id: ProjectId }>`
     select project_id from replicas where started_at is not null and not is_metered
@@ -14,7 +14,7 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   return rows.map((row) => row.project_id);
 }
 
-/** Locks the project's billing account until the transaction ends; null when somebody else has it, who meters it just now. */
+/** Locks the project's billing account until the transaction ends; null: another process holds it and meters the project. */
 export async function lockAccount(
   tx: Tx,
   projectId: ProjectId,
@@ -46,7 +46,7 @@ type SourceRow = {
   is_ended: boolean;
 };
 
-/** What of a project is to be metered, at most `limit` replicas (those that are furthest behind first) and as many builds. No locks. */
+/** The sources of a project to meter, at most `limit` replicas (furthest behind first) and as many builds. No locks. */
 export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<MeteredSource[]> {
   const { rows } = await sql<SourceRow>`
     (select id, 'run' as kind, app_id, compute, compute_tier, provider, region, gpu_count,
@@ -69,11 +69,11 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
     resources: {
       ...{ compute: row.compute, computeTier: row.compute_tier, provider: row.provider, region: row.region },
       gpuCount: row.gpu_count,
-      // The columns have three decimals at most.
+      // The columns have at most three decimals.
       coreThousandths: BigInt(Math.round(Number(row.cores))),
       gbThousandths: BigInt(Math.round(Number(row.gbs))),
     },
-    // A build that made no environment has used nothing, and is counted on the day on which it began.
+    // A build that made no environment has no usage, and counts on the day it began.
     startMs: (row.started_at ?? row.began_at).getTime(),
     endMs: (row.started_at === null ? row.began_at : (row.until_at ?? row.started_at)).getTime(),
     isEnded: row.is_ended,
@@ -81,7 +81,7 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
   }));
 }
 
-/** Of each source the last slice that begins at or before its end, and all after it, in the order of time. */
+/** For each source, the last slice that begins at or before its end, and all later ones, in time order. */
 async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<string, Slice[]>> {
   const ids = sources.map(({ id }) => id);
   const ends = sources.map(({ until_at: until, began_at: began }) => until ?? began);
@@ -104,7 +104,7 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
   return found;
 }
 
-/** Replaces the known slices of each source by its new ones. The account is locked. */
+/** Replaces the known slices of each source. The account is locked. */
 export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<void> {
   const gone = metered.flatMap(({ source, slices }) => {
     const kept = new Set(slices.map(({ beginsAtMs }) => beginsAtMs));
@@ -149,7 +149,7 @@ function sliceRow(source: MeteredSource, slice: Slice) {
   };
 }
 
-/** Notes how far each source was metered. Takes their rows' locks in the order of ids. */
+/** Records the metering progress of each source. Locks their rows in the order of ids. */
 export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promise<void> {
   const rows = metered
     .map(({ source, untilMs, isDone }) => ({
@@ -175,7 +175,7 @@ export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promis
      where kind = 'build' and done and builds.id = case when kind = 'build' then given.id::uuid end`.execute(tx);
 }
 
-/** Usage has changed: it is to be posted once `afterMs` have passed, or sooner when it was to be before. */
+/** Usage has changed: schedules a posting after `afterMs`, unless an earlier one is scheduled. */
 export async function wantPosting(tx: Tx, projectId: ProjectId, afterMs: number): Promise<void> {
   await sql`
     update billing_accounts set posting_due_at = coalesce(posting_due_at, clock_timestamp() + ${afterMs} * interval '1 millisecond')

@@ -1,6 +1,6 @@
-// Metering: turns the time that replicas and builds ran into slices of usage, sums and entries of the ledger. Everything
-// is made of durable rows, a project at a time in one transaction with the note of how far it is, under the lock of the
-// project's billing account: a crash at any moment loses and doubles nothing.
+// Metering: turns the run time of replicas and builds into usage slices, sums and ledger entries. All inputs are durable
+// rows. One transaction per project writes results and progress, under the lock of the project's billing account: a crash
+// at any time neither loses nor doubles anything.
 import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { postUsage } from "#billing/posting.ts";
@@ -32,22 +32,22 @@ export type MeterOptions = {
   readonly log: Log;
   readonly prices: Prices;
   readonly intervalMs: number;
-  /** How long usage may wait until it stands in the ledger. */
+  /** The maximum delay until usage is posted to the ledger. */
   readonly postingDelayMs: number;
-  /** Told after usage of a project was counted. Must return at once and not throw. */
+  /** Called after usage of a project was counted. Must return at once and not throw. */
   readonly onPosted?: (projectId: ProjectId) => void;
-  /** For tests, which end the process after a step. */
+  /** For tests, which kill the process after a step. */
   readonly onStep?: (step: MeterStep) => void;
 };
 
-/** Replicas, and builds, of one step. */
+/** Replicas, and builds, per step. */
 const sourcesMax = 200;
-/** Slices of one replica in one step: about four days. What is further behind takes more steps. */
+/** Slices of one replica per step: about four days. A longer backlog takes more steps. */
 const slicesMax = 100;
-/** Steps of a project in one turn; the next turn goes on. */
+/** Steps of a project per turn; the next turn continues. */
 const stepsMax = 1_000;
 
-/** Meters all projects at an interval, between `start()` and `stop()`. */
+/** Meters all projects periodically, between `start()` and `stop()`. */
 export class Meter {
   readonly #options: MeterOptions;
   readonly #loop: Loop;
@@ -62,12 +62,12 @@ export class Meter {
     this.#loop.start();
   }
 
-  /** Waits for the project that is being metered. */
+  /** Waits for the project in progress. */
   async stop(): Promise<void> {
     await this.#loop.stop();
   }
 
-  /** Meters everything that there is to meter now. One project's fault does not keep the others waiting. */
+  /** Meters everything that is due. An error of one project does not block the others. */
   async turn(signal?: AbortSignal): Promise<void> {
     const { clock, db, log } = this.#options;
     for (const projectId of await readProjectsToMeter(db)) {
@@ -97,7 +97,7 @@ export class Meter {
 
 type StepOptions = Pick<MeterOptions, "clock" | "prices" | "postingDelayMs" | "onStep">;
 
-/** One step of one project. `isMore`: there is more than one step could take. */
+/** One step of one project. `isMore`: there is more to do than fits in one step. */
 async function meterStep(
   tx: Tx,
   projectId: ProjectId,
@@ -112,7 +112,7 @@ async function meterStep(
 
   const sources = await readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
-  // Once, however many steps one takes.
+  // Counted once, however many steps a build takes.
   const builds = metered.flatMap(({ source, isDone }) => (source.kind === "build" && isDone ? [source] : []));
   const changes = changesOf(metered, builds, borders);
   await writeSlices(tx, metered);
@@ -132,7 +132,7 @@ async function meterStep(
   return { isChanged, isMore: isFull };
 }
 
-/** Cuts stretches at borders of coupons that were applied since the last time; false when there were none. */
+/** Cuts stretches at the borders of coupons applied since the last time; false when there were none. */
 async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly number[]): Promise<boolean> {
   if (borders.length === 0) return false;
   const known = new Set((await readStretches(tx, projectId)).map(({ atMs }) => atMs));

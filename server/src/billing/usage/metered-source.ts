@@ -1,12 +1,12 @@
-// What is metered: a replica while its process runs, and a build while it makes an environment. Pure.
+// What metering measures: a replica while its process runs, and a build while it makes an environment. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { PricedResources } from "./prices.ts";
 import type { Slice } from "./slices.ts";
 
-/** run: a replica; build: the making of an environment. */
+/** run: a replica; build: a build that makes an environment. */
 export type SourceKind = "run" | "build";
 
-/** One replica or build whose time has not been metered to its end. */
+/** A replica or build that is not yet metered to its end. */
 export type MeteredSource = {
   /** Of the replica or the build. */
   readonly id: string;
@@ -15,24 +15,24 @@ export type MeteredSource = {
   readonly appId: AppId;
   readonly resources: PricedResources;
   readonly startMs: number;
-  /** Up to when it surely ran. */
+  /** Until when it certainly ran. */
   readonly endMs: number;
-  /** It has ended: nothing comes after `endMs`. */
+  /** It has ended: there is nothing after `endMs`. */
   readonly isEnded: boolean;
-  /** The last slice that begins at or before `endMs`, and all after it. */
+  /** The last slice that begins at or before `endMs`, and all later ones. */
   readonly known: readonly Slice[];
 };
 
-/** What becomes of a source in one step of metering. */
+/** The result of one metering step for a source. */
 export type Metered = {
   readonly source: MeteredSource;
-  /** In place of those that were known. */
+  /** These replace the known slices. */
   readonly slices: readonly Slice[];
   readonly untilMs: number;
   readonly isDone: boolean;
 };
 
-/** provider/region, as far as they are given. */
+/** provider/region, as far as given. */
 export function poolOf({ provider, region }: Pick<PricedResources, "provider" | "region">): string {
   return provider === null
     ? region === null

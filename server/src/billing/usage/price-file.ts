@@ -1,5 +1,5 @@
-// Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Whatever is wrong is refused with the field, what stands there and
-// what may: a price that is not understood must not be none.
+// Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
+// misread price must not become no price.
 import { TomlDate } from "smol-toml";
 import { parseFile, operatorFileRefused, refuseUnknown, tableOf, type Table } from "#billing/operator-file.ts";
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
@@ -18,7 +18,7 @@ const multiplierDecimals = 3;
 const priceAllowed = `a price per second from 0 to 1000 with at most ${priceDecimals} decimals`;
 
 /**
- * The prices that `text` holds. What a version leaves out stays as it was before, and is built in before the first.
+ * The prices in `text`. A version inherits what it omits from the previous one, the first from the built-in prices.
  * `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
  */
 export function readPrices(text: string, computeTypes: readonly string[]): Prices {
@@ -113,13 +113,13 @@ function readPrice(path: string, given: unknown): bigint {
   return readDecimal(path, given, { decimals: priceDecimals, max: priceMax, allowed: priceAllowed });
 }
 
-/** A number exactly as it is written, as a whole number of its last decimal. */
+/** A number exactly as written, as an integer in units of its last decimal. */
 function readDecimal(
   path: string,
   given: unknown,
   { decimals, max, allowed }: { readonly decimals: number; readonly max: bigint; readonly allowed: string },
 ): bigint {
-  // The shortest text of a number is what was written, but for zeros at its end.
+  // The shortest text of a number is the written one, except for trailing zeros.
   const text = typeof given === "number" ? plainText(given) : given;
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
@@ -129,7 +129,7 @@ function readDecimal(
   return value;
 }
 
-/** `0.00000655` of 6.55e-6. */
+/** `0.00000655` for 6.55e-6. */
 function plainText(value: number): string {
   const [digits = "", exponent] = String(value).split("e");
   if (exponent === undefined || !exponent.startsWith("-")) return String(value);

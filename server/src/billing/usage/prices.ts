@@ -1,26 +1,26 @@
-// What a second of a replica costs, at which time and where: pure. Prices are whole billionths of the currency's unit, so
+// The price of a second of a replica, by time and location: pure. Prices are whole billionths of the currency's unit, so
 // that a rate is exact; `price-file.ts` reads them.
 
-/** What a second costs, in billionths of the currency's unit: one core, one GB, one accelerator by compute type. */
+/** The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator by compute type. */
 export type Rates = {
   readonly core: bigint;
   readonly gb: bigint;
   readonly compute: ReadonlyMap<string, bigint>;
 };
 
-/** What is different where replicas of a provider run, or of one of its regions. */
+/** Overrides for replicas of a provider, or of one of its regions. */
 export type PoolRates = Partial<Rates> & { readonly provider: string; readonly region: string | null };
 
 /** Prices from an instant on. */
 export type PriceVersion = Rates & {
-  /** The beginning of an hour, so that each hour has one price; the first version is valid from ever. */
+  /** The start of an hour, so that each hour has one price; the first version has no lower bound. */
   readonly validFromMs: number;
-  /** What everything costs on the tier `protected`, in thousandths of the price. */
+  /** The factor for the tier `protected`, in thousandths. */
   readonly protectedThousandths: bigint;
   readonly pools: readonly PoolRates[];
 };
 
-/** By the time from which they are valid; the first from ever. */
+/** Ordered by start of validity; the first has no lower bound. */
 export type Prices = readonly [PriceVersion, ...PriceVersion[]];
 
 /** What has a price. Cores and memory in thousandths of a core and of a GB. */
@@ -36,7 +36,7 @@ export type PricedResources = {
 
 const whole = 1000n;
 
-/** What a second costs at an instant, in 10^-15 of the currency's unit. */
+/** The cost of a second at an instant, in 10^-15 of the currency's unit. */
 export function rateAt(prices: Prices, resources: PricedResources, atMs: number): bigint {
   const version = prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
   const { compute, computeTier, gpuCount, coreThousandths, gbThousandths } = resources;
@@ -48,7 +48,7 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
 }
 
-/** Those that hold for where it runs, a region before its provider. */
+/** The overrides that apply to its location, a region before its provider. */
 function poolsOf({ pools }: PriceVersion, { provider, region }: PricedResources): PoolRates[] {
   const ofProvider = pools.filter((pool) => pool.provider === provider);
   return [
@@ -65,7 +65,7 @@ function first(pools: readonly PoolRates[], priceOf: (pool: PoolRates) => bigint
   return undefined;
 }
 
-/** The prices of a platform without a file of prices, in US dollars. */
+/** The prices of a platform without a prices file, in US dollars. */
 export const builtInPrices: Prices = [
   {
     validFromMs: Number.NEGATIVE_INFINITY,

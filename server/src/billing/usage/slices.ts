@@ -1,38 +1,38 @@
-// The time of one replica or build, cut into slices, each with its amount: pure. A slice lies within one hour (UTC) and
+// Cuts the time of one replica or build into slices, each with its amount: pure. A slice lies within one hour (UTC) and
 // between two borders, the instants at which coupons begin or cease to discount. Amounts are differences of rounded running
-// sums: that of all slices together is the rounded exact price, wherever time was cut and in however many steps.
+// sums: their total is the rounded exact price, wherever the time was cut and in however many steps.
 
-/** One slice; amounts before it and of it follow from rates and times alone. */
+/** One slice; the amounts before it and of it follow from rates and times alone. */
 export type Slice = {
   readonly beginsAtMs: number;
   readonly ms: number;
-  /** What a second costs, in 10^-15 of the currency's unit. */
+  /** The cost of a second, in 10^-15 of the currency's unit. */
   readonly rateFemtos: bigint;
-  /** What all earlier slices of the source cost exactly, in 10^-18 of the unit. */
+  /** The exact cost of all earlier slices of the source, in 10^-18 of the unit. */
   readonly attosBefore: bigint;
   readonly micros: bigint;
 };
 
 export type SliceRequest = {
   readonly startMs: number;
-  /** Up to here; what lies behind it is not used. */
+  /** The upper bound; later times are not used. */
   readonly endMs: number;
   /** In any order. */
   readonly borders: readonly number[];
   /**
-   * Slices of the source that there are, in the order of time: the last one that begins at or before `endMs`, and all after
-   * it. They keep their rates, so that time that was counted costs what it cost then.
+   * Existing slices of the source in time order: the last one that begins at or before `endMs`, and all later ones. They
+   * keep their rates, so that time already counted keeps its price.
    */
   readonly known: readonly Slice[];
   readonly rateAt: (atMs: number) => bigint;
-  /** The most slices of an answer. */
+  /** The maximum number of slices returned. */
   readonly slicesMax: number;
 };
 
 const hourMs = 3_600_000;
 const attosOfMicro = 1_000_000_000_000n;
 
-/** What the known slices are to be replaced by, in the order of time; they reach up to `endMs` unless there are too many. */
+/** The slices that replace the known ones, in time order; they reach up to `endMs` unless there are too many. */
 export function slicesUpTo(request: SliceRequest): Slice[] {
   const { endMs, known, slicesMax } = request;
   const first = known[0];
@@ -63,7 +63,7 @@ function isOfHour(atMs: number): (slice: Slice) => boolean {
   return ({ beginsAtMs }) => beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);
 }
 
-/** Micro-units, halves up. */
+/** Micro-units, rounding halves up. */
 function rounded(attos: bigint): bigint {
   return (attos + attosOfMicro / 2n) / attosOfMicro;
 }

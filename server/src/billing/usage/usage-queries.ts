@@ -1,5 +1,5 @@
-// What the API tells of usage: what it costs and what coupons take off, sums by group, the ledger, applied coupons. All is
-// computed from sums by day and by stretch, which follow what runs by a minute; the ledger follows them.
+// The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All are computed from sums by
+// day and by stretch, which lag about a minute behind; the ledger follows them.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
@@ -19,14 +19,14 @@ import {
   type UsageWindow,
 } from "./usage-store.ts";
 
-/** An applied coupon and what it is worth. */
+/** An applied coupon and its value. */
 export type CouponCredit = {
   readonly coupon: AppliedRow;
-  /** What it could take off in the month before any usage of it. */
+  /** What it could take off in the month before any usage. */
   readonly atBegin: Money;
   /** What it can take off now. */
   readonly now: Money;
-  /** What it has taken off in all. */
+  /** Its total discount so far. */
   readonly drawn: Money;
   readonly isEnded: boolean;
 };
@@ -37,11 +37,11 @@ export type CostOfMonth = {
   readonly currency: Currency;
   readonly sums: UsageSums;
   readonly discountMicros: bigint;
-  /** Those that could take something off in the month, oldest first. */
+  /** Coupons that could discount in the month, oldest first. */
   readonly coupons: readonly CouponCredit[];
 };
 
-/** Reads; nothing here takes a lock or changes anything. */
+/** Reads only; takes no locks. */
 export class UsageQueries {
   readonly #db: Db;
   readonly #clock: Clock;
@@ -51,7 +51,7 @@ export class UsageQueries {
     this.#clock = parts.clock;
   }
 
-  /** `month` null: this one (UTC). */
+  /** `month` null: the current one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#clock.now());
     const { sums, currency, applied, settlement } = await this.#read(async (tx) => ({
@@ -70,7 +70,7 @@ export class UsageQueries {
     return { month: period, currency, sums, discountMicros, coupons };
   }
 
-  /** Before coupons, which are the project's. */
+  /** Before coupons, which belong to the project. */
   async costOfApp(
     projectId: ProjectId,
     appId: AppId,
@@ -81,7 +81,7 @@ export class UsageQueries {
     return { month: period, currency: await readAccountCurrency(this.#db, projectId), sums };
   }
 
-  /** Sums by group and of all. */
+  /** Sums by group and in total. */
   async usage(
     window: UsageWindow,
     grouping: Grouping,
@@ -112,7 +112,7 @@ export class UsageQueries {
     return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
   }
 
-  /** All of one moment: usage goes on being counted meanwhile. */
+  /** Reads one snapshot, because usage is counted concurrently. */
   async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
     return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }

@@ -1,11 +1,11 @@
-// What projects have used and what it costs, from sums by day and month. Nothing here takes a lock.
+// Queries for the usage of projects and its cost, from sums by day and month. Takes no locks.
 import { sql, type RawBuilder } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
 
-/** What a project, or one app of it, costs in a month (UTC) before coupons, in micro-units of the billing account's currency. */
+/** The cost of a project or an app in a month (UTC) before coupons, in micro-units of the billing account's currency. */
 export async function costOfMonth(
   db: Db | Tx,
   { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
@@ -19,11 +19,11 @@ export async function costOfMonth(
   return BigInt(must(rows[0], "a sum has a row").micros);
 }
 
-/** What usage is summed up by. */
+/** The groupings of usage. */
 const groupings = ["app", "day", "compute"] as const;
 export type Grouping = (typeof groupings)[number];
 
-/** Sums of usage. Times in ms; of builds the time that environments took, which the other times do not hold. */
+/** Sums of usage. Times in ms; builds have their own time for making environments, which the other times exclude. */
 export type UsageSums = {
   readonly replicaMs: number;
   readonly gpuMs: number;
@@ -35,7 +35,7 @@ export type UsageSums = {
   readonly buildMicros: bigint;
 };
 
-/** Sums of one group; of the grouping `compute` for each tier and pool too. */
+/** Sums of one group; the grouping `compute` is also split by tier and pool. */
 export type UsageGroup = UsageSums & {
   readonly appId: string | null;
   readonly day: string | null;
@@ -44,7 +44,7 @@ export type UsageGroup = UsageSums & {
   readonly pool: string | null;
 };
 
-/** From the first day up to before the second. */
+/** From the first day, inclusive, to the second, exclusive. */
 export type UsageWindow = {
   readonly projectId: ProjectId;
   readonly appId?: AppId;
@@ -58,7 +58,7 @@ const groupColumns = {
   compute: ["compute", "compute_tier", "pool"],
 } as const satisfies Record<Grouping, readonly string[]>;
 
-/** Sums of a window as a whole. */
+/** Totals of a window. */
 export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<UsageSums> {
   const { rows } = await sql<SumsRow>`select ${sums} from ${rowsOf(window)}`.execute(db);
   return sumsOf(must(rows[0], "sums have a row"));
@@ -90,7 +90,7 @@ const sums = sql`
   coalesce(sum(amount_micros) filter (where kind = 'run'), 0) as run_micros,
   coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros`;
 
-/** Of one app its own days; of a project those in which apps are summed up already. */
+/** For an app its own days; for a project the days in which apps are already summed up. */
 function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
   const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
   return appId === undefined
@@ -98,7 +98,7 @@ function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown
     : sql`usage_days where ${days} and app_id = ${appId}`;
 }
 
-/** By app: whole months as such, and days of those of which the window has a part. */
+/** By app: whole months as months, and days for the partial ones. */
 function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
   const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));
   const end = to.slice(0, 7);

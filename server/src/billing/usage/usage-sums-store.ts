@@ -1,5 +1,4 @@
-// Rows of sums of usage: by day and month, and by stretch of time during which the same coupons discount. Written under the lock of
-// the project's billing account only.
+// Rows of usage sums: by day and month, and by stretch. Written only under the lock of the project's billing account.
 import { sql, type RawBuilder } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -7,14 +6,14 @@ import { poolOf } from "./metered-source.ts";
 import type { StretchCut } from "./stretches.ts";
 import type { DayChange } from "./usage-sums.ts";
 
-/** The tables of sums, and by what each sums up. */
+/** The tables of sums, and the keys of each. */
 const tables = {
   usage_days: ["day", "app_id", "kind", "compute", "compute_tier", "pool"],
   usage_months: ["period", "app_id", "kind", "compute", "compute_tier", "pool"],
   usage_project_days: ["day", "kind", "compute", "compute_tier", "pool"],
 } as const;
 
-/** Adds to sums by day and by month; rows that were not there are made. */
+/** Adds to sums by day and by month; inserts missing rows. */
 export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly DayChange[]): Promise<void> {
   if (changes.length === 0) return;
   const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
@@ -34,7 +33,7 @@ export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly 
   }
 }
 
-/** Updates first and inserts what was not there: the checks of a table refuse a change below zero as a new row. */
+/** Updates first and inserts missing rows: the table's checks refuse a negative change as a new row. */
 async function addTo(
   tx: Tx,
   { table, projectId, given }: { table: keyof typeof tables; projectId: ProjectId; given: string },
@@ -65,7 +64,7 @@ async function addTo(
      where not exists (select from changed c where ${isSame("c", "given")})`.execute(tx);
 }
 
-/** Beginnings of the stretches that a project has, and what they hold in micro-units, in the order of time. No locks. */
+/** The starts of a project's stretches, and their sums in micro-units, in time order. No locks. */
 export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<{ atMs: number; micros: bigint }[]> {
   const rows = await db
     .selectFrom("usage_stretches")
@@ -76,7 +75,7 @@ export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<
   return rows.map((row) => ({ atMs: row.begins_at.getTime(), micros: BigInt(row.amount_micros) }));
 }
 
-/** Cuts a stretch in two, by the slices of which it is the sum. */
+/** Splits a stretch, based on the slices that it sums up. */
 export async function cutStretch(tx: Tx, projectId: ProjectId, { ofMs, atMs, toMs }: StretchCut): Promise<void> {
   const [of, at, to] = [new Date(ofMs), new Date(atMs), new Date(toMs)];
   await sql`
@@ -92,7 +91,7 @@ export async function cutStretch(tx: Tx, projectId: ProjectId, { ofMs, atMs, toM
   );
 }
 
-/** Adds to stretches; one that was not there is made. */
+/** Adds to stretches; inserts missing ones. */
 export async function addToStretches(
   tx: Tx,
   projectId: ProjectId,

@@ -1,4 +1,4 @@
-// What sums of usage change by when slices are replaced: pure. `usage-sums-store.ts` writes it.
+// Computes how usage sums change when slices are replaced: pure. `usage-sums-store.ts` writes the changes.
 import { dayOf } from "#billing/period.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
@@ -13,14 +13,14 @@ export type DayChange = {
   micros: bigint;
 };
 
-/** By how much sums change; days that stay are left out. */
+/** The changes of sums; omits unchanged days. */
 export type SumChanges = {
   readonly days: readonly DayChange[];
-  /** Beginning of the stretch → micro-units. */
+  /** Start of the stretch → micro-units. */
   readonly stretches: ReadonlyMap<number, bigint>;
 };
 
-/** What changes when each source's known slices are replaced, and builds are counted; `borders` in the order of time. */
+/** The changes when each source's known slices are replaced, and builds are counted; `borders` in time order. */
 export function changesOf(
   metered: readonly Metered[],
   builds: readonly MeteredSource[],
@@ -56,7 +56,7 @@ export function changesOf(
   };
 }
 
-/** Replicas of one app may differ in size from release to release; each size is summed up by itself before it is multiplied. */
+/** Replicas of one app may differ in size between releases; each size is summed up before it is multiplied. */
 function shapeOf({ resources }: MeteredSource): string {
   return `${resources.gpuCount} ${resources.coreThousandths} ${resources.gbThousandths}`;
 }
