@@ -1,5 +1,4 @@
-// Talks to the management API of one platform: JSON there and back, a deadline, and the platform's own words for what it
-// refuses.
+// Talks to the management API of one platform: JSON there and back, a deadline, and the platform's own words for what it refuses.
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";

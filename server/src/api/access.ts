@@ -29,8 +29,7 @@ export async function authenticate(request: FastifyRequest, tokens: ApiAuthentic
 }
 
 /**
- * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer), `Fault("forbidden")` without the
- * right.
+ * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer), `Fault("forbidden")` without the right.
  */
 export async function authorize(
   given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },

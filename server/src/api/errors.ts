@@ -69,8 +69,7 @@ function isBrokenOff(error: unknown): boolean {
 }
 
 /**
- * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and the pool's, which have no
- * code.
+ * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and the pool's, which have no code.
  */
 function isDatabaseAway(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;

@@ -39,8 +39,7 @@ export function readBody(
 }
 
 /**
- * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")` for a day that does not
- * exist.
+ * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")` for a day that does not exist.
  */
 export function readTime(name: string, given: unknown): Date {
   const at = new Date(String(given));

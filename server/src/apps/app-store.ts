@@ -36,8 +36,7 @@ export type AppSource = Pick<AppRow, "request" | "config_toml"> & {
 };
 
 /**
- * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the
- * same name.
+ * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the same name.
  */
 export async function insertApp(
   tx: Tx,

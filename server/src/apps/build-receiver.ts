@@ -1,5 +1,4 @@
-// The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the
-// two.
+// The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";

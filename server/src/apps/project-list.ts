@@ -23,10 +23,7 @@ export class ProjectList {
   readonly #db: Db;
   readonly #personChanged: (personId: string) => void;
 
-  /**
-   * `personChanged` is called after the commit for each person with a new project, to update this process's cache of
-   * people.
-   */
+  /** `personChanged` is called after the commit for each person with a new project, to update this process's cache of people. */
   constructor({ db, personChanged }: { readonly db: Db; readonly personChanged: (personId: string) => void }) {
     this.#db = db;
     this.#personChanged = personChanged;

@@ -1,5 +1,4 @@
-// Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and passed to replicas at
-// their start.
+// Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and passed to replicas at their start.
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";

@@ -46,9 +46,8 @@ export async function rebuild(tx: Tx, given: BuildRef): Promise<ReceivedBuild> {
 }
 
 /**
- * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its worker ends it
- * within about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the
- * build's row.
+ * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its worker ends it within about a
+ * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
  */
 export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly status: BuildState }> {
   const build = await tx

@@ -1,6 +1,5 @@
-// The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and
-// makes no decisions: it starts, stops, lists, measures and reports. Each driver passes
-// `test/support/driver-conformance.ts`.
+// The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and makes no
+// decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -9,17 +8,13 @@ export type Address =
   | {
       readonly host: string;
       readonly port: number;
-      /**
-       * Checked on each new connection where another program could listen on the port: true when the replica is the
-       * listener.
-       */
+      /** Checked on each new connection where another program could listen on the port: true when the replica is the listener. */
       readonly isOwn?: () => boolean;
     }
   | { readonly path: string };
 
 /**
- * The output of a build and the input of `start`. The driver that built it defines its fields. Stored as JSON with the
- * release.
+ * The output of a build and the input of `start`. The driver that built it defines its fields. Stored as JSON with the release.
  */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
 

@@ -45,8 +45,7 @@ export function cutLines(
 }
 
 /**
- * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside of runs that began
- * with RS.
+ * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside of runs that began with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const carriageReturn = 0x0d;

@@ -67,9 +67,7 @@ export class BuildLogs {
     }
   }
 
-  /**
-   * Resolves when all lines taken so far are stored. Call it before writing a build's end, so that followers get every line.
-   */
+  /** Resolves when all lines taken so far are stored. Call it before writing a build's end, so that followers get every line. */
   async flush(): Promise<void> {
     await Promise.all([...this.#batchers.values()].map((batcher) => batcher.flush()));
   }

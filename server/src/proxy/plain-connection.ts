@@ -1,6 +1,5 @@
-// A client's connection as long as it makes plain calls, one after the other: they are parsed and answered on the socket
-// itself. The first input that is not a plain call moves the connection, with all its bytes, to node's HTTP server for
-// good.
+// A client's connection as long as it makes plain calls, one after the other: they are parsed and answered on the socket itself.
+// The first input that is not a plain call moves the connection, with all its bytes, to node's HTTP server for good.
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";

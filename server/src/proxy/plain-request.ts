@@ -1,6 +1,5 @@
-// Recognises a plain call: a request whose head arrives in one piece, is strict HTTP/1.1, asks nothing of the connection,
-// is for an app, and has a small body or none. Everything else goes to node's HTTP server, so being strict here loses
-// nothing.
+// Recognises a plain call: a request whose head arrives in one piece, is strict HTTP/1.1, asks nothing of the connection, is for
+// an app, and has a small body or none. Everything else goes to node's HTTP server, so being strict here loses nothing.
 import { METHODS } from "node:http";
 import { fieldLinesForm, tokenForm } from "./fields.ts";
 import { RequestFields } from "./request-fields.ts";

@@ -139,9 +139,8 @@ export class RunStore {
   }
 
   /**
-   * Records that attempts are about to be sent, and extends their leases. False when this platform has lost the run or the
-   * run is to be cancelled: it must not be sent. The same run may come again with another replica, if the first has seen
-   * nothing.
+   * Records that attempts are about to be sent, and extends their leases. False when this platform has lost the run or the run is
+   * to be cancelled: it must not be sent. The same run may come again with another replica, if the first has seen nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`

@@ -163,8 +163,7 @@ export class AppReconciler {
   }
 
   /**
-   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's
-   * limits.
+   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's limits.
    */
   #choose({ projectId }: SchedulerRoute, { settings }: Live): ComputeChoice {
     const choice = chooseCompute(settings, this.#options.driver);

@@ -94,8 +94,7 @@ export interface ReplicaRows {
   /** Writes the change if the row's state allows it; otherwise does nothing, so repeating is harmless. */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
   /**
-   * Records when replicas were last seen running (memory tracks it continuously); usage of one that disappears counts
-   * up to here.
+   * Records when replicas were last seen running (memory tracks it continuously); usage of one that disappears counts up to here.
    */
   seen(heartbeats: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
   /** All unstopped rows of this backend. Also claims unowned rows. */

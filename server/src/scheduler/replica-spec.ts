@@ -1,5 +1,4 @@
-// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is
-// available.
+// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is available.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";

@@ -56,10 +56,7 @@ export class ReplicaView {
     return this.#apps.get(appId)?.failure;
   }
 
-  /**
-   * Calls `listener` after each change of `ready` or `failure` of an app, synchronously. Returns a function that
-   * removes it.
-   */
+  /** Calls `listener` after each change of `ready` or `failure` of an app, synchronously. Returns a function that removes it. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -32,8 +32,7 @@ export class Replica {
   /** Corrected when the driver reports how long it has run. */
   beganAtMs: number;
   /**
-   * How often the app had been restarted when it started: a lower number than the current one means that it needs a
-   * replacement.
+   * How often the app had been restarted when it started: a lower number than the current one means that it needs a replacement.
    */
   readonly restarts: number;
   /** It is the trial of its release, which takes no calls yet. */

@@ -80,9 +80,7 @@ export class Leases<Name extends LeasedTable> {
     return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
   }
 
-  /**
-   * A condition for the worker's updates: true only while it holds the row. Use it in every update, and check the row count.
-   */
+  /** A condition for the worker's updates: true only while it holds the row. Use it in every update, and check the row count. */
   held(lease: Lease<Name>): RawBuilder<boolean> {
     const { holder } = this.#options;
     return sql<boolean>`(id = ${lease.id} and lease_epoch = ${lease.epoch} and lease_holder = ${holder})`;

@@ -22,9 +22,7 @@ const migrationLock = 7_070_001;
 /** Another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
-/**
- * Applies missing migrations; returns their names. Throws `CannotStart` when the database does not fit this version's files.
- */
+/** Applies missing migrations; returns their names. Throws `CannotStart` when the database does not fit this version's files. */
 export async function migrate(options: { url: Secret; log: Log; folder?: string }): Promise<string[]> {
   const known = readMigrations(options.folder ?? migrationsFolder);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });

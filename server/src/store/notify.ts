@@ -43,9 +43,7 @@ export async function notify(tx: Db, channel: Channel, payload: string): Promise
   await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
 }
 
-/**
- * The listening side. Call `start()` once; it reconnects after a broken connection, and then calls every listener with null.
- */
+/** The listening side. Call `start()` once; it reconnects after a broken connection, and then calls every listener with null. */
 export class Notifications {
   readonly #log: Log;
   readonly #listeners = new Map<Channel, Set<NotificationListener>>();

@@ -4,9 +4,7 @@ import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
-/**
- * The step that deletes rows with a time before `before`, in no order; skips locked rows. The table has an index on the time.
- */
+/** The step that deletes rows with a time before `before`, in no order; skips locked rows. The table has an index on the time. */
 export function olderRows<Table extends keyof Tables>(
   db: Db,
   rows: Pick<RemovalStep, "name" | "batchMax"> & {

@@ -25,9 +25,7 @@ export type StoreSettings = {
   readonly paths: { readonly lockFile: string; readonly postgresDir: string; readonly secretKeyFile: string };
 };
 
-/**
- * The foundation, the database counts for metrics, and a promise that resolves when another platform has taken the database.
- */
+/** The foundation, the database counts for metrics, and a promise that resolves when another platform has taken the database. */
 export type OpenedStore = Foundation & { readonly counts: DatabaseCounts; readonly lost: Promise<string> };
 
 /** Opens the store, which closes with the platform. Throws `CannotStart` with what to do. */

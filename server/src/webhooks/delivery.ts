@@ -1,5 +1,4 @@
-// A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher and sender pass these
-// on.
+// A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher and sender pass these on.
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 

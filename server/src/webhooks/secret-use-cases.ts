@@ -45,8 +45,7 @@ export class WebhookSecretUseCases {
   }
 
   /**
-   * Creates a secret, which signs at once. The previous one expires after `overlapHours` (0 to 720, default 24), older ones
-   * now.
+   * Creates a secret, which signs at once. The previous one expires after `overlapHours` (0 to 720, default 24), older ones now.
    */
   async create(
     projectId: ProjectId,

@@ -1,5 +1,4 @@
-// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction of a change sends a
-// NOTIFY.
+// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction of a change sends a NOTIFY.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";

@@ -25,8 +25,7 @@ export type WebhooksOptions = {
   readonly notifications: Pick<Notifications, "listen">;
   readonly sealer: Sealer;
   /**
-   * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to
-   * expire.
+   * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to expire.
    */
   readonly instanceId?: string;
   /** The client for outgoing requests: `OutwardClient`. */

@@ -1,5 +1,4 @@
-// Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one
-// transaction.
+// Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one transaction.
 import { randomUUID } from "node:crypto";
 import type { By } from "#audit/actor.ts";
 import { chainOf, readHead } from "#audit/export/export-store.ts";

@@ -1,5 +1,4 @@
-// Computes the ledger entries that lead from one settlement of a project's usage to a later one. Pure; `ledger.ts` writes
-// them.
+// Computes the ledger entries that lead from one settlement of a project's usage to a later one. Pure; `ledger.ts` writes them.
 import { move, type LedgerEntry } from "#billing/entry.ts";
 import { nothing, plus, minus, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";

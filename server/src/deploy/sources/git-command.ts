@@ -191,9 +191,8 @@ function configVariables(config: readonly (readonly [string, string])[]): Record
 }
 
 /**
- * ssh without the machine's own configuration, agent and keys. Each project stores the first key that a host presents
- * and later refuses another one (see docs/decisions/0011-fetching-strangers-code.md). git passes this text to a shell,
- * hence the quotes.
+ * ssh without the machine's own configuration, agent and keys. Each project stores the first key that a host presents and later
+ * refuses another one (see docs/decisions/0011-fetching-strangers-code.md). git passes this text to a shell, hence the quotes.
  */
 function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): string {
   const { keyFile, knownHostsFile } = ssh;

@@ -56,8 +56,7 @@ async function leavingTarget(root: string, link: string): Promise<string | null>
 async function realTarget(from: string, target: string): Promise<string | null> {
   // Not joined: `..` after a link means the parent of the link's target.
   const parts = `${from}/${target}`.split("/");
-  // Existing parts come before all missing ones: a binary search finds the border in few steps, however long the target
-  // is.
+  // Existing parts come before all missing ones: a binary search finds the border in few steps, however long the target is.
   let [there, missing, real] = [1, parts.length + 1, "/"];
   while (missing - there > 1) {
     const middle = Math.floor((there + missing) / 2);

@@ -1,6 +1,5 @@
-// Finds, once at start, where the platform can create cgroups: for each controller in the unified hierarchy (version 2)
-// or in its own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and
-// entering it.
+// Finds, once at start, where the platform can create cgroups: for each controller in the unified hierarchy (version 2) or in its
+// own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { enterable, groupAt, groupNames, removeGroup, type CgroupParent, type Controller } from "./cgroup.ts";

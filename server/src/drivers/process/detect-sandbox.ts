@@ -53,10 +53,7 @@ async function withNetwork(
   return { ...sandbox, network };
 }
 
-/**
- * Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either, and they cannot be
- * shown.
- */
+/** Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either, and they cannot be shown. */
 async function reachableMounts(): Promise<readonly SystemMount[]> {
   const mounts = readMounts(await readFile("/proc/self/mountinfo", "utf8"));
   const isReachable = await Promise.all(

@@ -3,9 +3,8 @@
 // can reach the machine could call the app without a token, bypassing the platform. Pure.
 
 /**
- * Replaces `from` with `to` in each argument that is the port `from`, or ends with it after a colon or an equals sign
- * (`--port 8000`, `--port=8000`, `0.0.0.0:8000`); null when no argument does. Never changes the program itself or the
- * text of `sh -c`.
+ * Replaces `from` with `to` in each argument that is the port `from`, or ends with it after a colon or an equals sign (`--port
+ * 8000`, `--port=8000`, `0.0.0.0:8000`); null when no argument does. Never changes the program itself or the text of `sh -c`.
  */
 export function replacePort(entrypoint: readonly string[], from: number, to: number): string[] | null {
   const form = new RegExp(`^((?:.*[:=])?)${from}$`, "s");

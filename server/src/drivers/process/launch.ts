@@ -299,10 +299,9 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
 }
 
 /**
- * Other work of the replica's shell: it claims the start (see `giveUpStart`), sends errors of the sandbox to `state`
- * instead of the app's output, and reports when the app runs and how it exited. It opens the files that the platform
- * reads a second time, so that no process can take a lease on one (fcntl(2)), which would block the platform for 45
- * seconds.
+ * Other work of the replica's shell: it claims the start (see `giveUpStart`), sends errors of the sandbox to `state` instead of
+ * the app's output, and reports when the app runs and how it exited. It opens the files that the platform reads a second time, so
+ * that no process can take a lease on one (fcntl(2)), which would block the platform for 45 seconds.
  */
 const around = {
   before: `exec 4>>state 6>>stdout 7>>stderr 8>>ready || exit ${sandboxFailedCode}

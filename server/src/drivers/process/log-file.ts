@@ -146,9 +146,8 @@ export class LogFile {
   }
 
   /**
-   * Drops the excess, even while a piece is being stored: an app that writes endlessly must not fill the disk. Returns
-   * true when it dropped something. `read` waits for it; do not start it during a `read`. `isEnd`: no more writes
-   * follow.
+   * Drops the excess, even while a piece is being stored: an app that writes endlessly must not fill the disk. Returns true when
+   * it dropped something. `read` waits for it; do not start it during a `read`. `isEnd`: no more writes follow.
    */
   async bound(isEnd = false): Promise<boolean> {
     if (this.#bounding !== null) return false;

@@ -1,7 +1,6 @@
-// A separate network for each replica and each command of a build, where the platform is root and the machine has `ip`
-// and `nft`: a network namespace with one virtual cable to the machine. The app can reach the internet and the
-// platform, but nothing else on the machine, in other replicas or in private networks. Only the platform can reach the
-// app. Pure.
+// A separate network for each replica and each command of a build, where the platform is root and the machine has `ip` and `nft`:
+// a network namespace with one virtual cable to the machine. The app can reach the internet and the platform, but nothing else on
+// the machine, in other replicas or in private networks. Only the platform can reach the app. Pure.
 import { createHash, randomInt } from "node:crypto";
 import { isIPv4 } from "node:net";
 

@@ -51,8 +51,7 @@ const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Allowed names of variables and secrets. */
 const variableForm = /^[A-Za-z0-9_.-]+$/;
 /**
- * Maximum number of processes and threads, per project user, or per sandbox where the platform is not root. Stops a
- * fork bomb.
+ * Maximum number of processes and threads, per project user, or per sandbox where the platform is not root. Stops a fork bomb.
  */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
@@ -86,8 +85,7 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   const environment = { ...toolsEnvironment, ...carried };
   const inside = ["sh", "-c", insideScript(names), "sh", run.cwd, ...run.command];
   const before = `${run.around?.before ?? ""}\n`;
-  // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its
-  // exit.
+  // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its exit.
   const start = `${run.around?.ready ?? ""}\n"$@" ${run.around === undefined ? "" : "2>&5 4>&- 5>&- 6>&- 7>&- 8>&-"}\n${run.around?.after ?? ""}\n`;
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };

@@ -43,9 +43,7 @@ const databaseName = "slipway";
 const socketPathBytesMax = 103;
 const socketName = ".s.PGSQL.5432";
 
-/**
- * Creates the database if needed, cleans up after a killed platform, starts the server. Throws `CannotStart` with what to do.
- */
+/** Creates the database if needed, cleans up after a killed platform, starts the server. Throws `CannotStart` with what to do. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { folder, log, durable = true, clock = systemClock } = options;
   await makeClusterFolder(folder);
