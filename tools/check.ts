@@ -1,5 +1,5 @@
-// `npm run check`: everything about the code that can be said without running it. One line for each step with its time;
-// for a failed one what it found and how to put it right. `npm run check -- lint types` runs only these steps.
+// `npm run check`: all static checks. Prints one line per step with its duration; for a failed step also the findings and how
+// to fix them. `npm run check -- lint types` runs only these steps.
 import { spawn } from "node:child_process";
 import { projectDir } from "./tidy/tree.ts";
 
@@ -26,7 +26,7 @@ const steps: readonly Step[] = [
 
 type Result = { readonly ok: boolean; readonly output: string; readonly seconds: number };
 
-/** A step that hangs is a failed step. */
+/** A step that takes longer has failed. */
 const stepWaitMs = 180_000;
 
 function run({ command: [file = "", ...parameters] }: Step): Promise<Result> {
@@ -50,7 +50,7 @@ function choose(names: readonly string[]): readonly Step[] {
 
 async function main(): Promise<boolean> {
   let failed = 0;
-  // One after the other: most steps use all processors by themselves.
+  // One after the other: most steps use all cores themselves.
   for (const step of choose(process.argv.slice(2))) {
     const { ok, output, seconds } = await run(step);
     if (!ok) console.log(output.trimEnd());

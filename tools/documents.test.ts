@@ -1,5 +1,5 @@
-// Documents that list things are held to the things: dependencies, decisions, the rules that STYLE.md says a machine keeps,
-// the commands that they name, and links between documents.
+// Checks documents that list things against the things themselves: dependencies, decisions, commands, and links between
+// documents.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,7 +18,7 @@ function listedPackages(): Record<string, string[]> {
   return listed;
 }
 
-/** The packages of a package.json that are not our own workspaces. */
+/** The packages in a package.json that are not our own workspaces. */
 function wantedPackages({ dependencies, devDependencies, optionalDependencies }: Manifest): string[] {
   const names = Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies });
   return names.filter((name) => !name.startsWith("@slipway/")).sort();

@@ -1,5 +1,5 @@
 // `npm run examples`: serves the folder examples/ as the git repository acme/examples over HTTP, through git's own
-// http-backend, on 127.0.0.1:7080, so that the tour of the README works without an account anywhere.
+// http-backend, on 127.0.0.1:7080, so that the tour in the README works without an account anywhere.
 import { exampleFiles } from "@slipway/server/test/support/examples.ts";
 import { openGitServer } from "@slipway/server/test/support/git-server.ts";
 

@@ -1,5 +1,5 @@
-// Keeps the table of interfaces in ARCHITECTURE.md equal to the code: which files of an area others import, and what of
-// them. `--check` compares, `--write` makes it anew.
+// Keeps the table of interfaces in ARCHITECTURE.md equal to the code: which files of an area other areas import, and which
+// names. `--check` compares, `--write` updates the table.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { importTable } from "./rules.ts";
@@ -10,7 +10,7 @@ const path = join(projectDir, "ARCHITECTURE.md");
 const frame = /(<!-- interfaces -->\n)[\s\S]*?(<!-- end of interfaces -->)/;
 const importForm = /^import (?:type )?(?:\{([^}]*)\}|\w+) from "([^"]+)";$/gm;
 
-/** By area, and file in it: the names that other areas import. */
+/** By area and file: the names that other areas import. */
 function interfaces(): Map<string, Map<string, Set<string>>> {
   const found = new Map<string, Map<string, Set<string>>>();
   const sources = Object.entries(readTree("server/src/*/**/*.ts")).filter(([file]) => !file.endsWith(".test.ts"));
@@ -18,7 +18,7 @@ function interfaces(): Map<string, Map<string, Set<string>>> {
     for (const [, names = "", specifier = ""] of text.matchAll(importForm)) {
       const target = importedFile(file, specifier);
       const area = target === null ? null : areaOf(target);
-      // Everybody may import everything of these.
+      // These may be imported by everybody.
       if (target === null || area === null || area === areaOf(file) || area === "lib" || area === "contract") continue;
       const files = found.get(area) ?? new Map<string, Set<string>>();
       found.set(area, files);

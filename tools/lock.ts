@@ -1,7 +1,7 @@
-// Keeps package-lock.json complete: npm leaves out optional packages that a registry does not offer (binaries of other
-// platforms, on a mirror that holds only some), and then `npm ci` refuses the lock file everywhere. `--check` says which
-// are missing, `--write` adds them by name, version, operating system and processor, which is all that npm needs to pass
-// over them; who installs on such a platform gets them from the registry like any other package.
+// Keeps package-lock.json complete: npm omits optional packages that a registry does not offer (binaries for other platforms,
+// on a mirror that holds only some), and then `npm ci` refuses the lock file everywhere. `--check` lists the missing ones,
+// `--write` adds them by name, version, operating system and processor, which is all that npm needs to skip them; whoever
+// installs on such a platform gets them from the registry like any other package.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { completeLock, missingPackages, type LockFile } from "./lock/complete-lock.ts";

@@ -1,5 +1,5 @@
-// Writes contract/openapi.json and docs/app-settings.md from the contract's tables; with `--check` it only compares and
-// fails when one differs.
+// Writes contract/openapi.json and docs/app-settings.md from the contract's tables; with `--check` it only compares, and fails
+// when one differs.
 import { readFile, writeFile } from "node:fs/promises";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";

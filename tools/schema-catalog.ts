@@ -1,9 +1,9 @@
-// Reads tables, constraints, indexes and the like from PostgreSQL's catalog, for the generators of schema.ts.
+// Reads tables, constraints, indexes and the like from PostgreSQL's catalog, for the generators called by schema.ts.
 import type { Client } from "pg";
 
 export type Column = {
   readonly name: string;
-  /** As SQL writes it: `text`, `timestamp with time zone`, `numeric(8,3)`. */
+  /** In SQL syntax: `text`, `timestamp with time zone`, `numeric(8,3)`. */
   readonly type: string;
   readonly required: boolean;
   readonly default: string | null;
@@ -29,14 +29,14 @@ export type Table = {
 
 export type Catalog = {
   readonly tables: readonly Table[];
-  /** Functions, views and triggers as statements. */
+  /** Functions, views and triggers as SQL statements. */
   readonly others: readonly string[];
 };
 
-/** Kept by the migrations themselves. */
+/** Maintained by the migrations themselves. */
 const ownTable = "schema_migrations";
 
-/** The schema `public`, tables and constraints by name, columns in their order. */
+/** The schema `public`: tables and constraints sorted by name, columns in their defined order. */
 export async function readCatalog(client: Client): Promise<Catalog> {
   const tables = await client.query<{ oid: number; name: string }>(
     `select oid::int as oid, relname as name from pg_class
@@ -66,7 +66,7 @@ async function readColumns(client: Client, table: number): Promise<Column[]> {
   return rows;
 }
 
-/** Not-null constraints are part of the columns. */
+/** Not-null constraints are shown with the columns. */
 async function readConstraints(client: Client, table: number): Promise<Constraint[]> {
   const { rows } = await client.query<Constraint>(
     `select c.conname as name, c.contype::text as kind, pg_get_constraintdef(c.oid) as definition,

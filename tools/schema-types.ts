@@ -1,5 +1,5 @@
-// tables.ts: the type of each table for Kysely. A column that is gone, a state that does not exist and an id of the
-// wrong kind then fail the type check.
+// Generates tables.ts: the type of each table for Kysely. A removed column, an invalid state or an id of the wrong kind then
+// fails the type check.
 import type { Catalog, Column, Table } from "./schema-catalog.ts";
 
 const head = (
@@ -29,7 +29,7 @@ const brandOfTable: Readonly<Record<string, string>> = {
   webhook_endpoints: "EndpointId",
 };
 
-/** Columns that hold such an id without a foreign key. */
+/** Columns that contain such an id without a foreign key. */
 const brandOfColumn: Readonly<Record<string, string>> = {
   project_id: "ProjectId",
   app_id: "AppId",
@@ -58,7 +58,7 @@ const typeOf: Readonly<Record<string, string>> = {
   inet: "string",
 };
 
-/** The text of tables.ts. Throws for a type of column that it does not know. */
+/** The text of tables.ts. Throws for an unknown column type. */
 export function tableTypes(catalog: Catalog): string {
   const tables = catalog.tables.map(
     (table) =>

@@ -1,4 +1,4 @@
-// Keeps docs/settings.md equal to the table of settings: `--check` compares, `--write` makes it anew.
+// Keeps docs/settings.md equal to the table of settings: `--check` compares, `--write` updates it.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { settingsPage } from "@slipway/server/src/config-help.ts";

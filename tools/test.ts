@@ -1,8 +1,8 @@
-// `npm test`: everything that is tested, once. Prepares the machine, starts one database for all files, runs node's tests and
-// beside them those of the Python runtime, and fails when the run leaves processes, files or databases behind.
+// `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs node's tests and in parallel
+// those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// With SLIPWAY_TEST_COMPLETE=1, as .ci/run has it, all cases are tried where it else draws some (see drawn-cases.ts), the Python
-// runtime is tested with every Python that is found, and it fails without Chromium or Python instead of skipping what needs them.
+// With SLIPWAY_TEST_COMPLETE=1, as in .ci/run, it runs all cases where it normally draws some (see drawn-cases.ts), tests the
+// Python runtime with every installed Python, and fails without Chromium or Python instead of skipping tests that need them.
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
 import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
@@ -16,7 +16,7 @@ import { projectDir } from "./tidy/tree.ts";
 
 const isComplete = process.env["SLIPWAY_TEST_COMPLETE"] === "1";
 
-/** Where tests are; benchmarks are run on their own. */
+/** Where tests are; benchmarks run separately. */
 const testFiles = [
   "contract/**/*.test.ts",
   "server/src/**/*.test.ts",
@@ -27,13 +27,13 @@ const testFiles = [
   "tools/*.test.ts",
 ];
 
-/** Of a run of single files. */
+/** True for a run of single files. */
 const nothing: PythonOutcome = { ok: true, output: "" };
 
-/** A signal to the runner ends what it has started. */
+/** A signal to the runner ends everything that it started. */
 const ending = new AbortController();
 
-/** One line about each thing that the tests left. Ends what still runs, by its id. */
+/** One line for each thing that the tests left behind. Ends processes that still run, by id. */
 async function leftovers(folder: RunFolder, server: RunServer): Promise<string[]> {
   const databases = await server.databasesLeft();
   await server.stop();
@@ -54,17 +54,17 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     print(`✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`);
     return false;
   }
-  // Who names files wants all of them, unless a draw is to be repeated.
+  // A run of named files executes all cases, unless a draw is being repeated.
   if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined) process.env["SLIPWAY_TEST_CASES"] = "all";
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
-  // Each test file and each platform is a process of its own: to compile the same code again takes more than half of a start.
+  // Each test file and each platform is a separate process, and compiling the same code again takes over half of its start.
   process.env["NODE_COMPILE_CACHE"] ??= join(projectDir, "node_modules/.cache/compiled");
   let server: RunServer | undefined;
   try {
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
-    // One file seldom needs it, and makes it by itself.
+    // A single file seldom needs pip, and installs it itself.
     if (files.length === 0) process.env[pipSeedVariable] = await makePipSeed(folder.apart("pip"));
     const [outcome, python] = await Promise.all([
       runNodeTests({ patterns: files.length > 0 ? files : testFiles, options, cwd: projectDir, signal: ending.signal }),
@@ -83,7 +83,7 @@ async function runPython(): Promise<PythonOutcome> {
   return outcome;
 }
 
-/** Prints what is wrong besides failed tests, then the closing lines, and says whether all is well. */
+/** Prints problems other than failed tests, then the summary, and returns whether everything passed. */
 function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]): boolean {
   for (const line of outcome.skipped) print(`skipped: ${line}`);
   for (const line of left) print(`✖ ${line}`);

@@ -1,4 +1,4 @@
-// Holds the whole project to the rules of `rules.ts`, and ARCHITECTURE.md's table to them.
+// Checks the whole project against the rules of `rules.ts`, and ARCHITECTURE.md's table against them.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ function apiRow(): string {
   return `contract, and all above but ${left.join(", ")}`;
 }
 
-/** The rows below the heading "Who may import whom", remarks in brackets left out. */
+/** The rows below the heading "Who may import whom", without remarks in brackets. */
 function tableOfArchitecture(): Record<string, string | string[] | undefined> {
   const text = readFileSync(join(projectDir, "ARCHITECTURE.md"), "utf8");
   const section = text.split("## Who may import whom")[1]?.split("\n## ")[0] ?? "";

@@ -1,4 +1,4 @@
-// Prints what breaks the rules of `rules.ts`, a line each; ends with 1 when there is anything.
+// Prints violations of the rules in `rules.ts`, one per line; exits with 1 if there are any.
 import { formatFinding, tidyFindings } from "./tidy/tidy.ts";
 
 const findings = tidyFindings();

@@ -1,11 +1,11 @@
-// Reads answers of the platform: a field that is missing or of another kind is said, not guessed at. Fields that this
-// version does not know are left alone, so that it can talk to a newer platform.
+// Parses answers of the platform. A field that is missing or has the wrong type is an error. Unknown fields are ignored,
+// so that this version can talk to a newer platform.
 import { Refused } from "./refused.ts";
 
 /** A JSON object of an answer. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The answer as an object. Throws `Refused` when it is none. */
+/** The answer as an object. Throws `Refused` if it is not one. */
 export function fieldsOf(answer: unknown): Fields {
   if (typeof answer === "object" && answer !== null && !Array.isArray(answer)) return answer as Fields;
   throw odd("it is not a JSON object");
@@ -17,14 +17,14 @@ export function listOf(answer: unknown): Fields[] {
   return answer.map(fieldsOf);
 }
 
-/** A field that must be a text. */
+/** A required text field. */
 export function textOf(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string") return value;
   throw odd(`its field ${name} is not a string`);
 }
 
-/** A field that may be a text; null when it is absent or null. */
+/** An optional text field; null when it is absent or null. */
 export function textOrNull(fields: Fields, name: string): string | null {
   return fields[name] === undefined || fields[name] === null ? null : textOf(fields, name);
 }

@@ -1,12 +1,13 @@
-// Talks to the management API of one platform: JSON there and back, a deadline, and the platform's own words for what it refuses.
+// HTTP client for the management API of one platform: JSON requests and answers, a deadline, and the platform's own message
+// for refusals.
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 
-/** What the platform answered in place of what was asked for. */
+/** The platform answered with a refusal. */
 export class ApiRefused extends Refused {
   readonly status: number;
-  /** The body as it came; undefined when it is not JSON. */
+  /** The parsed body; undefined when it is not JSON. */
   readonly body: unknown;
 
   constructor(status: number, message: string, body: unknown) {
@@ -20,27 +21,27 @@ export type Ask = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Begins with a slash. */
   readonly path: string;
-  /** Sent as JSON, or as it is when it is a form. */
+  /** Sent as JSON, or unchanged when it is a form. */
   readonly body?: object;
 };
 
-/** Gives the bearer token; `isRenewed`: the one before was refused. Null: none is sent. */
+/** Returns the bearer token; `isRenewed`: the previous one was refused. Null: send none. */
 export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 
-/** As the published clients have it. */
+/** The same header value as the published clients send. */
 const answerMs = 30_000;
 const answerBytesMax = 50_000_000;
-/** A read that broke off is asked for once more; a change is not: it may have happened. */
+/** A read is retried once after a broken connection; a change is not, because it may have happened. */
 const triesOfReads = 2;
 
-/** One platform at `url`, which has no slash at its end. */
+/** One platform at `url`, which has no trailing slash. */
 export class ApiClient {
   readonly url: string;
   readonly #machine: Machine;
   readonly #bearer: Bearer;
   readonly #bearerHint: string;
 
-  /** `bearerHint` is added when the platform does not take the token. */
+  /** `bearerHint` is added to the message when the platform rejects the token. */
   constructor(options: {
     readonly url: string;
     readonly machine: Machine;
@@ -53,7 +54,7 @@ export class ApiClient {
     this.#bearer = options.bearer;
   }
 
-  /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when nobody answers. */
+  /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not answer. */
   async ask(ask: Ask): Promise<unknown> {
     const token = await this.#bearer(false);
     try {
@@ -86,7 +87,7 @@ export class ApiClient {
     const isForm = body instanceof URLSearchParams;
     const init: RequestInit = {
       method,
-      // A token is never sent to where a redirect leads.
+      // Never send a token to the target of a redirect.
       redirect: "error",
       headers: {
         accept: "application/json",
@@ -139,12 +140,12 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The caller says that it is not JSON.
+    // The caller reports that it is not JSON.
     return undefined;
   }
 }
 
-/** fetch says only that it failed; its cause says why. */
+/** fetch only reports that it failed; its cause has the reason. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code;

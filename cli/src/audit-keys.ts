@@ -1,11 +1,11 @@
-// The public keys that an export of the audit log is verified with: a JWKS, from a file or from a running platform.
+// The public keys that verify an export of the audit log: a JWKS, from a file or from a running platform.
 import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { Refused } from "./refused.ts";
 
 const answerMs = 30_000;
 
-/** By their ids. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when there are none to be had. */
+/** The keys by id. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when no keys can be loaded. */
 export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyObject>> {
   const text = /^https?:\/\//.test(place) ? await fetchText(place) : await fileText(place);
   const keys = keysOf(text);
@@ -16,7 +16,7 @@ export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyOb
 function keysOf(text: string): Map<string, KeyObject> {
   const keys = new Map<string, KeyObject>();
   for (const jwk of listOf(text)) {
-    // Only what can have signed an export: others in the same set are of no use here.
+    // Only keys that can have signed an export; other keys of the set are not needed here.
     if (typeof jwk["kid"] !== "string" || jwk["kty"] !== "RSA") continue;
     try {
       keys.set(jwk["kid"], createPublicKey({ key: jwk as JsonWebKey, format: "jwk" }));

@@ -1,4 +1,4 @@
-// `slipway audit verify`: checks an exported audit log on any machine, with the file and the platform's public keys only.
+// `slipway audit verify`: verifies an exported audit log on any machine, given only the file and the platform's public keys.
 import { createReadStream } from "node:fs";
 import type { Intact, Verdict } from "@slipway/server/src/audit/export/verdict.ts";
 import { verifyExport } from "@slipway/server/src/audit/export/verify-export.ts";
@@ -43,7 +43,7 @@ export const verifyAudit = command({
 
 type Keys = Parameters<typeof verifyExport>[1];
 
-/** The earlier export must be intact itself. */
+/** The earlier export must itself be intact. */
 async function verifyEarlier(file: string, keys: Keys): Promise<Intact> {
   const verdict = await verify(file, keys, null);
   if (verdict.result === "intact") return verdict;

@@ -1,12 +1,12 @@
-// What a token says of itself. Its signature is the platform's business; this is only for asking in time for a new one.
+// Reads claims of a token without verifying its signature, which the platform does. Only used to renew a token in time.
 
-/** When the token ends, in milliseconds since the Unix epoch; infinite when it does not say so. */
+/** When the token expires, in milliseconds since the Unix epoch; infinite when it has no expiry. */
 export function tokenEndMs(token: string): number {
   const exp = claimsOf(token)["exp"];
   return typeof exp === "number" ? exp * 1000 : Number.POSITIVE_INFINITY;
 }
 
-/** The project that a service account's token is for; null for others. */
+/** The project of a service account's token; null for other tokens. */
 export function tokenProject(token: string): string | null {
   const project = claimsOf(token)["projectId"];
   return typeof project === "string" ? project : null;
@@ -18,7 +18,7 @@ function claimsOf(token: string): Readonly<Record<string, unknown>> {
     const claims: unknown = JSON.parse(payload);
     return typeof claims === "object" && claims !== null ? (claims as Record<string, unknown>) : {};
   } catch {
-    // No token of ours; the platform will say so.
+    // Not one of our tokens; the platform will report that.
     return {};
   }
 }

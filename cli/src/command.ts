@@ -1,15 +1,15 @@
-// The frame that every command stands in: its operands and options, the help made from them, and the refusal of what it
-// does not know. A command is one call of `command` in a file of its own, named in `commands.ts`.
+// The framework for commands: operands and options, the help text generated from them, and the refusal of unknown input.
+// A command is one call of `command` in its own file, listed in `commands.ts`.
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
 
-/** Runs a command with what was typed after its name; resolves with the exit code. Throws `Refused`. */
+/** Runs a command with the arguments after its name; resolves with the exit code. Throws `Refused`. */
 export type Run = (parameters: readonly string[], machine: Machine) => Promise<number>;
 
 export type Option = {
-  /** What stands for the value in the help, such as `<url>`; null: the option has no value. */
+  /** The placeholder of the value in the help, such as `<url>`; null: the option has no value. */
   readonly value: string | null;
   readonly about: string;
 };
@@ -20,9 +20,9 @@ export type Operand = {
   readonly isOptional?: true;
 };
 
-/** What was typed. */
+/** The parsed arguments. */
 export type Given = {
-  /** The operand's text; "" when it is optional and was left out. */
+  /** The operand's text; "" when it is optional and omitted. */
   operand(name: string): string;
   /** The option's value; undefined when it was not given. */
   text(name: string): string | undefined;
@@ -31,21 +31,21 @@ export type Given = {
 };
 
 export type CommandShape = {
-  /** As it is typed after `slipway`, such as `service-accounts create`. */
+  /** The words after `slipway`, such as `service-accounts create`. */
   readonly name: string;
-  /** What it does, in a few lines. */
+  /** What the command does, in a few lines. */
   readonly about: string;
   readonly operands?: readonly Operand[];
   readonly options?: Readonly<Record<string, Option>>;
-  /** Resolves with the exit code; nothing is 0. */
+  /** Resolves with the exit code; undefined means 0. */
   readonly run: (given: Given, machine: Machine) => Promise<number | void>;
 };
 
 const helpOption = { help: { value: null, about: "Show this text." } } as const satisfies Record<string, Option>;
-/** The help's second column. */
+/** The second column of the help. */
 const columnAt = 24;
 
-/** A command that answers `--help` and refuses what it does not know. */
+/** Makes a command that answers `--help` and refuses unknown arguments. */
 export function command(shape: CommandShape): Run {
   return async (parameters, machine) => {
     const given = parse(shape, parameters);
@@ -57,7 +57,7 @@ export function command(shape: CommandShape): Run {
   };
 }
 
-/** Null: the help was asked for. */
+/** Null: help was requested. */
 function parse(shape: CommandShape, parameters: readonly string[]): Given | null {
   const options = { ...shape.options, ...helpOption };
   const config = Object.fromEntries(
@@ -99,7 +99,7 @@ function parseTyped(
   try {
     return parseArgs({ args: [...parameters], options, allowPositionals: true });
   } catch (error) {
-    // Only parseArgs' own complaints carry a code; their first sentence says what is wrong.
+    // Only errors of parseArgs itself have a code; their first sentence says what is wrong.
     if (!(error instanceof TypeError) || !("code" in error)) throw error;
     throw misused(shape, (error.message.split(/\.\s|\n/, 1)[0] ?? "").replace(/\.$/, ""), error);
   }
@@ -131,7 +131,7 @@ function helpOf({ name, about, operands = [], options = {} }: CommandShape): str
   return [`Usage: slipway ${[name, ...shown, "[options]"].join(" ")}`, "", about.trim(), "", ...rows].join("\n");
 }
 
-/** A line of a help: what is typed, and what it does. */
+/** One line of the help: the words to type, and what they do. */
 export function row(left: string, right: string): string {
   const gap = left.length + 4 > columnAt ? `\n${" ".repeat(columnAt)}` : " ".repeat(columnAt - left.length - 2);
   return `  ${left}${gap}${right}`;

@@ -1,18 +1,18 @@
-// The table of commands. Each is loaded only when it is typed: the platform is large, and the other commands answer at
-// once. To add one, write its file and a row here.
+// The table of commands. A command is loaded only when it is used: the platform is large, and the other commands should
+// start fast. To add a command, write its file and add a row here.
 import type { Run } from "./command.ts";
 
-/** A command, or a word before several of them. */
+/** A command, or the first word of several commands. */
 export type Entry =
   | { readonly about: string; readonly load: () => Promise<Run> }
   | {
       readonly about: string;
       readonly verbs: Readonly<Record<string, Entry>>;
-      /** The verb that is meant when none is typed; without it the help is shown. */
+      /** The default verb when none is given; without a default, the help is shown. */
       readonly otherwise?: string;
     };
 
-/** By the word that is typed, in the order of the help. */
+/** By command word, in the order of the help. */
 export const commands: Readonly<Record<string, Entry>> = {
   start: {
     about: "Start the platform. It is configured with environment variables.",

@@ -1,5 +1,5 @@
-// Which platform a command talks to, as whom, and about which project: from its options, the environment, and what
-// `slipway login` has stored, in this order.
+// Resolves which platform, which credentials and which project a command uses: from its options, then the environment, then
+// the sign-in stored by `slipway login`.
 import { listOf, textOf, fieldsOf } from "./answer.ts";
 import { ApiClient, ApiRefused, type Bearer } from "./api-client.ts";
 import { tokenEndMs, tokenProject } from "./claims.ts";
@@ -13,28 +13,28 @@ export const platformOptions = {
   url: { value: "<url>", about: "URL of the platform. Default: SLIPWAY_URL, or where you signed in last." },
 } as const satisfies Record<string, Option>;
 
-/** Options of every command that is about one project. */
+/** Options of every command that works on one project. */
 export const projectOptions = {
   project: { value: "<project>", about: "Project id or name. Default: SLIPWAY_PROJECT, or the selected project." },
   ...platformOptions,
 } as const satisfies Record<string, Option>;
 
-/** Where a platform is that somebody tries on this machine. */
+/** The default URL of a platform on this machine. */
 export const urlAtHome = "http://127.0.0.1:7070";
 
-/** A token is renewed a little before its end, since clocks differ. */
+/** A token is renewed a little before it expires, since clocks differ. */
 const renewEarlierMs = 60_000;
 
-/** A platform and who is calling it. */
+/** A platform and the caller's credentials. */
 export type Connection = {
   readonly client: ApiClient;
   /** The stored sign-in; null: the token comes from SLIPWAY_TOKEN. */
   readonly signIn: SignIn | null;
-  /** The token from the environment; null: there is a sign-in. */
+  /** The token from the environment; null: there is a stored sign-in. */
   readonly token: string | null;
 };
 
-/** The URL that was named; null: none was. Throws `Refused` for what is no URL of a platform. */
+/** The URL that was given; null: none was. Throws `Refused` if it is not a valid platform URL. */
 export function namedUrl(given: Given, machine: Machine): string | null {
   const option = given.text("url");
   if (option !== undefined) return checkedUrl("--url", option);
@@ -42,7 +42,7 @@ export function namedUrl(given: Given, machine: Machine): string | null {
   return variable === "" ? null : checkedUrl("SLIPWAY_URL", variable);
 }
 
-/** The platform and who is calling. Throws `Refused`, saying how to sign in, when nobody is. */
+/** The platform and the credentials. Throws `Refused` with a hint how to sign in when there are none. */
 export function connect(given: Given, machine: Machine): Connection {
   const signIns = readSignIns(machine);
   const url = namedUrl(given, machine) ?? signIns.current;
@@ -58,7 +58,7 @@ export function connect(given: Given, machine: Machine): Connection {
   return { client: new ApiClient({ url, machine, bearer: bearerOf({ url, signIn, machine }) }), signIn, token: null };
 }
 
-/** The id of the project that the command is about. Asks the platform when a name was given, or when none is chosen. */
+/** The id of the project to work on. Asks the platform when a name was given, or when no project is selected. */
 export async function projectOf(connection: Connection, given: Given, machine: Machine): Promise<string> {
   const option = given.text("project");
   const variable = machine.environment["SLIPWAY_PROJECT"] ?? "";
@@ -77,7 +77,7 @@ export async function projectOf(connection: Connection, given: Given, machine: M
   );
 }
 
-/** A project as the platform lists it. */
+/** A project in the platform's list. */
 export type Project = { readonly id: string; readonly name: string };
 
 /** The caller's projects, by name. */
@@ -89,7 +89,7 @@ export async function projectsOf({ client }: Pick<Connection, "client">): Promis
   return found.toSorted((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
 }
 
-/** The project of this id or name. Throws `Refused` when there is none, or more than one of the name. */
+/** The project with this id or name. Throws `Refused` when there is none, or when several have the name. */
 export function chosen(projects: readonly Project[], named: string): Project {
   const byId = projects.find(({ id }) => id === named);
   if (byId !== undefined) return byId;
@@ -102,12 +102,12 @@ export function chosen(projects: readonly Project[], named: string): Project {
   );
 }
 
-/** Where the API keeps what is the project's. */
+/** The API path of a resource of the project. */
 export function projectPath(project: string, rest: string): string {
   return `/v2/projects/${encodeURIComponent(project)}${rest}`;
 }
 
-/** The stored access token, renewed when its end is near or the platform does not take it any more. */
+/** The stored access token, renewed when it is about to expire or the platform rejects it. */
 function bearerOf({ url, signIn, machine }: { url: string; signIn: SignIn; machine: Machine }): Bearer {
   let { accessToken } = signIn;
   const renewer = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
@@ -126,7 +126,7 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
     return textOf(fieldsOf(answer), "access_token");
   } catch (error) {
     if (!(error instanceof ApiRefused) || (error.status !== 400 && error.status !== 401)) throw error;
-    // Ended by hand, by a changed password, or by its age: what is stored is of no use any more.
+    // The session was revoked, ended by a changed password, or expired: the stored tokens are useless now.
     writeSignIn(machine, client.url, null);
     throw new Refused(`The session of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
       cause: error,
@@ -154,7 +154,7 @@ function checkedUrl(name: string, given: string): string {
   }
   const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
   if (!/^https?:$/.test(url.protocol) || !isPlain) {
-    // Not shown: it may hold a password.
+    // The URL is not shown: it may contain a password.
     throw new Refused(`${name} must be a URL with http or https, without user, query or fragment.`, { exitCode: 2 });
   }
   return url.href.replace(/\/+$/, "");

@@ -1,4 +1,4 @@
-// How long tokens are to last, as people type it.
+// Parsing of token lifetimes as people type them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endOf, secondsOf } from "./life.ts";

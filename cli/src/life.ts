@@ -1,11 +1,11 @@
-// When a token that is made now is to end, as it is typed: `90d`, `12h`, a time, or `never`.
+// Parses the lifetime of a new token: `90d`, `12h`, a timestamp, or `never`.
 import { Refused } from "./refused.ts";
 
 const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 const form = /^(\d{1,6})([mhdw])$/;
 const timeForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/;
 
-/** The instant in RFC 3339; null for `never`. `option` names it in the refusal. Pure. */
+/** The expiry in RFC 3339; null for `never`. `option` is named in the refusal. Pure. */
 export function endOf(given: string, { option, nowMs }: { option: string; nowMs: number }): string | null {
   if (given === "never") return null;
   const ms = durationMs(given);
@@ -15,7 +15,7 @@ export function endOf(given: string, { option, nowMs }: { option: string; nowMs:
   throw misread(option, given, "90d, 12h, a time such as 2027-01-31T12:00:00Z, or never");
 }
 
-/** The seconds of `24h`, `7d` and the like. Pure. */
+/** Converts `24h`, `7d` and the like to seconds. Pure. */
 export function secondsOf(given: string, option: string): number {
   const ms = given === "0" ? 0 : durationMs(given);
   if (ms !== null) return ms / 1000;

@@ -1,4 +1,4 @@
-// `slipway login`: signs a person in on this machine, by a code that they compare in a browser.
+// `slipway login`: signs a person in on this machine, by a code that they confirm in a browser.
 import { fieldsOf, textOf, type Fields } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
 import { command } from "./command.ts";
@@ -19,9 +19,9 @@ type Asked = {
 
 type Tokens = { readonly accessToken: string; readonly refreshToken: string };
 
-/** RFC 8628, 3.5: added to the interval when the platform says slow_down. */
+/** RFC 8628, 3.5: added to the polling interval when the platform answers slow_down. */
 const slowerMs = 5_000;
-/** Whatever a platform answers, nobody is kept waiting for longer. */
+/** The upper bound of the polling interval, whatever the platform answers. */
 const lifeMsMax = 30 * 60_000;
 
 /** Signs in. */
@@ -49,7 +49,7 @@ function refuseWithoutPerson(machine: Machine): void {
   );
 }
 
-/** Of this machine itself nobody else can read along. */
+/** True for URLs of this machine, whose traffic nobody else can read. */
 function warnOfPlainHttp(url: string, machine: Machine): void {
   const { protocol, hostname } = new URL(url);
   if (protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)) return;
@@ -88,7 +88,7 @@ function secondsOf(fields: Fields, name: string, otherwise: number): number {
   return typeof value === "number" && value >= 1 ? value : otherwise;
 }
 
-/** The tokens, or that there are none yet. */
+/** The tokens, or the information that there are none yet. */
 async function ask(client: ApiClient, deviceCode: string): Promise<Tokens | "authorization_pending" | "slow_down"> {
   try {
     const answer = fieldsOf(await client.ask({ method: "POST", path: "/token", body: { device_code: deviceCode } }));

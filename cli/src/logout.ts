@@ -1,11 +1,11 @@
-// `slipway logout`: ends the session of this machine on the platform, and forgets its tokens here.
+// `slipway logout`: ends the session of this machine on the platform and deletes the tokens stored here.
 import { ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
 import { namedUrl, platformOptions } from "./connection.ts";
 import { Refused } from "./refused.ts";
 import { readSignIns, writeSignIn } from "./sign-ins.ts";
 
-/** Signs out. What is stored here goes also when the platform cannot be told. */
+/** Signs out. The stored tokens are deleted even when the platform is unreachable. */
 export const logout = command({
   name: "logout",
   about: `Sign out on this machine: ends the session, revokes its tokens and removes them from here.

@@ -1,24 +1,24 @@
-// What a command is handed of the machine it runs on: its environment, the home folder, and the terminal. Results go to
-// standard output, where a script takes them; everything said to a person goes to standard error.
+// What a command gets from the machine it runs on: environment, home folder and terminal. Results go to standard output,
+// where scripts read them; all messages to a person go to standard error.
 import { homedir, platform, arch } from "node:os";
 import { readFileSync } from "node:fs";
 
 export type Machine = {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly homeFolder: string;
-  /** True when a person sits in front of it: standard input and standard error are terminals. */
+  /** True for an interactive terminal: standard input and standard error are terminals. */
   readonly isInteractive: boolean;
   /** The version of this command line. */
   readonly version: string;
-  /** Such as `linux x64`. */
+  /** For example `linux x64`. */
   readonly system: string;
-  /** Prints a result, with a line's end. */
+  /** Prints a result and a newline. */
   print(text: string): void;
-  /** Says something to the person, with a line's end. */
+  /** Prints a message to the person and a newline. */
   tell(text: string): void;
 };
 
-/** The machine that this process runs on. */
+/** The machine that runs this process. */
 export function thisMachine(): Machine {
   return {
     environment: process.env,

@@ -1,4 +1,4 @@
-// The command line as it is run: what it prints where, and its exit codes.
+// The command line as users run it: its output and its exit codes.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -25,7 +25,7 @@ function slipwayWith(environment: Record<string, string>, ...parameters: string[
   return { status, stdout, stderr };
 }
 
-/** The words of every command, as they are typed. */
+/** The words of every command. */
 function everyCommand(entries: Readonly<Record<string, Entry>>, before: readonly string[] = []): string[][] {
   return Object.entries(entries).flatMap(([word, entry]) => {
     const words = [...before, word];

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command line: finds the command that was typed, runs it, and ends with its exit code. 0: it did what was asked;
-// 1: it could not, and said why; 2: it was not understood.
+// The command line: finds and runs the command that was typed and exits with its exit code. 0: success; 1: failure with
+// a message; 2: the command was not understood.
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { row } from "./command.ts";
 import { commands, type Entry } from "./commands.ts";
@@ -17,14 +17,14 @@ function help(words: readonly string[], entries: Readonly<Record<string, Entry>>
   return [usage, "", ...rows, ...options, "", more].join("\n");
 }
 
-/** Where the typed words lead: what may follow them, and what is meant when nothing does. */
+/** A node of the command tree: the words that may follow, and the default when none does. */
 type Place = {
   readonly words: readonly string[];
   readonly entries: Readonly<Record<string, Entry>>;
   readonly otherwise?: string;
 };
 
-/** Runs what `parameters` name. */
+/** Runs the command that `parameters` name. */
 async function run(
   parameters: readonly string[],
   { words, entries, otherwise }: Place,

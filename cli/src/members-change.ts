@@ -1,4 +1,4 @@
-// `slipway members role` and `slipway members remove`: changes of memberships, by the member's address of mail.
+// `slipway members role` and `slipway members remove`: change memberships, by the member's email address.
 import { listOf, textOf, type Fields } from "./answer.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions, projectPath, type Connection } from "./connection.ts";
@@ -7,7 +7,7 @@ import { Refused } from "./refused.ts";
 
 const emailOperand = { name: "email", about: "The person's email address." } as const;
 
-/** Gives a member another role. */
+/** Changes the role of a member. */
 export const changeRole = command({
   name: "members role",
   about:

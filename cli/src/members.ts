@@ -1,11 +1,11 @@
-// `slipway members`: who belongs to a project, and who is invited to it.
+// `slipway members`: lists the members of a project and its open invitations.
 import { listOf, textOf, type Fields } from "./answer.ts";
 import { ApiRefused, type ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
 import { jsonOption, printTable } from "./table.ts";
 
-/** Lists members, and open invitations where the caller may see them. */
+/** Lists members, and open invitations if the caller may see them. */
 export const listMembers = command({
   name: "members list",
   about: "List the members of the project, followed by invitations that have not been accepted yet.",
@@ -35,7 +35,7 @@ export const listMembers = command({
   },
 });
 
-/** Only those who may invite see invitations. */
+/** Only callers who may invite can see invitations. */
 async function invitationsOf(client: ApiClient, project: string): Promise<Fields[]> {
   try {
     return listOf(await client.get(projectPath(project, "/invitations")));

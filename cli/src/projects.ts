@@ -1,4 +1,4 @@
-// `slipway projects`: the projects that the caller belongs to, and which one commands are about.
+// `slipway projects`: lists the caller's projects and marks the selected one.
 import { command } from "./command.ts";
 import { connect, platformOptions, projectsOf } from "./connection.ts";
 import { jsonOption, printTable } from "./table.ts";

@@ -1,6 +1,6 @@
-// What ends a command early, with a sentence for whoever typed it.
+// The error that ends a command early with a message for the user.
 
-/** The command does not do what was asked. `exitCode`: 1, or 2 where the command itself was not understood. */
+/** The command failed. `exitCode`: 1, or 2 when the command itself was not understood. */
 export class Refused extends Error {
   override readonly name = "Refused";
   readonly exitCode: 1 | 2;

@@ -1,16 +1,16 @@
-// What the commands of service accounts share: finding the one that was named, and showing a new token.
+// Shared by the service account commands: find the named account, and show a new token.
 import { listOf, textOf, type Fields } from "./answer.ts";
 import { projectPath, type Connection } from "./connection.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 
-/** The path of a project's service accounts. */
+/** The API path of a project's service accounts. */
 export function accountsPath(project: string, rest = ""): string {
   return projectPath(project, `/service-accounts${rest}`);
 }
 
-/** The service account of this id or name; of those of one name, the one that is active. Throws `Refused`. */
+/** The service account with this id or name; if several share the name, the active one. Throws `Refused`. */
 export async function accountOf({ client }: Connection, project: string, named: string): Promise<Fields> {
   const accounts = listOf(await client.get(accountsPath(project)));
   const byId = accounts.find((one) => one["id"] === named);
@@ -27,7 +27,7 @@ export async function accountOf({ client }: Connection, project: string, named: 
   throw new Refused(`Several service accounts are named "${named}". Use an id instead: ${ids}`);
 }
 
-/** Prints the token alone, so that a script can take it, and says the rest to the person. */
+/** Prints only the token to standard output, for scripts, and the rest to the person. */
 export function showToken(machine: Machine, issued: Fields, { isJson, said }: { isJson: boolean; said: string }): void {
   if (isJson) {
     machine.print(JSON.stringify(issued));

@@ -1,4 +1,4 @@
-// `slipway service-accounts create`: makes a service account and prints its token.
+// `slipway service-accounts create`: creates a service account and prints its token.
 import { fieldsOf, textOrNull } from "./answer.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions } from "./connection.ts";
@@ -9,7 +9,7 @@ import { jsonOption } from "./table.ts";
 
 const lifeDefault = "90d";
 
-/** Makes one. */
+/** Creates a service account. */
 export const createServiceAccount = command({
   name: "service-accounts create",
   about: `Create a service account in the project and print its token, which is shown only once.

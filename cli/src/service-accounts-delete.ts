@@ -1,11 +1,11 @@
-// `slipway service-accounts delete`: ends a service account and all its tokens.
+// `slipway service-accounts delete`: deletes a service account and revokes all its tokens.
 import { textOf } from "./answer.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions } from "./connection.ts";
 import { plain } from "./plain-text.ts";
 import { accountOf, accountsPath } from "./service-account.ts";
 
-/** Deletes one. */
+/** Deletes a service account. */
 export const deleteServiceAccount = command({
   name: "service-accounts delete",
   about: "Delete a service account. Its tokens are revoked everywhere within a second.",

@@ -5,7 +5,7 @@ import { connect, projectOf, projectOptions } from "./connection.ts";
 import { accountsPath } from "./service-account.ts";
 import { jsonOption, printTable } from "./table.ts";
 
-/** Lists them. */
+/** Lists service accounts. */
 export const listServiceAccounts = command({
   name: "service-accounts list",
   about: "List the service accounts of the project, with their permissions, expiry and last use.",

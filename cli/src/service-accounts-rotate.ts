@@ -1,4 +1,4 @@
-// `slipway service-accounts rotate`: gives a service account a new token.
+// `slipway service-accounts rotate`: issues a new token for a service account.
 import { fieldsOf, textOf } from "./answer.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions } from "./connection.ts";
@@ -6,7 +6,7 @@ import { endOf, secondsOf } from "./life.ts";
 import { accountOf, accountsPath, showToken } from "./service-account.ts";
 import { jsonOption } from "./table.ts";
 
-/** Rotates one. */
+/** Rotates the token of a service account. */
 export const rotateServiceAccount = command({
   name: "service-accounts rotate",
   about: `Print a new token for a service account; it is shown only once. The previous token stays valid for the overlap, so

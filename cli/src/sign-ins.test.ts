@@ -1,4 +1,4 @@
-// The file of sign-ins: who may read it, what is in it after changes, and what is said of one that is not ours.
+// The file of sign-ins: who may read it, its content after changes, and the message for a file that is not ours.
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

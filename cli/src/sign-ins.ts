@@ -1,5 +1,5 @@
-// The file that remembers where this person has signed in: ~/.slipway/config.json. It holds tokens, so only its owner may
-// read it; it is replaced as a whole, so that after a crash there is either the old one or the new one.
+// The file that stores this person's sign-ins: ~/.slipway/config.json. It contains tokens, so only its owner may read it. It
+// is replaced atomically, so that a crash leaves either the old file or the new one.
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Machine } from "./machine.ts";
@@ -10,21 +10,21 @@ export type SignIn = {
   readonly accessToken: string;
   readonly refreshToken: string;
   readonly email: string;
-  /** The id of the project that commands are about when none is named. */
+  /** The id of the project that commands use by default. */
   readonly project: string | null;
 };
 
-/** What the file holds: the platform that was signed in to last, and the sign-ins by URL. A token goes to its own URL only. */
+/** The content of the file: the most recent platform, and the sign-ins by URL. A token is sent to its own URL only. */
 export type SignIns = { readonly current: string | null; readonly platforms: Readonly<Record<string, SignIn>> };
 
 const none: SignIns = { current: null, platforms: {} };
 
-/** Where the file is. */
+/** The path of the file. */
 export function signInFile(machine: Pick<Machine, "homeFolder">): string {
   return join(machine.homeFolder, ".slipway", "config.json");
 }
 
-/** What the file holds; nothing when there is none. Throws `Refused` for a file that is not ours. */
+/** The content of the file; empty when it does not exist. Throws `Refused` for a file that is not ours. */
 export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
   const file = signInFile(machine);
   let text: string;
@@ -51,10 +51,10 @@ export function writeSignIn(machine: Pick<Machine, "homeFolder">, url: string, s
   write(signInFile(machine), { current, platforms });
 }
 
-/** Replaces the sign-in at `url` without making it the current one: its access token was renewed. */
+/** Replaces the sign-in at `url` after its access token was renewed, without making it the current one. */
 export function renewSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn): void {
   const before = readSignIns(machine);
-  // Somebody may have signed out meanwhile.
+  // The person may have signed out in the meantime.
   if (before.platforms[url]?.refreshToken !== signIn.refreshToken) return;
   write(signInFile(machine), { ...before, platforms: { ...before.platforms, [url]: signIn } });
 }
@@ -65,7 +65,7 @@ function write(file: string, content: SignIns): void {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     try {
       writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: "wx" });
-      // The process may have a umask that takes even more away.
+      // The umask of the process may remove even more permissions.
       chmodSync(temporary, 0o600);
       renameSync(temporary, file);
     } finally {
@@ -81,7 +81,7 @@ function parse(text: string): SignIns | null {
   try {
     value = JSON.parse(text);
   } catch {
-    // Whoever edited it by hand is told by the caller.
+    // Edited by hand and invalid: the caller reports it.
     return null;
   }
   if (!isRecord(value) || !isRecord(value["platforms"])) return null;

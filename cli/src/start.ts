@@ -1,7 +1,7 @@
 // `slipway start`: runs the platform in this process until a signal ends it.
 import type { Run } from "./command.ts";
 
-/** Its options and its help are the platform's own. */
+/** Passes options and help to the platform. */
 export const start: Run = async (parameters) => {
   const { runPlatform } = await import("@slipway/server/src/run-platform.ts");
   return await runPlatform(parameters);

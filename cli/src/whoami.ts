@@ -1,4 +1,4 @@
-// `slipway whoami`: who commands act as, where, and about which project.
+// `slipway whoami`: shows the caller, the platform and the selected project.
 import { command } from "./command.ts";
 import { connect, platformOptions, projectsOf, type Project } from "./connection.ts";
 import { personOf } from "./person.ts";
@@ -6,7 +6,7 @@ import { plain } from "./plain-text.ts";
 import { jsonOption } from "./table.ts";
 import { tokenProject } from "./claims.ts";
 
-/** Shows who is calling. Fails when the platform does not take the token. */
+/** Shows the caller. Fails when the platform rejects the token. */
 export const whoami = command({
   name: "whoami",
   about: "Show who commands act as, on which platform, and in which project. Fails if the session has ended.",

@@ -1,15 +1,15 @@
-// The shapes of the answers of the management API. Tests check real answers against them; OpenAPI is made from them.
-// Times are RFC 3339 in UTC, never "". `nextPageToken` is absent at the end.
+// The shapes of the answers of the management API. Tests validate real answers against them, and OpenAPI is generated from
+// them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
 import { z } from "zod";
 import { buildStates, deliveryStates, runStates } from "./words.ts";
 
 const time = z.iso.datetime();
 const buildStatus = z.enum(buildStates);
 
-/** Every refusal and failure. */
+/** The body of every error. */
 export const faultAnswer = z.strictObject({ message: z.string().min(1) });
 
-/** A change that has nothing else to say. */
+/** The answer to a change with nothing else to report. */
 export const messageAnswer = z.strictObject({ message: z.string().min(1) });
 
 /** Create app: exactly these eight fields. */
@@ -32,7 +32,7 @@ export const appList = z.array(
   z.strictObject({ id: z.string(), name: z.string(), status: appStatus, createdAt: time, updatedAt: time }),
 );
 
-/** Numbers are texts: existing clients read them so. */
+/** Numbers are strings, because existing clients read them as such. */
 export const appDetail = z.strictObject({
   id: z.string(),
   name: z.string(),
@@ -56,9 +56,9 @@ export const appDetail = z.strictObject({
   gitPath: z.string(),
   internalEndpoint: z.url(),
   lastBuildStatus: buildStatus.nullable(),
-  /** Why the latest build ended as it did, or what it waits for; null when there is nothing to say. */
+  /** Why the latest build ended as it did, or what it is waiting for; null when there is nothing to report. */
   lastBuildReason: z.string().nullable(),
-  /** What calls of the live release wait for now, or why they are refused; null while nothing keeps them waiting. */
+  /** What calls of the live release are waiting for, or why they are refused; null when calls are served. */
   waitReason: z.string().nullable(),
   latestBuildId: z.uuid().nullable(),
   liveBuildId: z.uuid().nullable(),
@@ -80,7 +80,7 @@ export const build = z.strictObject({
 
 export const buildList = z.array(build);
 
-/** What takes on a build answers. */
+/** The answer when a build is accepted. */
 export const receivedBuild = z.strictObject({ buildId: z.uuid(), status: buildStatus, logUrl: z.url() });
 
 /** One line; also the data of a server-sent event of the live log. */
@@ -119,7 +119,7 @@ export const appLogPage = z.strictObject({
   nextPageToken: z.string().optional(),
 });
 
-/** Running replicas only; a stopped one is gone from the list. */
+/** Running replicas only; stopped ones are not listed. */
 export const containerList = z.array(
   z.strictObject({
     appId: z.string(),
@@ -143,8 +143,8 @@ export const containerList = z.array(
 const runStatus = z.enum(runStates);
 
 /**
- * A call seen by its id: an async run, or a plain call that has ended. Up to `totalResponseTimeMs` as existing clients read
- * it; the rest is ours. Durations of a run that has not ended are those so far.
+ * An async run, or a plain call that has ended. The fields up to `totalResponseTimeMs` are those that existing clients read;
+ * the rest is ours. Durations of an unfinished run are those so far.
  */
 export const run = z.strictObject({
   async: z.boolean(),
@@ -175,20 +175,20 @@ export const run = z.strictObject({
   totalQueueTimeMs: z.int().min(0),
   executionTimeMs: z.int().min(0),
   totalResponseTimeMs: z.int().min(0),
-  /** How often it was begun. */
+  /** How often the run was started. */
   attempts: z.int().min(0),
-  /** Why it ended as it did, why its latest attempt failed, or what it waits for. */
+  /** Why the run ended as it did, why its latest attempt failed, or what it is waiting for. */
   reason: z.string().nullable(),
   acceptedAt: time,
   queuedAt: time.nullable(),
   startedAt: time.nullable(),
   endedAt: time.nullable(),
   cancelRequestedAt: time.nullable(),
-  /** The run that was made from this one. */
+  /** The run that was created from this one. */
   redrivenAs: z.uuid().nullable(),
 });
 
-/** `callsLeftOut`: plain calls of the time that the page covers which were not recorded, as there were too many. */
+/** `callsLeftOut`: plain calls in the page's time range that were not recorded, because there were too many. */
 export const runAndCallPage = z.strictObject({
   items: z.array(run),
   callsLeftOut: z.int().min(0),
@@ -201,12 +201,12 @@ export const oneRun = z.strictObject({ item: run });
 
 export const redrivenRun = z.strictObject({ runId: z.uuid() });
 
-/** `hasMore`: time or limit were up before all were dealt with; ask again. */
+/** `hasMore`: the time or the limit was reached before all runs were processed; send the request again. */
 export const redrivenRuns = z.strictObject({ redriven: z.int().min(0), hasMore: z.boolean() });
 
 export const purgedRuns = z.strictObject({ purged: z.int().min(0), hasMore: z.boolean() });
 
-/** What an app answered, byte by byte. */
+/** The app's answer, byte for byte. */
 export const bytes = z.string();
 
 export const newWebhookSecret = z.strictObject({
@@ -225,7 +225,7 @@ export const webhookDelivery = z.strictObject({
   runId: z.uuid(),
   endpointId: z.uuid(),
   url: z.string(),
-  /** Of the answer that is delivered. */
+  /** The status of the delivered answer. */
   statusCode: z.int(),
   contentType: z.string().nullable(),
   bodyBytes: z.int().min(0),
@@ -234,7 +234,7 @@ export const webhookDelivery = z.strictObject({
   reason: z.string().nullable(),
   attempts: z.int().min(0),
   createdAt: time,
-  /** When it is tried next. */
+  /** The time of the next attempt. */
   dueAt: time.nullable(),
   endedAt: time.nullable(),
 });
@@ -253,7 +253,7 @@ export const oneWebhookDelivery = z.strictObject({
       durationMs: z.number().min(0),
       statusCode: z.int().nullable(),
       reason: z.string().nullable(),
-      /** The beginning of what the receiver answered, at most a KiB. */
+      /** The start of the receiver's answer, at most one KiB. */
       answer: z.string().nullable(),
     }),
   ),
@@ -261,12 +261,12 @@ export const oneWebhookDelivery = z.strictObject({
 
 export const replayedWebhookDelivery = z.strictObject({ item: webhookDelivery });
 
-/** `hasMore`: one request replays so many at most; ask again. */
+/** `hasMore`: the limit of one request was reached; send it again. */
 export const replayedWebhookDeliveries = z.strictObject({ replayed: z.int().min(0), hasMore: z.boolean() });
 
 export const webhookEndpoint = z.strictObject({
   id: z.uuid(),
-  /** Without its query. */
+  /** The URL without its query. */
   url: z.string(),
   createdAt: time,
   lastSuccessAt: time.nullable(),
@@ -274,7 +274,7 @@ export const webhookEndpoint = z.strictObject({
   lastFailure: z.string().nullable(),
   failingSince: time.nullable(),
   pausedAt: time.nullable(),
-  /** Deliveries that wait, counted up to 10,000. */
+  /** Waiting deliveries, counted up to 10,000. */
   waiting: z.int().min(0),
 });
 

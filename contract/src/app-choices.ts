@@ -1,4 +1,4 @@
-// The words that settings of apps choose from, where code beyond the table of fields names them too.
+// The allowed values of app settings that code outside the table of fields uses too.
 
 export const computeTypes = [
   "ADA_L4",

@@ -1,15 +1,15 @@
-// The table of fields of an app: one row for each field that a create request may hold. Validation, the reading of TOML
-// files, OpenAPI and docs are made from it. The rules across fields are in the server's `apps/settings-rules.ts`.
+// The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
+// generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, scalingMetrics } from "./app-choices.ts";
 import type { Field, ValueOf } from "./field.ts";
 
-/** Relative, without `..`, backslashes and control characters. */
+/** A relative path without `..`, backslashes and control characters. */
 const pathForm = /^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\\\x00-\x1f\x7f]{0,500}$/;
 const pathAllowed = 'a path inside the repository: relative, with "/", without "..", at most 500 characters';
 const endpointForm = /^(?:\/[\x21-\x7e]{0,499})?$/;
 const endpointAllowed = 'a path that starts with "/" and holds no spaces, or "" for a TCP connect';
 
-/** All fields, by the name that a request body uses. */
+/** All fields, by their names in the request body. */
 export const appFields = {
   cliVersion: {
     kind: "text",
@@ -344,7 +344,7 @@ export const appFields = {
 
 export type FieldName = keyof typeof appFields;
 
-/** What a field holds once it was checked. */
+/** The type of a field's checked value. */
 export type FieldValue<Name extends FieldName> = ValueOf<(typeof appFields)[Name]>;
 
 /** Names of all fields, in the order of the table. */

@@ -1,11 +1,11 @@
-// The settings of an app as the platform uses them once request body, TOML and defaults have been merged: what the table
-// of fields holds, and what only TOML files can say. They are stored with the build, so that a rebuild gives the same app.
+// The settings of an app after request body, TOML and defaults have been merged: the fields of the table, and what only TOML
+// files can contain. They are stored with the build, so that a rebuild gives the same app.
 import { fieldNames, type appFields, type FieldName, type FieldValue } from "./app-fields.ts";
 
 /** Package name → version as written in the TOML tables. */
 export type PackageVersions = Readonly<Record<string, string>>;
 
-/** What the TOML tables under `dependencies` ask for: packages inline, or files in the repository that list them. */
+/** The TOML tables under `dependencies`: packages inline, or files in the repository that list them. */
 export type Dependencies = {
   readonly pip: PackageVersions;
   readonly apt: PackageVersions;
@@ -13,13 +13,13 @@ export type Dependencies = {
   readonly paths: { readonly pip?: string; readonly apt?: string; readonly conda?: string };
 };
 
-/** Fields of a request that are kept apart from the settings. */
+/** Fields of a request that are not stored as settings. */
 const requestOnly = ["config_toml", "dockerAuth"] as const;
 
-/** A field that is a setting too. */
+/** A field that is also a setting. */
 export type SettingName = Exclude<FieldName, (typeof requestOnly)[number]>;
 
-/** Null in the table because it is required, or because other settings decide the default. */
+/** Null in the table, because it is required or because other settings decide the default. */
 type NeverNull = "name" | "gitRepo" | "replicaConcurrency" | "loadBalancingAlgorithm";
 
 type Setting<Name extends SettingName> =
@@ -27,8 +27,8 @@ type Setting<Name extends SettingName> =
   | (Name extends NeverNull ? never : Extract<(typeof appFields)[Name]["default"], null>);
 
 /**
- * Everything that decides how an app is built, run and scaled. Times in seconds, memory in GB (10^9 bytes), cpu in cores;
- * the entrypoint is split into arguments, paths have no `.` parts.
+ * The complete configuration of building, running and scaling an app. Times in seconds, memory in GB (10^9 bytes), cpu in
+ * cores; the entrypoint is split into arguments, paths have no `.` parts.
  */
 export type AppSettings = { readonly [Name in SettingName]: Setting<Name> } & {
   readonly preBuildCommands: readonly string[];

@@ -1,4 +1,4 @@
-// The route of the audit log: its query, its answer, what an entry holds.
+// The routes of the audit log: their queries, their answers, and the shape of an entry.
 import { z } from "zod";
 import { bytes, messageAnswer } from "./answers.ts";
 import type { Field } from "./field.ts";
@@ -9,7 +9,7 @@ const time = (about: string) =>
   ({
     kind: "text",
     toml: null,
-    // Any text: which of them are times is more than a form can say.
+    // Any text: a pattern cannot say which texts are valid times.
     form: /^[^\0]*$/,
     allowed: "a time of the form 2026-01-31T12:00:00Z (RFC 3339)",
     default: null,
@@ -90,15 +90,15 @@ export const forwardingFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** How the forwarding of a project's audit log stands. */
+/** The state of a project's audit log forwarding. */
 export const auditForwarding = z.strictObject({
-  /** Without query. */
+  /** The URL without its query. */
   url: z.string(),
   state: z.enum(["active", "failing", "paused"]),
   createdAt: z.iso.datetime(),
-  /** The number of the last entry that the receiver has taken. */
+  /** The number of the last entry that the receiver accepted. */
   sentThrough: z.int().min(0),
-  /** Entries that wait. */
+  /** The number of waiting entries. */
   waiting: z.int().min(0),
   lastSentAt: z.iso.datetime().nullable(),
   failingSince: z.iso.datetime().nullable(),
@@ -107,31 +107,31 @@ export const auditForwarding = z.strictObject({
   reason: z.string().nullable(),
 });
 
-/** `secret`: there when it was made now; it is not shown again. */
+/** `secret`: present only if it was created by this request; it is not shown again. */
 export const newAuditForwarding = auditForwarding.extend({ secret: z.string().startsWith("whsec_").optional() });
 
-/** One entry. Every field is always there; null where there is nothing to say. */
+/** One entry. All fields are always present; null where there is no value. */
 const auditEntry = z.strictObject({
   id: z.string(),
-  /** To the microsecond. */
+  /** With microseconds. */
   timestamp: z.iso.datetime({ precision: 6 }),
   /** `<area>.<verb>`. */
   action: z.string(),
   actor: z.strictObject({
     type: z.enum(["person", "service_account", "inference_token", "operator", "platform", "anonymous"]),
-    /** A person's or a token's; null for the platform itself. */
+    /** The id of a person or a token; null for the platform itself. */
     id: z.string().nullable(),
     name: z.string().nullable(),
   }),
   outcome: z.enum(["success", "failure"]),
   resource: z.strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
-  /** `X-Request-Id` of the answer to the request that did it. */
+  /** The `X-Request-Id` of the answer to the request that caused the entry. */
   requestId: z.string().nullable(),
   address: z.string().nullable(),
   userAgent: z.string().nullable(),
-  /** Field → before and after, secrets masked. A side that is absent was not there. */
+  /** Field → old and new value, secrets masked. An absent side means that there was no value. */
   changes: z.record(z.string(), z.unknown()).nullable(),
-  /** Why it failed. */
+  /** The reason of a failure. */
   reason: z.string().nullable(),
 });
 

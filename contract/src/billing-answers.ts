@@ -1,4 +1,4 @@
-// The shapes of the answers of billing. The names are those of the published interface, hence the underscores.
+// The shapes of the billing answers. Names follow the published interface, hence the underscores.
 import { z } from "zod";
 
 const time = z.iso.datetime();
@@ -6,26 +6,26 @@ const currency = z.string().regex(/^[A-Z]{3}$/);
 const frequency = z.enum(["once", "recurring", "forever"]);
 const percentage = z.number().gt(0).lte(100);
 
-/** Apply coupon: exactly these fields; `expiration_at` and `percentage_rate` only where there is one. */
+/** Apply coupon: exactly these fields; `expiration_at` and `percentage_rate` only where they apply. */
 export const appliedCoupon = z.strictObject({
   coupon: z.strictObject({
     code: z.string(),
     name: z.string(),
-    /** Of a percentage: 0. */
+    /** 0 for a percentage. */
     amount_cents: z.int().min(0),
-    /** Of a percentage: the billing account's. */
+    /** For a percentage: the currency of the billing account. */
     amount_currency: currency,
     frequency,
     expiration_at: time.optional(),
     percentage_rate: percentage.optional(),
-    /** What is left of the amount; of a percentage: 0. */
+    /** The remaining amount; 0 for a percentage. */
     amount_cents_balance: z.int().min(0),
   }),
   message: z.string().min(1),
   success: z.literal(true),
 });
 
-/** A coupon as the operator sees it. */
+/** A coupon as shown to the operator. */
 export const operatorCoupon = z.strictObject({
   code: z.string(),
   name: z.string(),
@@ -38,9 +38,9 @@ export const operatorCoupon = z.strictObject({
   expiration_at: time.nullable(),
   reusable: z.boolean(),
   max_uses: z.int().min(1).nullable(),
-  /** Only projects of these plans can apply it; null: those of all. */
+  /** Only projects with these plans can apply it; null: all projects. */
   plans: z.array(z.string()).min(1).nullable(),
-  /** How often it was applied. */
+  /** How often it has been applied. */
   uses: z.int().min(0),
   created_at: time,
   ended_at: time.nullable(),

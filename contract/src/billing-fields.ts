@@ -1,5 +1,5 @@
-// Parameters of queries and bodies of the routes of billing, as rows like those of `parameters.ts`. The names are those
-// of the published interface, hence the underscores.
+// Fields of queries and bodies of the billing routes, as rows like those of `parameters.ts`. Names follow the published
+// interface, hence the underscores.
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
@@ -12,7 +12,7 @@ export const applyCouponFields = {
     form: /^[^\x00-\x1f\x7f]{1,100}$/,
     allowed: "1 to 100 characters",
     default: null,
-    // It is worth money: a refusal does not repeat it.
+    // The code is worth money, so a refusal does not repeat it.
     isSecret: true,
     about: "The code of the coupon; case-sensitive.",
   },

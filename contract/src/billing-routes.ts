@@ -1,4 +1,4 @@
-// Routes of billing: applying a coupon to a project, and the operator's coupons.
+// Billing routes: applying a coupon to a project, and managing coupons as the operator.
 import { appliedCoupon, operatorCoupon, operatorCouponPage } from "./billing-answers.ts";
 import { applyCouponFields, couponFields, couponQuery } from "./billing-fields.ts";
 import { paths, type Route } from "./route.ts";

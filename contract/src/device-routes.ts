@@ -1,35 +1,35 @@
-// Routes of device login: how a command line signs in a person who approves it in a browser. The first two have the
-// paths and shapes of existing clients.
+// Routes of device login (RFC 8628): a command line signs in a person who approves it in a browser. The first two have the
+// paths and shapes that existing clients use.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import type { Route } from "./route.ts";
 
-/** What begins a device login. */
+/** The answer that starts a device login. */
 export const deviceAuthorization = z.strictObject({
   deviceAuthResponsePayload: z.strictObject({
     device_code: z.string(),
     user_code: z.string(),
     verification_uri: z.url(),
     verification_uri_complete: z.url(),
-    /** Seconds. */
+    /** In seconds. */
     expires_in: z.int().min(1),
-    /** Seconds between two questions whether it was approved. */
+    /** Seconds between two polls. */
     interval: z.int().min(1),
   }),
 });
 
 const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.string() });
 
-/** `error`: of RFC 8628; absent where the request itself is wrong. */
+/** `error`: as in RFC 8628; absent when the request itself is invalid. */
 const deviceRefusal = z.strictObject({
   error: z.enum(["authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_grant"]).optional(),
   message: z.string().min(1),
 });
 
-/** What the approving person is shown. */
+/** What the approving person sees. */
 export const deviceLogin = z.strictObject({
   userCode: z.string(),
-  /** What the device says it is: its User-Agent. */
+  /** The User-Agent of the device, which it chooses itself. */
   client: z.string(),
   address: z.string().nullable(),
   createdAt: z.iso.datetime(),

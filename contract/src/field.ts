@@ -1,12 +1,12 @@
-// What a row of the table of fields holds, by kind, and the check of one value against its row.
+// The row types of the tables of fields, one per kind, and the validation of a value against its row.
 import { z } from "zod";
 
 type Common = {
-  /** Where it stands in a TOML file, below the table `cerebrium`; null: nowhere. */
+  /** The key in a TOML file, below the table `cerebrium`; null: none. */
   readonly toml: string | null;
   /** One sentence. */
   readonly about: string;
-  /** In words, where the default is computed or absent means something. */
+  /** Describes the default when it is computed, or when absence has a meaning. */
   readonly defaultAbout?: string;
 };
 
@@ -16,16 +16,16 @@ type TextField = Common & {
   /** Completes "must be …". */
   readonly allowed: string;
   readonly default: string | null;
-  /** Must be sent (or, where it has a TOML place, stand there). */
+  /** Must be sent, or be set in TOML if the field has a TOML key. */
   readonly isRequired?: true;
-  /** Its value is never shown, not even in a refusal. */
+  /** The value is never shown, not even in a refusal. */
   readonly isSecret?: true;
 };
 
 type NumberField = Common & {
   readonly kind: "number" | "integer";
   readonly min?: number;
-  /** The value must be above this, and may come as close as it likes. */
+  /** Exclusive lower bound. */
   readonly above?: number;
   readonly max?: number;
   readonly default: number | null;
@@ -37,7 +37,7 @@ type ChoiceField = Common & {
   readonly choices: readonly string[];
   readonly default: string | null;
 };
-/** A list; `isSingleAllowed`: one bare value stands for a list of one. */
+/** A list; `isSingleAllowed`: a single bare value is accepted as a list of one. */
 type ListField = Common & {
   readonly kind: "list";
   readonly choices?: readonly string[];
@@ -48,7 +48,7 @@ type ListField = Common & {
   readonly default: readonly string[];
 };
 
-/** A list of whole numbers, none of them twice. */
+/** A list of distinct whole numbers. */
 type IntegersField = Common & {
   readonly kind: "integers";
   readonly min: number;
@@ -76,7 +76,7 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
 
 const schemas = new WeakMap<Field, z.ZodType>();
 
-/** The zod schema of one field: types, ranges, forms and choices. Made once. */
+/** The zod schema of one field: types, ranges, patterns and choices. Created once. */
 export function fieldSchema(field: Field): z.ZodType {
   const known = schemas.get(field);
   if (known !== undefined) return known;
@@ -105,7 +105,7 @@ function makeSchema(field: Field): z.ZodType {
   }
 }
 
-/** What a field may hold; completes "must be …". */
+/** Describes the allowed values; completes "must be …". */
 export function allowedText(field: Field): string {
   switch (field.kind) {
     case "text":
@@ -142,7 +142,7 @@ function listSchema(field: ListField): z.ZodType {
     field.choices === undefined ? z.string().max(elementLengthMax).refine(isPlainText) : z.enum(field.choices);
   let list = z.array(element).min(field.lengthMin).max(field.lengthMax);
   if (field.isUnique) list = list.refine((values) => new Set(values).size === values.length);
-  // The length is looked at first: a list of a million wrong elements would give a million complaints.
+  // The length is checked first: a list of a million invalid elements would give a million errors.
   const bounded = z.array(z.unknown()).max(field.lengthMax).pipe(list);
   return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
 }

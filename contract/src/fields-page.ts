@@ -1,4 +1,4 @@
-// Makes docs/app-settings.md from the table of fields; `tools/openapi.ts` writes it.
+// Generates docs/app-settings.md from the table of fields; `tools/openapi.ts` writes it.
 import { appFields, fieldNames } from "./app-fields.ts";
 import { allowedText, type Field } from "./field.ts";
 import { fieldsWithoutEffect } from "./fields-without-effect.ts";

@@ -1,5 +1,5 @@
-// The fields that are checked, stored and shown, but change nothing yet, each with the reason. A test compares this table with the
-// code: a field that some part acts on must not stand here, and one that no part acts on must.
+// The fields that are validated, stored and shown but have no effect yet, each with the reason. A test compares this table
+// with the code: fields that some code uses must not be listed here, and all others must.
 import type { FieldName } from "./app-fields.ts";
 
 /** Field → why it has no effect yet. */

@@ -2,8 +2,8 @@
 import type { Field } from "./field.ts";
 
 /**
- * Of 1 to `most` characters. Left out is what other text would be read wrongly by: control characters, ends of lines and
- * those that turn the direction of writing for all that follows (Unicode's explicit bidirectional formatting).
+ * 1 to `most` characters. Characters that could garble surrounding text are not allowed: control characters, line breaks and
+ * Unicode's explicit bidirectional formatting, which reverses the direction of all following text.
  */
 export const shownName = (max: number, about: string) =>
   ({

@@ -1,4 +1,5 @@
-// Makes the OpenAPI 3.1 document from the table of routes. `tools/openapi.ts` writes it to contract/openapi.json, the server serves it.
+// Generates the OpenAPI 3.1 document from the table of routes. `tools/openapi.ts` writes it to contract/openapi.json, and the
+// server serves it.
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
 import { appFields } from "./app-fields.ts";
@@ -9,7 +10,7 @@ import { routeIds, routes } from "./routes.ts";
 
 type Json = { [name: string]: unknown };
 
-/** The whole document; `serverUrl` is where it is served. */
+/** The whole document; `serverUrl` is the URL where it is served. */
 export function openApiDocument(serverUrl = "/"): Json {
   const paths: Record<string, Json> = {};
   for (const id of routeIds) {

@@ -1,7 +1,7 @@
-// The two parameters of every list that comes page by page: how much a page has, and where it goes on.
+// The two parameters of every paginated list: the page size and the page token.
 import type { Field } from "./field.ts";
 
-/** How many of these things a page has at most: 1 to `most`. */
+/** The maximum number of items on a page: 1 to `most`. */
 export const pageSize = (max: number, byDefault: number, things: string) =>
   ({
     kind: "integer",
@@ -12,7 +12,7 @@ export const pageSize = (max: number, byDefault: number, things: string) =>
     about: `Page size: the maximum number of ${things} in a response.`,
   }) as const satisfies Field;
 
-/** Where a page goes on: a token of this form, which `from` of an earlier answer has. */
+/** The page token, in this format, from the field `from` of the previous answer. */
 export const nextToken = <const From extends "nextToken" | "nextPageToken">(from: From, form: RegExp) =>
   ({
     kind: "text",

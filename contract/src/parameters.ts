@@ -1,4 +1,4 @@
-// Parameters of queries and bodies of the management API other than those of create-app, as rows like its table of fields.
+// Fields of queries and bodies of the management API, except create-app, as rows like those of its table of fields.
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 import { deliveryStates, runStates } from "./words.ts";
@@ -106,7 +106,7 @@ export const deadRunQuery = {
   nextToken: runToken,
 } as const satisfies Record<string, Field>;
 
-/** Which dead runs of an app are redriven or purged. */
+/** Selects the dead runs of an app to redrive or purge. */
 export const deadRunChoice = {
   status: deadStatus,
   limit: {

@@ -1,4 +1,4 @@
-// Routes of passwords and second factors of people.
+// Routes for people's passwords and second factors.
 import { messageAnswer } from "./answers.ts";
 import { backupCodes, resetLink, signedIn, twoFactorEnrolment } from "./people-answers.ts";
 import {

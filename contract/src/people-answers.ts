@@ -1,4 +1,4 @@
-// The shapes of the answers about people and their sign-in.
+// The shapes of the answers about people and sign-in.
 import { z } from "zod";
 import { roles } from "./words.ts";
 
@@ -11,16 +11,16 @@ export const person = z.strictObject({
   twoFactorEnabled: z.boolean(),
 });
 
-/** `refreshToken` gives further access tokens for as long as the session lasts. */
+/** `refreshToken` can be exchanged for access tokens as long as the session lasts. */
 export const signedIn = z.strictObject({
   accessToken: z.string(),
   refreshToken: z.string(),
-  /** Of the access token, in seconds. */
+  /** Lifetime of the access token, in seconds. */
   expiresIn: z.int().min(1),
   person,
 });
 
-/** The password was right; a code is to be sent together with `challenge`. */
+/** The password was correct; the client must send a code together with `challenge`. */
 const twoFactorNeeded = z.strictObject({
   twoFactorRequired: z.literal(true),
   challenge: z.string(),
@@ -29,7 +29,7 @@ const twoFactorNeeded = z.strictObject({
 
 export const signInAnswer = z.union([signedIn, twoFactorNeeded]);
 
-/** The names are those of OAuth 2.0. */
+/** Names as in OAuth 2.0. */
 export const accessAnswer = z.strictObject({
   access_token: z.string(),
   token_type: z.literal("Bearer"),
@@ -38,14 +38,14 @@ export const accessAnswer = z.strictObject({
 
 const session = z.strictObject({
   id: z.uuid(),
-  /** Where it was signed in from. */
+  /** The address of the sign-in. */
   address: z.string().nullable(),
   userAgent: z.string().nullable(),
   createdAt: time,
-  /** To about an hour. */
+  /** Accurate to about an hour. */
   lastUsedAt: time,
   expiresAt: time,
-  /** Whether the token of the request belongs to it. */
+  /** Whether the request's token belongs to this session. */
   isCurrent: z.boolean(),
 });
 
@@ -57,20 +57,20 @@ export const me = z.strictObject({
 
 export const sessionList = z.array(session);
 
-/** A link that sets a password, for the operator to hand over; it works once. */
+/** A single-use link to set a password, which the operator passes on. */
 export const resetLink = z.strictObject({ url: z.string(), expiresAt: time });
 
-/** What an authenticator app needs, and codes for the day when it is lost. Both are shown once. */
+/** The setup data for an authenticator app, and backup codes in case it is lost. Both are shown once. */
 export const twoFactorEnrolment = z.strictObject({
-  /** An otpauth URI; what follows `secret=` can be typed in, too. */
+  /** An otpauth URI; the value after `secret=` can also be typed in. */
   uri: z.string(),
   backupCodes: z.array(z.string()),
 });
 
 export const backupCodes = z.strictObject({ backupCodes: z.array(z.string()) });
 
-/** Providers that people can sign in with here. */
+/** The providers that people can sign in with. */
 export const providerList = z.array(z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }));
 
-/** Where to send the browser. */
+/** The URL to open in the browser. */
 export const providerVisit = z.strictObject({ url: z.string() });

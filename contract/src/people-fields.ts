@@ -1,8 +1,8 @@
-// Bodies of the routes for people and their sign-in, as rows like those of `parameters.ts`.
+// Bodies of the routes for people and sign-in, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
 
-/** An address of mail. Only ASCII: two addresses that look alike are then the same. */
+/** An email address. ASCII only, so that two addresses that look alike are the same. */
 export const emailField = {
   kind: "text",
   toml: null,
@@ -23,10 +23,10 @@ const secretText = (about: string, max = 1_000) =>
     about,
   }) as const satisfies Field;
 
-/** What a person is called. */
+/** The display name of a person. */
 export const personNameField = shownName(100, "The name that other people see.");
 
-/** A password that is chosen now. */
+/** A new password. */
 const newPasswordField = secretText("The new password: at least 10 characters.");
 
 /** The body of `POST /v2/auth/sign-in`. */

@@ -1,5 +1,5 @@
-// Routes of people: signing in and out, access tokens, sessions. Those with a cookie take requests from pages of the
-// platform itself only.
+// Routes for people: sign-in and sign-out, access tokens, sessions. Those that use a cookie accept requests only from pages
+// of the platform itself.
 import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
 import { accessAnswer, me, providerList, providerVisit, sessionList, signInAnswer } from "./people-answers.ts";

@@ -1,4 +1,4 @@
-// Parameters of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
+// Fields of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 
@@ -53,7 +53,7 @@ export const budgetFields = {
     allowed: "an http or https URL of at most 2000 characters",
     default: null,
     defaultAbout: "none",
-    // Whoever has such a URL can often post to it: a refusal does not repeat it.
+    // Anybody who has such a URL can often post to it, so a refusal does not repeat it.
     isSecret: true,
     about: "URL to which warnings and stops are posted as well.",
   },

@@ -11,11 +11,11 @@ const operatorProjects = "/v2/operator/projects";
 const projectBudget = `${paths.project}/budget`;
 const appBudget = `${paths.app}/budget`;
 
-/** Limits that are null there are none of. */
+/** A null limit means unlimited. */
 export const projectPlan = z.strictObject({
   plan: z.string(),
   limits: z.strictObject({ apps: count.nullable(), replicas: count.nullable(), gpus: count.nullable() }),
-  /** Replicas that start or serve. */
+  /** Starting and serving replicas. */
   used: z.strictObject({ apps: count, replicas: count, gpus: count }),
   audit_retention_days: z.int().min(1),
   log_retention_days: z.int().min(1),
@@ -24,12 +24,12 @@ export const projectPlan = z.strictObject({
   coupons: z.enum(["all", "named", "none"]),
 });
 
-/** A project as the operator sees it. */
+/** A project as shown to the operator. */
 export const operatorProject = z.strictObject({
   id: z.string(),
   name: z.string(),
   plan: z.string(),
-  /** The project was given no plan of its own, and has whatever is the default. */
+  /** True when the project has no assigned plan and uses the default plan. */
   is_default_plan: z.boolean(),
   created_at: time,
 });
@@ -39,23 +39,23 @@ export const operatorProjectPage = z.strictObject({
   nextToken: z.string().optional(),
 });
 
-/** A budget, and what has become of it in this month. */
+/** A budget and its state in this month. */
 export const budget = z.strictObject({
   project_id: z.string(),
-  /** Null: of the project as a whole. */
+  /** Null: the budget of the whole project. */
   app_id: z.string().nullable(),
   amount_cents: z.int().min(1),
   currency: z.string(),
   warn_percent: z.array(z.int().min(1).max(100)),
   stop: z.boolean(),
   webhook_url: z.string().nullable(),
-  /** This month (UTC): 2026-01. */
+  /** The current month (UTC): 2026-01. */
   month: z.string().regex(/^\d{4}-\d{2}$/),
-  /** What has been metered of it, before coupons; part of a cent is left out. */
+  /** The metered cost before coupons, in whole cents, rounded down. */
   spent_cents: cents,
-  /** The highest percentage that was warned of; null: none. */
+  /** The highest percentage for which a warning was sent; null: none. */
   warned_percent: z.int().min(1).max(100).nullable(),
-  /** Since when what the budget bears on is stopped; null: it is not. */
+  /** Since when the project or app is stopped; null: it is not. */
   stopped_at: time.nullable(),
   created_at: time,
   updated_at: time,

@@ -5,7 +5,7 @@ import { roles } from "./words.ts";
 const time = z.iso.datetime();
 const role = z.enum(roles);
 
-/** `role`: the caller's; null for operators, and for service accounts whose permissions were chosen one by one. */
+/** `role`: the caller's role; null for operators and for service accounts with individually chosen permissions. */
 export const projectDetail = z.strictObject({
   id: z.string(),
   name: z.string(),
@@ -27,7 +27,7 @@ export const invitation = z.strictObject({
   id: z.uuid(),
   email: z.string(),
   role,
-  /** Who made it: a person's or a token's name. */
+  /** The name of the person or token that created it. */
   invitedBy: z.string().nullable(),
   createdAt: time,
   expiresAt: time,
@@ -35,10 +35,10 @@ export const invitation = z.strictObject({
 
 export const invitationList = z.array(invitation);
 
-/** The only answer that holds the link; `isMailed`: it was sent to the address too. */
+/** The only answer that contains the link; `isMailed`: the link was also mailed to the address. */
 export const newInvitation = invitation.extend({ link: z.url(), isMailed: z.boolean() });
 
-/** What whoever has the link may know. */
+/** What anybody who has the link may see. */
 export const openInvitation = z.strictObject({
   projectId: z.string(),
   projectName: z.string(),
@@ -46,7 +46,7 @@ export const openInvitation = z.strictObject({
   role,
   invitedBy: z.string().nullable(),
   expiresAt: time,
-  /** True: accepting it takes that person's own token. */
+  /** True: that person must accept with their own token. */
   hasAccount: z.boolean(),
 });
 

@@ -1,5 +1,5 @@
-// All routes of the management API: method, path, who may use it, what the audit log calls it, and the shapes. The
-// server registers exactly these; OpenAPI is made from them.
+// All routes of the management API: method, path, required permission, audit action and shapes. The server registers exactly
+// these, and OpenAPI is generated from them.
 import * as answers from "./answers.ts";
 import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";

@@ -1,4 +1,4 @@
-// Routes of runs: async runs and plain calls of apps, their results, and what can be done about dead runs.
+// Routes of runs: async runs and plain calls of apps, their results, and redriving and purging of dead runs.
 import * as answers from "./answers.ts";
 import { deadRunChoice, deadRunQuery, runQuery } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";

@@ -1,5 +1,5 @@
-// Bodies and answers of the routes of tokens: service accounts, API keys (tokens for calling apps), the operator's own
-// tokens, and the keys that sign them all.
+// Bodies and answers of the token routes: service accounts, API keys (tokens for calling apps), the operator's tokens, and
+// the signing keys.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
@@ -88,10 +88,10 @@ export const rotationFields = {
 const time = z.iso.datetime();
 const state = z.enum(["active", "expired", "revoked"]);
 
-/** When and from where; some seconds late. */
+/** Time and address of the last use; some seconds late. */
 const lastUse = { last_used_at: time.nullable(), last_used_address: z.string().nullable() };
 
-/** What all kinds of tokens show. `expires_at`: of the newest token; null: never. */
+/** Fields common to all kinds of tokens. `expires_at`: of the newest token; null: never. */
 const shownAccount = {
   id: z.uuid(),
   name: z.string(),
@@ -99,16 +99,16 @@ const shownAccount = {
   created_at: time,
   expires_at: time.nullable(),
   ...lastUse,
-  /** Newest first: during a rotation there are two that are active. */
+  /** Newest first; during a rotation two are active. */
   tokens: z.array(z.strictObject({ id: z.uuid(), state, created_at: time, expires_at: time.nullable(), ...lastUse })),
 };
 
-/** Shown when it is issued, and never again. */
+/** Shown only when the token is issued. */
 const token = z.string().min(1);
 
 export const serviceAccount = z.strictObject({
   ...shownAccount,
-  /** Null when its permissions were chosen one by one. */
+  /** Null when its permissions were chosen individually. */
   role: z.enum(roles).nullable(),
   /** Null when it has a role. */
   permissions: z.array(z.enum(choosablePermissions)).nullable(),
@@ -119,9 +119,9 @@ export const issuedServiceAccount = serviceAccount.extend({ token });
 export const apiKey = z.strictObject({
   ...shownAccount,
   readable: z.boolean(),
-  /** `cerebrium_jwt` where `apiKey` holds the token: the word that clients look for. */
+  /** `cerebrium_jwt` if `apiKey` contains the token: the value that clients expect. */
   source: z.enum(["cerebrium_jwt", "slipway"]),
-  /** The token, when it is active and readable and the caller may issue tokens. */
+  /** The token, if it is active and readable and the caller may issue tokens. */
   apiKey: z.string().nullable(),
 });
 export const apiKeyList = z.array(apiKey);
@@ -134,12 +134,12 @@ export const issuedOperatorToken = operatorToken.extend({ token });
 export const signingKey = z.strictObject({
   /** `kid` in tokens and in the published key set. */
   id: z.string(),
-  /** current: it signs; retired: it only verifies; withdrawn: what it signed is not valid. */
+  /** current: signs; retired: only verifies; withdrawn: its signatures are invalid. */
   state: z.enum(["current", "retired", "withdrawn"]),
   created_at: time,
   retired_at: time.nullable(),
   withdrawn_at: time.nullable(),
-  /** How many valid tokens of service accounts, API keys and operators it signed. */
+  /** The number of valid tokens of service accounts, API keys and operators that it signed. */
   valid_tokens: z.int().min(0),
 });
 export const signingKeyList = z.array(signingKey);

@@ -1,4 +1,4 @@
-// Routes of tokens: service accounts and API keys of a project, the operator's tokens and the keys that sign.
+// Token routes: service accounts and API keys of a project, the operator's tokens and the signing keys.
 import { paths, type Route } from "./route.ts";
 import * as shapes from "./token-fields.ts";
 

@@ -1,5 +1,5 @@
-// The routes of usage: what it costs, sums of it, the ledger, applied coupons, statements; their queries and answers. The
-// names are those of the published interface or follow them, hence the underscores.
+// Usage routes: cost, usage sums, ledger, applied coupons and statements, with their queries and answers. Names follow the
+// published interface, hence the underscores.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
@@ -64,9 +64,9 @@ const statementQuery = {
 const time = z.iso.datetime();
 const period = z.string().regex(month.form);
 const currency = z.string().regex(/^[A-Z]{3}$/);
-/** Whole hundredths of the currency's unit, rounded to the nearest. */
+/** Whole hundredths of the currency unit, rounded to the nearest. */
 const cents = z.int();
-/** Exact: whole millionths of the currency's unit. */
+/** Exact: whole millionths of the currency unit. */
 const micros = z.int();
 const seconds = z.number().min(0);
 
@@ -77,9 +77,9 @@ const quantities = {
   total_gpu_seconds: seconds,
   total_cpu_core_seconds: seconds,
   total_memory_gb_seconds: seconds,
-  /** In which environments were made. */
+  /** Time spent making environments. */
   total_build_seconds: seconds,
-  /** Builds that were begun, those that needed no new environment too. */
+  /** Builds that were started, including those that reused an environment. */
   total_build_count: z.int().min(0),
 };
 
@@ -93,7 +93,7 @@ const costs = {
 const appliedCoupon = {
   code: z.string(),
   name: z.string(),
-  /** Of a percentage: 0. */
+  /** 0 for a percentage. */
   amount_cents: z.int().min(0),
   amount_currency: currency,
   frequency: z.enum(["once", "recurring", "forever"]),
@@ -102,11 +102,11 @@ const appliedCoupon = {
   expiration_at: time.optional(),
   applied_at: time,
   status: z.enum(["active", "ended"]),
-  /** What it could take off at the beginning of the month, before any usage of it. */
+  /** The available amount at the start of the month, before any usage of it. */
   amount_cents_remaining: z.int().min(0),
-  /** What it can take off now. */
+  /** The available amount now. */
   amount_cents_balance: z.int().min(0),
-  /** What it has taken off in all. */
+  /** The amount used so far. */
   drawn_micros: micros,
 };
 
@@ -141,7 +141,7 @@ const usageSums = {
   cost_micros: micros,
 };
 
-/** `GET …/usage`. Which of the first five are there depends on `group_by`. */
+/** `GET …/usage`. `group_by` decides which of the first five fields are present. */
 export const usageAnswer = z.strictObject({
   from: z.string(),
   to: z.string(),
@@ -153,7 +153,7 @@ export const usageAnswer = z.strictObject({
       day: z.string().optional(),
       compute: z.string().optional(),
       compute_tier: z.string().optional(),
-      /** `provider/region`; empty where an app names neither. */
+      /** `provider/region`; empty if the app names neither. */
       pool: z.string().optional(),
       ...usageSums,
     }),
@@ -167,11 +167,11 @@ export const ledgerPage = z.strictObject({
     z.strictObject({
       id: z.uuid(),
       kind: z.enum(["coupon.grant", "coupon.draw", "usage.charge", "usage.correction"]),
-      /** The month that it is about; null: none. */
+      /** The month that it belongs to; null: none. */
       month: period.nullable(),
       currency,
       created_at: time,
-      /** Two or more; debits are above zero, credits below, and their sum is zero. */
+      /** At least two; debits are positive, credits negative, and their sum is zero. */
       entries: z.array(
         z.strictObject({
           account: z.enum(["promotions", "coupon_credit", "receivable", "revenue"]),
@@ -190,7 +190,7 @@ export const appliedCoupons = z.strictObject({ items: z.array(z.strictObject(app
 const statementSums = {
   month: period,
   currency,
-  /** open: it may change still. A closed one never does: what comes to light later is a correction in a later one. */
+  /** open: may still change. A closed one never does: costs discovered later are a correction in a later one. */
   status: z.enum(["open", "closed"]),
   closed_at: time.nullable(),
   usage_cents: cents,
@@ -199,7 +199,7 @@ const statementSums = {
   discounts_micros: micros,
   corrections_cents: cents,
   corrections_micros: micros,
-  /** Usage, less discounts, and corrections. */
+  /** Usage minus discounts, plus corrections. */
   total_cents: cents,
   total_micros: micros,
 };
@@ -227,7 +227,7 @@ export const statement = z.strictObject({
     }),
   ),
   discounts: z.array(z.strictObject({ coupon_code: z.string(), coupon_name: z.string(), amount_micros: micros })),
-  /** What came to light of months whose statements were closed. */
+  /** Costs of months whose statements were already closed. */
   corrections: z.array(z.strictObject({ month: period, usage_micros: micros, discounts_micros: micros })),
 });
 

@@ -1,4 +1,4 @@
-// Routes of webhooks: the secrets that sign them, deliveries, endpoints, and the schedule of a project.
+// Webhook routes: signing secrets, deliveries, endpoints, and the retry schedule of a project.
 import * as answers from "./answers.ts";
 import { deliveryQuery, endpointQuery, replayFields, scheduleFields, webhookSecretFields } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";

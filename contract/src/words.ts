@@ -1,6 +1,6 @@
-// The closed lists of words that the API, the database and the code share. Each stands here once, and nowhere else.
+// The enumerations that the API, the database and the code share. Each is defined here and nowhere else.
 
-/** What a member of a project, or a service account, may be. */
+/** The roles of project members and service accounts. */
 export const roles = ["owner", "admin", "member", "billing"] as const;
 export type Role = (typeof roles)[number];
 
@@ -40,12 +40,12 @@ export const permissionTable = {
 
 export type Permission = keyof typeof permissionTable;
 
-/** What a service account can be allowed, one by one. Operating the platform is not a project's to give. */
+/** The permissions that a service account can have. Operating the platform is not a project's to grant. */
 export const choosablePermissions = (Object.keys(permissionTable) as Permission[]).filter(
   (permission) => permission !== "platform.manage",
 );
 
-/** Every action that the audit log knows, `<area>.<verb>`, each with one sentence. What is not listed cannot be recorded. */
+/** Every action of the audit log, `<area>.<verb>`, each with one sentence. Unlisted actions cannot be recorded. */
 export const actionTable = {
   "platform.bootstrap": "The first start created an owner, a project, a signing key and tokens.",
   "project.create": "A project was created.",
@@ -117,7 +117,7 @@ export const actionTable = {
 
 export type AuditAction = keyof typeof actionTable;
 
-/** States of a build; the first three are of builds that have not ended. */
+/** States of a build; the first three are not final. */
 export const buildStates = [
   "pending",
   "building",
@@ -130,7 +130,7 @@ export const buildStates = [
 ] as const;
 export type BuildState = (typeof buildStates)[number];
 
-/** How a run or a call may end. */
+/** Final states of a run or a call. */
 export const finalStates = ["success", "failure", "cancelled", "timeout"] as const;
 export type FinalState = (typeof finalStates)[number];
 

@@ -1,5 +1,5 @@
-// The one app of the proxy benchmark: its route, its replica and a token that was checked before, in the shapes that
-// the platform's tables give to the proxy.
+// The app of the proxy benchmark: its route, its replica and an already verified token, in the shapes that the platform's
+// tables give to the proxy.
 import { createHash } from "node:crypto";
 import type { Caller } from "@slipway/server/src/accounts/caller.ts";
 import { Authenticator } from "@slipway/server/src/accounts/authenticator.ts";
@@ -27,7 +27,7 @@ const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
 /** The app's id. */
 export const benchAppId = appIdOf(projectId, appName);
 
-/** As of an app of many calls at once; the rest has defaults. */
+/** Settings of an app with many concurrent calls; the rest are defaults. */
 const settings = withDefaults({ name: appName, gitRepo: "bench/app", replicaConcurrency: 1000 });
 
 /** The app, deployed and with authentication. */
@@ -40,7 +40,7 @@ export const benchRoute: AppRoute = Object.freeze({
   latestBuild: { status: "success" as const, reason: null },
 });
 
-/** Its one replica, which is the benchmark's upstream. */
+/** Its only replica: the benchmark's upstream. */
 export function benchReplica(port: number): ReadyReplica {
   return Object.freeze({
     replicaId: "bench-0000000000" as ReplicaId,
@@ -51,7 +51,7 @@ export function benchReplica(port: number): ReadyReplica {
   });
 }
 
-/** As long as a real one: three parts, some 700 characters. */
+/** As long as a real token: three parts, some 700 characters. */
 export const benchToken = ["header", "payload", "signature"]
   .map((part, index) =>
     createHash("sha512")
@@ -61,7 +61,7 @@ export const benchToken = ["header", "payload", "signature"]
   )
   .join(".");
 
-/** The platform's own door for tokens, which knows one from memory, as after its first check, and notes each use. */
+/** The platform's own authenticator with a cached token, as after its first check; it records each use. */
 export function benchTokens(token: string): Authenticator {
   const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
   const account = { tokenId, accountId: tokenId, role: null, permissions: null, name: "bench" };
@@ -70,7 +70,7 @@ export function benchTokens(token: string): Authenticator {
   known.set(token, caller);
   const cached = (given: string): Caller | null => known.get(given) ?? null;
   const check = { cached, check: (given: string) => Promise.resolve(cached(given)) };
-  // Notes are written by a loop, which is not started: nothing here has a database.
+  // A loop writes these records; it is not started, because there is no database here.
   const uses = new TokenUses({ db: {} as Db, clock: systemClock, log: silentLog });
   return new Authenticator({
     check: { ...check, wasValid: () => false, endedId: () => null },

@@ -1,35 +1,35 @@
-// A process under measurement: pinned to a core where that is asked for, known by its id, ended by it.
+// A measured child process: pinned to a core if requested, identified and ended by its process id.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 
-/** How long a process may take until it serves, and until it is gone. */
+/** The deadlines for a process to start serving, and to exit. */
 const startMs = 10_000;
 const endMs = 5_000;
 const pauseMs = 50;
-/** Of the kernel's time accounting; 100 on all common systems. */
+/** Ticks per second of the kernel's CPU accounting; 100 on all common systems. */
 const ticksPerSecond = 100;
 
 /** A server that was started for a benchmark. */
 export type Child = {
   readonly pid: number;
   readonly port: number;
-  /** Seconds of processor time that it and its own children have used so far. */
+  /** CPU seconds that it and its child processes have used so far. */
   cpuSeconds(): number;
-  /** Ends it and waits until it is gone. */
+  /** Stops it and waits until it has exited. */
   stop(): Promise<void>;
 };
 
-/** Where a server runs. `core` null: on any. `port`: where it will listen; null: it prints `listening <port>`. */
+/** How to start a server. `core` null: any. `port`: where it will listen; null: it prints `listening <port>`. */
 export type ChildOptions = {
   readonly core: number | null;
   readonly port: number | null;
-  /** Added to what this process has. */
+  /** Added to this process's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 };
 
-/** Starts a server, and waits until it listens. */
+/** Starts a server and waits until it listens. */
 export async function startChild(
   command: readonly [string, ...string[]],
   { core, port, environment = {} }: ChildOptions,
@@ -78,7 +78,7 @@ async function stopChild(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Seconds of processor time that a process has used, with all below it that run or were waited for. */
+/** CPU seconds of a process and its descendants that are running or were waited for. */
 export function cpuSecondsOf(pid: number): number {
   const own = statOf(pid);
   if (own === null) return 0;
@@ -89,7 +89,7 @@ export function cpuSecondsOf(pid: number): number {
   return own.seconds + children.reduce((sum, other) => sum + cpuSecondsOf(other), 0);
 }
 
-/** Seconds of processor time that a process has used itself. */
+/** CPU seconds of a process alone. */
 export function ownCpuSecondsOf(pid: number): number {
   return statOf(pid)?.ownSeconds ?? 0;
 }
@@ -98,8 +98,8 @@ type Stat = { readonly parent: number; readonly seconds: number; readonly ownSec
 
 function statOf(pid: number): Stat | null {
   try {
-    // After the name, which is in brackets: state, parent, …; user and system time are fields 14 and 15, those of
-    // children that were waited for 16 and 17.
+    // After the name, which is in parentheses: state, parent, …; user and system time are fields 14 and 15, those of waited-for
+    // children 16 and 17.
     const fields = readFileSync(`/proc/${pid}/stat`, "latin1")
       .replace(/^.*\) /, "")
       .split(" ");
@@ -107,7 +107,7 @@ function statOf(pid: number): Stat | null {
       indexes.reduce((sum, index) => sum + Number(fields[index]), 0) / ticksPerSecond;
     return { parent: Number(fields[1]), seconds: seconds(11, 12, 13, 14), ownSeconds: seconds(11, 12) };
   } catch {
-    // It has ended meanwhile.
+    // It has exited in the meantime.
     return null;
   }
 }

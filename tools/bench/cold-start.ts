@@ -1,5 +1,5 @@
-// How long a call takes whose app sleeps: from sending it until its answer is there, through a whole platform with its
-// sandbox, next to the bare start of the same Python. The two take turns, so that other work on the machine meets both.
+// Latency of a call to an app that is scaled to zero, from sending it to the answer, through a whole platform with its
+// sandbox, compared with starting the same Python directly. The two take turns, so that other load affects both.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { TestContext } from "node:test";
@@ -11,7 +11,7 @@ import { until } from "@slipway/server/test/support/until.ts";
 /** Milliseconds of each round. */
 export type ColdStartResult = { readonly coldMs: readonly number[]; readonly bareMs: readonly number[] };
 
-/** The answer differs for each start of a replica, so a warm call would be noticed. */
+/** The answer differs for each start of a replica, so that a warm call would be noticed. */
 const main = `import os
 
 started = os.urandom(8).hex()

@@ -3,7 +3,7 @@ import { Agent, createServer, type IncomingMessage, type ServerResponse } from "
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 
-/** What is used of the package, which has no types of its own. */
+/** The used part of the package, which has no types. */
 type HttpProxy = {
   createProxyServer(options: { target: string; xfwd: boolean; agent: Agent }): {
     web(request: IncomingMessage, response: ServerResponse): void;

@@ -1,19 +1,19 @@
-// The load generator: wrk, the same for every peer.
+// The load generator: wrk, with the same options for every peer.
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What one run of wrk measured. */
+/** The result of one run of wrk. */
 export type Load = {
   readonly callsPerSecond: number;
   readonly calls: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Answers that were not 2xx, and broken connections. */
+  /** Answers other than 2xx, and broken connections. */
   readonly failures: number;
 };
 
-/** What is asked, over and over. */
+/** The request, sent repeatedly. */
 export type Asked = {
   readonly url: string;
   readonly token: string;
@@ -21,7 +21,7 @@ export type Asked = {
   readonly fields: Readonly<Record<string, string>>;
 };
 
-/** How it is asked. */
+/** The load parameters. */
 export type LoadOptions = {
   readonly seconds: number;
   readonly connections: number;

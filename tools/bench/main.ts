@@ -1,5 +1,6 @@
 // `node tools/bench/main.ts proxy`, `cold-start`, `async`, `audit` or `usage`: measures, prints, and writes docs/benchmarks.md.
-// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50; for usage --apps=1000.
+// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
+// for usage --apps=1000.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";

@@ -1,6 +1,6 @@
-// The project's own proxy as a process of its own for the benchmark: the real listener and the real proxy with
-// authentication, routing, limits and metrics on, before replicas that are the benchmark's upstream.
-// Arguments: port of the upstream, then what the benchmark's app is to be called (see `bench-app.ts`).
+// Our proxy as a separate process for the benchmark: the real listener and proxy with authentication, routing, limits and
+// metrics enabled, in front of the benchmark's upstream as its replicas.
+// Arguments: port of the upstream, then the names for the benchmark's app (see `bench-app.ts`).
 import { Proxy } from "@slipway/server/src/proxy/proxy.ts";
 import { createListener } from "@slipway/server/src/proxy/server.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";

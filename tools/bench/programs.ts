@@ -1,8 +1,8 @@
-// The programs that a benchmark needs besides node: looked for, and installed from the distribution's packages where
-// that is allowed.
+// Finds the programs that a benchmark needs besides node, and installs them from the distribution's packages where that is
+// allowed.
 import { spawnSync } from "node:child_process";
 
-/** Where a program is; null: it is not installed. */
+/** The path of a program; null: not installed. */
 export function findProgram(name: string): string | null {
   const found = spawnSync("sh", ["-c", 'command -v -- "$1"', "sh", name], {
     encoding: "utf8",
@@ -11,7 +11,7 @@ export function findProgram(name: string): string | null {
   return found.status === 0 ? found.stdout.trim() : null;
 }
 
-/** Installs Debian packages when run by root; returns why it could not, or null. */
+/** Installs Debian packages when run as root; returns why it could not, or null. */
 export function installPackages(packages: readonly string[]): string | null {
   if (process.getuid?.() !== 0) return `only root can install ${packages.join(", ")}`;
   if (findProgram("apt-get") === null) return "there is no apt-get here";
@@ -21,7 +21,7 @@ export function installPackages(packages: readonly string[]): string | null {
   return installed.status === 0 ? null : `apt-get install failed: ${installed.stderr.trim().split("\n").at(-1) ?? ""}`;
 }
 
-/** What a program says of its version, in one line. */
+/** The version line that a program prints. */
 export function versionOf(program: string, ...args: string[]): string {
   const { stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   return (stdout + stderr).split("\n")[0]?.trim() ?? "unknown";

@@ -1,5 +1,5 @@
-// How much our proxy carries, next to nginx and to two proxies written for node: the same upstream, the same load, one
-// core each, in rounds that take turns, so that whatever else the machine does meets all of them alike.
+// Throughput of our proxy compared with nginx and two proxies for node: the same upstream, the same load, one core each, in
+// interleaved rounds, so that other load on the machine affects all alike.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -16,18 +16,18 @@ export type PeerResult = {
   readonly rounds: readonly (Load & { readonly cpuUsPerCall: number })[];
 };
 
-/** The peers under one kind of call. */
+/** The peers for one kind of call. */
 export type ScenarioResult = { readonly name: string; readonly peers: readonly PeerResult[] };
 
-/** All that was measured, and which peers were left out and why. */
+/** All results, and which peers were left out and why. */
 export type ProxyResult = { readonly scenarios: readonly ScenarioResult[]; readonly skipped: readonly string[] };
 
-/** How long and how often. */
+/** Duration and number of rounds. */
 export type ProxyBenchOptions = { readonly rounds: number; readonly seconds: number; readonly connections: number };
 
-/** Upstream and load share one core, each proxy has the other for itself. */
+/** Upstream and load generator share one core; each proxy has the other one for itself. */
 const cores = { load: 0, proxy: 1 } as const;
-/** Long enough for node to have compiled what is hot. */
+/** Long enough for node to compile hot code. */
 const warmSeconds = 4;
 const scenarios: readonly Scenario[] = [
   { name: "GET, no body", body: null, fields: {} },
@@ -41,7 +41,7 @@ const scenarios: readonly Scenario[] = [
 
 type Scenario = { readonly name: string } & Pick<Asked, "body" | "fields">;
 
-/** Runs the benchmark; prints as it goes. Rejects when there is no wrk or no second core. */
+/** Runs the benchmark; prints as it goes. Rejects without wrk or a second core. */
 export async function benchProxies(options: ProxyBenchOptions, print: (line: string) => void): Promise<ProxyResult> {
   const skipped: string[] = [];
   const missing = ["wrk", "nginx"].filter((name) => findProgram(name) === null);

@@ -1,17 +1,17 @@
-// Turns what the benchmarks of the proxy and of cold starts measured into tables, and keeps docs/benchmarks.md.
+// Formats the results of the proxy and cold start benchmarks as tables, and updates docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import type { ColdStartResult } from "./cold-start.ts";
 import type { PeerResult, ProxyResult } from "./proxy-bench.ts";
 import { findProgram, versionOf } from "./programs.ts";
 
-/** The middle of some numbers; of an even count the lower one. */
+/** The median; of an even count, the lower middle value. */
 export function median(numbers: readonly number[]): number {
   const sorted = numbers.toSorted((left, right) => left - right);
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
 }
 
-/** Least and most, for tables. */
+/** Minimum and maximum, for tables. */
 export function spread(numbers: readonly number[]): string {
   return `${thousands(Math.min(...numbers))} – ${thousands(Math.max(...numbers))}`;
 }
@@ -21,10 +21,10 @@ export function thousands(number: number): string {
   return `${(number / 1000).toFixed(1)}k`;
 }
 
-/** Rounds of one peer that differ by more than this were disturbed by other work on the machine. */
+/** Rounds of one peer that differ by more than this were disturbed by other load on the machine. */
 const spreadMax = 1.5;
 
-/** What we carry next to each other peer, in sentences: by processor time for a call, and by calls per second. */
+/** Compares our proxy with each peer in sentences: by CPU time per call, and by calls per second. */
 export function comparison(peers: readonly PeerResult[]): string {
   const ours = peers.find(({ name }) => name === "slipway");
   if (ours === undefined) return "";
@@ -104,7 +104,7 @@ export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
   ].join("\n");
 }
 
-/** The machine, in a few words. */
+/** A short description of the machine. */
 export function machine(): string {
   const memoryGb = Math.round(totalmem() / 2 ** 30);
   const model =
@@ -130,7 +130,7 @@ function versions(): string[] {
 
 const documentUrl = new URL("../../docs/benchmarks.md", import.meta.url);
 
-/** Puts the section in the place of the one of the same heading; all else in the document stays. */
+/** Replaces the section with the same heading; the rest of the document stays. */
 export function writeSection(section: string): void {
   const heading = section.split("\n")[0] ?? "";
   const parts = readFileSync(documentUrl, "utf8").split(/^(?=## )/m);

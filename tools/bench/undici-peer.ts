@@ -1,4 +1,4 @@
-// A peer of the proxy benchmark: the least that a proxy of node:http and undici can do. Argument: the upstream's port.
+// A peer of the proxy benchmark: a minimal proxy with node:http and undici. Argument: the upstream's port.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool, type Dispatcher } from "undici";

@@ -1,4 +1,4 @@
-// What makes a lock file whole, and that the project's own is.
+// Completing a lock file; and the project's own lock file is complete.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

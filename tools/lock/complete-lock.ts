@@ -1,6 +1,6 @@
-// Which optional packages a lock file names but does not hold, and the entries that make it whole.
+// Finds optional packages that a lock file names but does not contain, and adds the missing entries.
 
-/** An entry of the field `packages`, as far as it is looked at. */
+/** The used fields of an entry in `packages`. */
 export type LockEntry = {
   readonly version?: string;
   readonly optional?: boolean;
@@ -14,10 +14,10 @@ export type LockEntry = {
 /** A package-lock.json of version 3. */
 export type LockFile = { readonly packages: Readonly<Record<string, LockEntry>> };
 
-/** An optional package that the lock file should hold. */
+/** An optional package that is missing in the lock file. */
 export type Missing = { readonly name: string; readonly version: string; readonly isForDevelopment: boolean };
 
-/** Optional packages that a locked package wants and that are locked nowhere. */
+/** Optional packages that a locked package requires and that are not locked. */
 export function missingPackages(lock: LockFile): Missing[] {
   return Object.entries(lock.packages).flatMap(([path, entry]) =>
     Object.entries(entry.optionalDependencies ?? {})
@@ -30,7 +30,7 @@ export function missingPackages(lock: LockFile): Missing[] {
   );
 }
 
-/** The lock file with an entry for each missing package, in npm's order. Throws for a name that does not tell its platform. */
+/** The lock file with an entry for each missing package, in npm's order. Throws if a name does not contain its platform. */
 export function completeLock<Lock extends LockFile>(lock: Lock): Lock {
   const packages: Record<string, LockEntry> = { ...lock.packages };
   for (const missing of missingPackages(lock)) packages[`node_modules/${missing.name}`] = entryFor(missing);

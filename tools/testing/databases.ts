@@ -1,14 +1,14 @@
-// The database server of a run: one for all test files, each of which clones databases from it and drops them.
+// The database server of a test run: shared by all test files, which clone databases on it and drop them.
 import { Client } from "pg";
 import { startTestServer, type TestServer } from "@slipway/server/test/support/test-server.ts";
 
 /** The server, and what tests left on it. */
 export type RunServer = TestServer & {
-  /** Names of databases that tests made and did not drop. */
+  /** Names of databases that tests created and did not drop. */
   databasesLeft(): Promise<string[]>;
 };
 
-/** Starts the server below the folder that TMPDIR names. `stop` removes it; it may be called twice. */
+/** Starts the server in the folder in TMPDIR. `stop` removes it and may be called twice. */
 export async function startRunServer(): Promise<RunServer> {
   const server = await startTestServer();
   let stopped: Promise<void> | undefined;

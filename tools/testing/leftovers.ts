@@ -1,5 +1,5 @@
-// What a run of the tests must not leave behind: processes and temporary files. The run has a temporary folder of its own,
-// named in TMPDIR: what is in it at the end was left, and so was every process that mentions it.
+// Detects what a test run must not leave behind: processes and temporary files. The run has its own temporary folder, named in
+// TMPDIR: everything in it at the end is a leftover, and so is every process that mentions it.
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,20 +12,20 @@ export type LeftProcess = { readonly pid: number; readonly command: string };
 /** The temporary folder of one run. */
 export type RunFolder = {
   readonly path: string;
-  /** Makes a folder in it that is none of what tests leave. */
+  /** Creates a folder in it that does not count as a leftover. */
   apart(name: string): string;
   /** Names of files and folders that are still in it. */
   filesLeft(): string[];
-  /** Processes whose command line, environment or working folder names it; always empty where there is no /proc. */
+  /** Processes whose command line, environment or working directory names it; always empty where there is no /proc. */
   processesLeft(): LeftProcess[];
   remove(): void;
 };
 
-/** Makes the folder; its name is short, because paths of Unix sockets are limited. */
+/** Creates the folder; its name is short, because paths of Unix sockets have a maximum length. */
 export function makeRunFolder(): RunFolder {
   const path = mkdtempSync(join(tmpdir(), "slipway-"));
   const tablesBefore = new Set(networkTables());
-  // Programs that give up the rights of root must be able to pass through.
+  // Programs that drop root privileges must be able to traverse it.
   chmodSync(path, 0o711);
   const apart = new Set<string>();
   return {
@@ -48,15 +48,15 @@ export function makeRunFolder(): RunFolder {
 }
 
 /**
- * Rules of networks of replicas (see drivers/process/network.ts), in tables of one installation each. A platform that a
- * test has killed does not take them back.
+ * nftables rules for replica networks (see drivers/process/network.ts), in tables per installation. A platform killed by a test
+ * does not remove them.
  */
 function networkTables(): string[] {
   const listed = spawnSync("nft", ["list", "tables"], { encoding: "utf8" }).stdout ?? "";
   return [...listed.matchAll(/^table inet (slipway_[0-9a-f]+)$/gm)].map(([, name = ""]) => name);
 }
 
-/** One whose replicas run belongs to a platform that started meanwhile. */
+/** Keeps a table that replicas use: it belongs to a platform that has started in the meantime. */
 function removeTable(table: string): void {
   const isUsed = readdirSync("/sys/class/net").some((name) => name.startsWith(table.replace("slipway_", "slp")));
   if (!isUsed) spawnSync("nft", ["delete", "table", "inet", table]);
@@ -68,7 +68,7 @@ function processesNaming(path: string): LeftProcess[] {
   return pids.flatMap((pid) => {
     const command = readProcess(pid, "cmdline").replaceAll("\0", " ").trim();
     const isNaming = [command, readProcess(pid, "environ"), workingFolder(pid)].some((text) => text.includes(path));
-    // A process that has ended and that nobody asked about yet has no command line.
+    // A zombie process has no command line.
     return isNaming && command !== "" ? [{ pid, command: command.slice(0, 200) }] : [];
   });
 }
@@ -83,7 +83,7 @@ function listProcesses(): number[] {
   }
 }
 
-/** The empty text for a process that is gone or another user's. */
+/** Empty for a process that has exited or belongs to another user. */
 function readProcess(pid: number, file: "cmdline" | "environ"): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "utf8");

@@ -1,5 +1,5 @@
-// What suites need from the machine besides Node.js. As root on Debian it is installed; elsewhere the suites that need
-// it skip themselves, and this says so beforehand.
+// What suites need from the machine besides Node.js. As root on Debian it is installed; elsewhere the suites that need it skip
+// themselves, and this reports it beforehand.
 import { spawnSync } from "node:child_process";
 
 type Need = {
@@ -46,12 +46,12 @@ const needs: readonly Need[] = [
   },
 ];
 
-/** The longest that one command of the package manager may take. */
+/** The deadline of one command of the package manager. */
 const installWaitMs = 300_000;
 
 /**
- * Installs what is missing where it may, and prints one line about each thing that it installed or could not. Returns the
- * names of what is missing still and a complete run demands.
+ * Installs what is missing, if allowed, and prints one line for each thing that it installed or could not install. Returns the
+ * names of missing things that a complete run requires.
  */
 export function prepareMachine(print: (line: string) => void): string[] {
   const missing = needs.filter((need) => !isThere(need));
@@ -81,7 +81,7 @@ function installObstacle(): string | null {
   return null;
 }
 
-/** One after the other: a package that this Debian does not have must not keep the others away. */
+/** One after the other: a package that this Debian does not have must not prevent the others. */
 function install(needed: readonly (readonly string[])[]): void {
   const options = {
     stdio: "ignore",

@@ -1,5 +1,5 @@
-// Runs test files with node's own runner, the slow ones first, and prints what they say as it comes. The counts and the
-// skipped tests are handed back, so that they are the last thing printed.
+// Runs test files with node's own runner, the slow ones first, and streams their output. Counts and skipped tests are returned,
+// so that they are printed last.
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { relative } from "node:path";
@@ -9,21 +9,21 @@ import { run } from "node:test";
 import { spec as SpecReporter, type TestEvent } from "node:test/reporters";
 import { slowFiles } from "./slow-files.ts";
 
-/** How many files run at a time: one more than processors, as each waits for processes and the database now and then. */
+/** The number of parallel files: one more than cores, because each sometimes waits for processes and the database. */
 const filesAtOnce = availableParallelism() + 1;
-/** A test that takes longer hangs. */
+/** A test that takes longer is considered hung. */
 const testWaitMs = 300_000;
 
-/** How a run ended. */
+/** The result of a run. */
 export type Outcome = {
   ok: boolean;
-  /** Each test that was skipped, with its file and the reason. */
+  /** Each skipped test, with its file and the reason. */
   readonly skipped: string[];
-  /** How many tests there were, passed, failed. */
+  /** The number of tests, passed tests and failed tests. */
   readonly counts: string[];
 };
 
-/** Runs the files, which may be patterns. `options` are handed to the node that runs a file. */
+/** Runs the files, which may be patterns. `options` are passed to the node that runs a file. */
 export async function runNodeTests(given: {
   readonly patterns: readonly string[];
   readonly options: readonly string[];
@@ -47,14 +47,14 @@ function slowFilesFirst(files: readonly string[]): string[] {
   return [...slow, ...files.filter((file) => !slow.includes(file))];
 }
 
-/** Passes on what is to be printed, and notes the rest in the outcome. */
+/** Passes on the output to print, and collects the rest in the outcome. */
 async function* withoutCounts(
   events: AsyncIterable<TestEvent>,
   outcome: Outcome,
   cwd: string,
 ): AsyncGenerator<TestEvent, void> {
   for await (const event of events) {
-    // What belongs to no file is about the whole run.
+    // Events without a file concern the whole run.
     if (event.type === "test:diagnostic" && event.data.file === undefined) {
       outcome.counts.push(`ℹ ${event.data.message}`);
       continue;

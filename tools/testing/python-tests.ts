@@ -1,22 +1,22 @@
-// Runs the tests of the Python runtime, which are processes of their own, beside those of node. What they print is printed
-// when they have ended, so that it is not mixed with other lines.
+// Runs the tests of the Python runtime in separate processes, in parallel with node's tests. Their output is printed when they
+// have ended, so that it is not interleaved with other lines.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 
 const script = "runtimes/python/tests/run.py";
 
-/** How they ended; `output` is all that they printed. */
+/** The result; `output` is everything that they printed. */
 export type PythonOutcome = { readonly ok: boolean; readonly output: string };
 
-/** `isComplete`: under every Python that is found, instead of the oldest or the newest; then one must be found. */
+/** `isComplete`: with every installed Python, instead of the oldest or the newest; at least one is then required. */
 export async function runPythonTests(given: {
   readonly isComplete: boolean;
   readonly cwd: string;
   readonly signal: AbortSignal;
 }): Promise<PythonOutcome> {
   const { isComplete, cwd, signal } = given;
-  // What tests of node are told is no setting of an app's.
+  // Variables for node's tests are not settings of an app.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")));
   const parameters = [script, ...(isComplete ? [] : ["--end"])];
   try {

@@ -1,4 +1,4 @@
-// The list of slow test files names files that are there.
+// The list of slow test files contains only existing files.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Test files that take the longest, the longest first. The runner begins with them, so that none of them goes on alone at the
-// end. Order decides nothing but time; a file that is not here is run behind them.
+// The slowest test files, the slowest first. The runner starts with them, so that none runs alone at the end. The order affects
+// only the duration; a file that is not listed runs after them.
 
 /** By path in the project. */
 export const slowFiles: readonly string[] = [

@@ -1,5 +1,5 @@
-// Rules about imports: the direction between areas, how a specifier is written, which packages a workspace may use,
-// no re-exports, no cycles (types included).
+// Rules about imports: the direction between areas, the form of specifiers, the packages that a workspace may use, no
+// re-exports, no cycles (including types).
 import { builtinModules } from "node:module";
 import { posix } from "node:path";
 import { importTable, packageOwners, type Area } from "#rules.ts";
@@ -10,10 +10,10 @@ export type Declared = Readonly<
   Record<string, { readonly source: readonly string[]; readonly tests: readonly string[] }>
 >;
 
-/** What a specifier leads to: a file of the project, a package, or a mistake that says how to write it. */
+/** The target of a specifier: a file of the project, a package, or an error that says how to write it. */
 type Target = { readonly file: string } | { readonly package: string } | { readonly mistake: string } | null;
 
-/** Every import that breaks a rule. */
+/** Every import that violates a rule. */
 export function importFindings(sources: readonly Source[], declared: Declared): Finding[] {
   const findings: Finding[] = [];
   for (const source of sources) {
@@ -25,7 +25,7 @@ export function importFindings(sources: readonly Source[], declared: Declared): 
   return [...findings, ...cycleFindings(sources)];
 }
 
-/** The file of the project that an import leads to; null: a package, or a mistake. */
+/** The file of the project that an import refers to; null: a package, or an error. */
 export function importedFile(path: string, specifier: string): string | null {
   const target = resolveSpecifier(path, specifier);
   return target !== null && "file" in target ? target.file : null;
@@ -91,7 +91,7 @@ function relativeMistake(path: string, specifier: string): Target {
 function resolveHash(path: string, rest: string): Target {
   const file = path.startsWith("tools/") ? `tools/${rest}` : `server/${rest.startsWith("test/") ? "" : "src/"}${rest}`;
   const beside = `${posix.dirname(path)}/`;
-  // From the folder that all areas are in, # is the rule.
+  // From the parent folder of all areas, # is required.
   if (!file.startsWith(beside) || beside === "server/src/" || beside === "tools/" || isTest(file)) return { file };
   return { mistake: `"#${rest}" is below this file's own folder; write "./${file.slice(beside.length)}"` };
 }
@@ -101,7 +101,7 @@ function resolveServer(path: string, rest: string): Target {
   return { mistake: `"@slipway/server/${rest}" is for tools and cli; write "#${rest.replace(/^src\//, "")}"` };
 }
 
-/** One finding for each group of files that import each other in a circle. */
+/** One finding for each import cycle. */
 function cycleFindings(sources: readonly Source[]): Finding[] {
   const edges = new Map<string, string[]>();
   for (const source of sources) {
@@ -122,7 +122,7 @@ function cycleFindings(sources: readonly Source[]): Finding[] {
   return findings;
 }
 
-/** The first circle that is met going down from `path`; files in `done` are known to lead to none that is new. */
+/** The first cycle found by depth-first search from `path`; files in `done` are known to lead to no new one. */
 function findCircle(
   path: string,
   edges: ReadonlyMap<string, string[]>,

@@ -1,15 +1,15 @@
-// Rules about words: an exported name of the server or the contract means one thing, and the words that GLOSSARY.md lists as
-// not used are in no name of a file or an export.
+// Rules about names: an exported name of the server or the contract is defined once, and no file name or export contains a word
+// that GLOSSARY.md lists as not used.
 import { posix } from "node:path";
 import { lineAt, isTest, type Finding, type Source } from "./source.ts";
 
-/** A word that is not used, in lower case, and what to write instead. */
+/** A word that is not used, in lower case, and its replacement. */
 export type UnusedWord = { readonly word: string; readonly instead: string };
 
 const exportForm =
   /^export (?:default )?(?:async )?(?:abstract )?(?:function\*?|class|const|let|type|interface|enum) (\w+)/gm;
 
-/** Every name that stands in two files or has a word that is not used. */
+/** Every name that is exported by two files or contains a word that is not used. */
 export function nameFindings(sources: readonly Source[], unused: readonly UnusedWord[]): Finding[] {
   const findings: Finding[] = [];
   const firstPaths = new Map<string, string>();
@@ -20,7 +20,7 @@ export function nameFindings(sources: readonly Source[], unused: readonly Unused
     for (const { 1: name = "", index } of text.matchAll(exportForm)) {
       const line = lineAt(text, index);
       findings.push(...unusedWords(name, unused).map((what) => ({ path, line, rule: "names", what })));
-      // The command line is a program of its own.
+      // The command line is a separate program.
       if (path.startsWith("cli/")) continue;
       const first = firstPaths.get(name);
       if (first === undefined) firstPaths.set(name, path);

@@ -1,8 +1,8 @@
-// The same limits for the Python runtime and for migrations: sizes of files and functions, and the comment they open with.
+// The same rules for the Python runtime and for migrations: sizes of files and functions, and the opening comment.
 import { sizesMax } from "#rules.ts";
 import type { Finding } from "./source.ts";
 
-/** Every Python file or function that is too large, and every Python or SQL file that does not say what it is for. */
+/** Every Python file or function that is too large, and every Python or SQL file without an opening comment. */
 export function scriptFindings(files: Readonly<Record<string, string>>): Finding[] {
   return Object.entries(files).flatMap(([path, text]) => {
     const findings = [...opening(path, text), ...fileSize(path, text)];
@@ -27,7 +27,7 @@ function fileSize(path: string, text: string): Finding[] {
   ];
 }
 
-/** A function reaches from its `def` to its last line that is indented deeper. */
+/** A function extends from its `def` to its last line with deeper indentation. */
 function functionSizes(path: string, text: string): Finding[] {
   const lines = text.split("\n");
   return lines.flatMap((line, index) => {
@@ -40,7 +40,7 @@ function functionSizes(path: string, text: string): Finding[] {
   });
 }
 
-/** The index of the last line of the function that starts at `first` with `indent` spaces; brackets may close at its own indent. */
+/** The index of the last line of the function at `first` with `indent` spaces; brackets may close at its own indentation. */
 function bodyEnd(lines: readonly string[], first: number, indent: number): number {
   let last = first;
   for (let index = first + 1; index < lines.length; index++) {

@@ -1,5 +1,5 @@
-// Rules about reaching for what a part should be handed: the clock, timers, chance, the environment. Each exception names its
-// reason in `rules.ts`, and one that is not needed any more is a finding too.
+// Rules about direct access to what should be injected: the clock, timers, randomness, the environment. Each exception has its
+// reason in `rules.ts`, and an exception that is no longer needed is a finding too.
 import type { Node } from "typescript/unstable/ast";
 import {
   isCallExpression,
@@ -10,7 +10,10 @@ import {
 import { clockReaders, environmentReaders, type Exception } from "#rules.ts";
 import { isTest, lineOf, walk, type Finding, type Source } from "./source.ts";
 
-/** What reads the time or sets a timer, as it is written in a call. AbortSignal.timeout is not: it bounds a wait for something outside, which no moved clock would speed up. */
+/**
+ * Calls that read the time or set a timer. AbortSignal.timeout is not among them: it bounds a wait for something outside,
+ * which a moved clock would not speed up.
+ */
 const clockCalls = new Set([
   "Date.now",
   "performance.now",
@@ -22,13 +25,13 @@ const clockCalls = new Set([
   "globalThis.setTimeout",
   "globalThis.setInterval",
 ]);
-/** In tests only waiting is forbidden: a deadline and a time stamp are not. */
+/** In tests only waiting is forbidden, not deadlines and timestamps. */
 const sleepCalls = new Set(["setTimeout", "setInterval"]);
 
-/** The lists of those who may; given by tests of the rule itself. */
+/** The lists of exceptions; tests of the rule pass their own. */
 export type Allowed = { readonly clock: readonly Exception[]; readonly environment: readonly Exception[] };
 
-/** Every use of the clock or the environment by a file that may not. */
+/** Every access to the clock or the environment by a file without an exception. */
 export function reachFindings(
   sources: readonly Source[],
   allowed: Allowed = { clock: clockReaders, environment: environmentReaders },
@@ -49,7 +52,7 @@ export function reachFindings(
   return [...findings, ...idleExceptions(sources, allowed, used)];
 }
 
-/** The server and its simulations are handed everything; tools, the command line and tests may look for themselves. */
+/** The server and its simulations get everything injected; tools, the command line and tests may access it directly. */
 function isOnDuty(path: string): boolean {
   return /^(server\/(src|sim)|contract\/src)\//.test(path) && !isTest(path);
 }

@@ -1,5 +1,5 @@
-// Rules about the shape of a file: its size and its functions', its name, the comment it opens with, and a doc comment on
-// every function, class, interface and value that it exports.
+// Rules about the shape of a file: its size and that of its functions, its name, its opening comment, and a doc comment on every
+// exported function, class, interface and value.
 import { posix } from "node:path";
 import { SyntaxKind, type Node } from "typescript/unstable/ast";
 import {
@@ -56,7 +56,7 @@ function functionSizes({ path, tree }: Source): Finding[] {
   return findings;
 }
 
-/** The callback of `describe`: a list of tests, not a piece of logic. */
+/** The callback of `describe`: a list of tests, not logic. */
 function isGroupOfTests(node: Node): boolean {
   const call = node.parent;
   if (!isCallExpression(call) || !isIdentifier(call.expression)) return false;
@@ -95,7 +95,7 @@ function undocumentedExports({ path, tree }: Source): Finding[] {
   return findings;
 }
 
-/** A type, and a shape of the contract, shows what it is; its fields carry their own comments. */
+/** Types and shapes of the contract are self-explanatory; their fields have their own comments. */
 function isSelfExplanatory(path: string, statement: Node): boolean {
   return isTypeAliasDeclaration(statement) || (path.startsWith("contract/") && isVariableStatement(statement));
 }

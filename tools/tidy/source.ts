@@ -1,5 +1,5 @@
-// Reads source files into what the rules look at: a syntax tree made by the TypeScript compiler, and the imports in it.
-// Files are handed over as text, so that tests check a rule on a few lines that never were on a disk.
+// Parses source files for the rules: a syntax tree by the TypeScript compiler, and the imports in it. Files are passed as text,
+// so that tests can check a rule on a few lines that never were on disk.
 import { API } from "typescript/unstable/sync";
 import { createVirtualFileSystem } from "typescript/unstable/fs";
 import { SyntaxKind, type Node, type SourceFile } from "typescript/unstable/ast";
@@ -10,7 +10,7 @@ import {
   isStringLiteral,
 } from "typescript/unstable/ast/is";
 
-/** Something that breaks a rule: where, which, and the way out. */
+/** A violation of a rule: where, which rule, and how to fix it. */
 export type Finding = { readonly path: string; readonly line?: number; readonly rule: string; readonly what: string };
 
 /** One import, `export … from` or `import()` of a file. */
@@ -24,7 +24,7 @@ export type Source = {
   readonly imports: readonly Import[];
 };
 
-/** Parses files given as text by their path. Syntax errors are not reported here: the type check does. */
+/** Parses files given as text by path. Syntax errors are not reported here, because the type check does. */
 export function parseSources(files: Readonly<Record<string, string>>): Source[] {
   const onDisk: Record<string, string> = {};
   for (const [path, text] of Object.entries(files)) onDisk[`/${path}`] = text;
@@ -43,7 +43,7 @@ export function parseSources(files: Readonly<Record<string, string>>): Source[] 
   }
 }
 
-/** The line (from 1) on which a node's own text starts, comments before it left out. */
+/** The line (from 1) on which a node's own text starts, without preceding comments. */
 export function lineOf(tree: SourceFile, node: Node): number {
   return lineAt(tree.text, node.getStart(tree));
 }
@@ -55,13 +55,13 @@ export function lineAt(text: string, position: number): number {
   return line;
 }
 
-/** Calls `visit` for a node and everything below it. */
+/** Calls `visit` for a node and all its descendants. */
 export function walk(node: Node, visit: (node: Node) => void): void {
   visit(node);
   node.forEachChild((child) => walk(child, visit));
 }
 
-/** True for tests and what only they use. */
+/** True for tests and test support files. */
 export function isTest(path: string): boolean {
   return path.endsWith(".test.ts") || path.startsWith("server/test/") || path.startsWith("server/sim/");
 }

@@ -1,4 +1,4 @@
-// Rules about tests: a name is a promise in words, unique in its file; none is skipped in silence, none runs alone.
+// Rules about tests: a name is a promise in words, unique in its file; no test is skipped silently, none runs alone (`only`).
 import type { Node } from "typescript/unstable/ast";
 import {
   isCallExpression,
@@ -8,10 +8,10 @@ import {
 } from "typescript/unstable/ast/is";
 import { lineOf, walk, type Finding, type Source } from "./source.ts";
 
-/** What declares a test, as it is written in a call. */
+/** The calls that declare a test. */
 const testCalls = /^(test|it)(\.only|\.skip|\.todo)?$/;
 
-/** Every test whose name is no promise, and every test file without one. */
+/** Every test whose name is not a promise, and every test file without tests. */
 export function testFindings(sources: readonly Source[]): Finding[] {
   return sources.filter(({ path }) => path.endsWith(".test.ts")).flatMap(findingsIn);
 }

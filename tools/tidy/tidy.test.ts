@@ -1,4 +1,4 @@
-// Each rule of the tidy on small examples: the bad one is found with its way out, the good one is not.
+// Each rule on small examples: the bad one is found with a hint how to fix it, the good one is not.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { importFindings } from "./imports.ts";
@@ -11,7 +11,7 @@ import { testFindings } from "./test-names.ts";
 
 const header = "// A file of the example that says what it is for.\n";
 
-/** Parses texts by path after giving each the opening comment. */
+/** Parses texts by path after adding the opening comment to each. */
 function sourcesOf(files: Record<string, string>) {
   return parseSources(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, header + text])));
 }

@@ -1,4 +1,4 @@
-// All rules over the whole project. `npm run check` prints what this finds; `tidy.test.ts` fails on it.
+// Runs all rules on the whole project. `npm run check` prints the findings; `tidy.test.ts` fails if there are any.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { generatedFiles } from "#rules.ts";
@@ -11,7 +11,7 @@ import { parseSources, type Finding } from "./source.ts";
 import { testFindings } from "./test-names.ts";
 import { declaredPackages, projectDir, readTree } from "./tree.ts";
 
-/** Everything in the project that breaks a rule, ordered by file. */
+/** All rule violations in the project, ordered by file. */
 export function tidyFindings(): Finding[] {
   const sources = parseSources(readTree("{contract,server,cli,tools}/**/*.{ts,mjs}"));
   const written = sources.filter(({ path }) => !generatedFiles.includes(path));
@@ -28,7 +28,7 @@ export function tidyFindings(): Finding[] {
   return findings.sort((a, b) => a.path.localeCompare(b.path) || (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** `path:line  rule: what is wrong and the way out`. */
+/** `path:line  rule: what is wrong and how to fix it`. */
 export function formatFinding({ path, line, rule, what }: Finding): string {
   return `${path}${line === undefined ? "" : `:${line}`}  ${rule}: ${what}`;
 }

@@ -10,7 +10,7 @@ export const projectDir = fileURLToPath(new URL("../..", import.meta.url)).repla
 /** The workspaces that hold TypeScript. */
 export const workspaces = ["contract", "server", "cli", "tools"] as const;
 
-/** Texts by path (relative, with slashes) of the files that match a glob pattern, in alphabetical order. */
+/** File contents by path (relative, with slashes) for the files that match a glob pattern, in alphabetical order. */
 export function readTree(pattern: string): Record<string, string> {
   const isLeftOut = (path: string): boolean =>
     /(^|[\\/])(node_modules|dist|coverage|__pycache__|\.[^\\/]+)([\\/]|$)/.test(path);
@@ -20,7 +20,7 @@ export function readTree(pattern: string): Record<string, string> {
   return files;
 }
 
-/** The parts of a package.json that rules look at. */
+/** The parts of a package.json that the rules use. */
 export type Manifest = {
   readonly name: string;
   readonly dependencies?: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ export type Manifest = {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 };
 
-/** The package.json of a workspace; of the project itself for "". */
+/** The package.json of a workspace, or of the project itself for "". */
 export function readManifest(workspace: string): Manifest {
   return JSON.parse(readFileSync(join(projectDir, workspace, "package.json"), "utf8")) as Manifest;
 }

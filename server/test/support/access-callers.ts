@@ -1,5 +1,5 @@
-// One caller of every sort for the access matrix, made on the database of a management API, and a listener that calls of
-// an app come in through.
+// The callers of the access matrix, one of every kind, created in the database of a management API; and a listener that
+// accepts calls of an app.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
@@ -27,13 +27,13 @@ import { until } from "./until.ts";
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
-/** What was ended is refused everywhere within this. */
+/** A revocation takes effect everywhere within this time. */
 const revokedMs = 1_000;
 
-/** The name of the app that `openAppListener` knows. */
+/** The name of the app that `openAppListener` serves. */
 export const calledApp = "called";
 
-/** All callers. */
+/** All callers of the matrix. */
 export async function matrixCallers(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const elsewhere = await api.addProject("elsewhere");
   const right = [...(await tokenCallers(api, elsewhere)), ...(await personCallers(api, elsewhere))];
@@ -61,7 +61,7 @@ async function tokenCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<Ma
   return callers;
 }
 
-/** Two service accounts for each permission that a project can give: one with it alone, one with all others. */
+/** Two service accounts for each permission that a project can grant: one with only this permission, one with all others. */
 export async function chosenCallers(api: ApiUnderTest): Promise<ReadonlyMap<string, readonly MatrixCaller[]>> {
   const { projectId } = api;
   const make = async (name: string, permissions: readonly Permission[]): Promise<MatrixCaller> => {
@@ -97,7 +97,7 @@ async function personCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<M
   return [...(await Promise.all(callers)), await formerMember(api)];
 }
 
-/** Was an owner, and used the token then. */
+/** Was an owner and used the token while it was one. */
 async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
   const { db, projectId } = api;
   const { person, accessToken } = await addPerson(api, { projectId, role: "owner" });
@@ -112,7 +112,7 @@ async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
   return { name: "a person who was an owner here", bearer, authorization: () => `Bearer ${token}` };
 }
 
-/** People whose sessions have ended or never were, or whose access token has expired. */
+/** People whose session has ended or never existed, or whose access token has expired. */
 async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const { projectId, keys, people } = api;
   const owner = { projectId, role: "owner" } as const;
@@ -138,7 +138,7 @@ async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
     "a person with the refresh token in place of the access token": `Bearer ${one.refreshToken.reveal()}`,
     ...Object.fromEntries(bad.map(([name, header]) => [`a person's token, ${name}`, header])),
   };
-  // Good for pages of the platform to get access tokens with, and for nothing else: browsers send it by themselves.
+  // This cookie may only be exchanged for access tokens by pages of the platform: browsers send it automatically.
   const cookie = `slipway_session=${one.refreshToken.reveal()}; __Secure-slipway_session=${one.refreshToken.reveal()}`;
   const byCookie = { name: "a person with the cookie alone", bearer: null, authorization: () => null, cookie };
   const byHeader = Object.entries(headers).map(([name, header]) => ({
@@ -148,7 +148,7 @@ async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   return [byCookie, ...byHeader];
 }
 
-/** Makes a person with a session, and a member when a project is given. */
+/** Creates a person with a session, and makes them a member if a project is given. */
 export async function addPerson(
   { db, people }: Pick<ApiUnderTest, "db" | "people">,
   member: { readonly projectId: ProjectId; readonly role: Role } | null,
@@ -161,7 +161,7 @@ export async function addPerson(
   });
 }
 
-/** Callers whose tokens are not valid (any more), and one without. */
+/** Callers whose tokens are invalid or no longer valid, and one without a token. */
 async function callersWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const { projectId } = api;
   const wish = { kind: "service_account", projectId, role: "owner", expiresAt: null } as const;
@@ -205,7 +205,7 @@ async function revoked(api: ApiUnderTest, wish: TokenWish & { projectId: Project
   return token;
 }
 
-/** Opens a listener that knows one app of the project, without a release; returns its URL. A right call of the app is answered 503. */
+/** Opens a listener for one app of the project that has no release; returns its URL. An allowed call of the app gets 503. */
 export async function openAppListener(t: TestContext, { projectId, tokens }: ApiUnderTest): Promise<string> {
   const appId = appIdOf(projectId, calledApp);
   const route: AppRoute = {

@@ -1,12 +1,12 @@
-// The callers of the access matrix and what each must be answered: one of every kind and role, here and elsewhere, and
-// all sorts of tokens that are not valid.
+// The types of callers in the access matrix and the expected answer to each: every kind and role, in the project and in
+// another one, and all sorts of invalid tokens.
 import { Agent, request } from "node:http";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { Json } from "./management-api.ts";
 import type { Who } from "./access-table.ts";
 
-/** What a valid token is of. `place`: whether the project of the path is its own. */
+/** What a valid token belongs to. `place`: whether the project in the path is its own. */
 export type Bearer =
   | { readonly kind: "service_account"; readonly place: "here" | "elsewhere"; readonly role: Role }
   | { readonly kind: "chosen"; readonly place: "here" | "elsewhere"; readonly permissions: readonly Permission[] }
@@ -14,23 +14,23 @@ export type Bearer =
   | { readonly kind: "person"; readonly place: "here" | "elsewhere"; readonly role: Role | null }
   | { readonly kind: "operator" };
 
-/** `bearer` null: the token is not valid, or there is none. */
+/** `bearer` null: the token is invalid, or there is none. */
 export type MatrixCaller = {
   readonly name: string;
   readonly bearer: Bearer | null;
-  /** The header Authorization. `isFresh`: of a caller that the call may put an end to. */
+  /** The Authorization header. `isFresh`: of a new caller, because the call may end it. */
   authorization(isFresh: boolean): Promise<string | null> | string | null;
-  /** The header Cookie. */
+  /** The Cookie header. */
   readonly cookie?: string;
 };
 
-/** What is looked at of an answer. */
+/** The checked parts of an answer. */
 export type MatrixAnswer = { readonly status: number; readonly message: string };
 
-/** `right`: anything but a refusal of the caller. */
+/** `right`: anything except a refusal of the caller. */
 export type Expected = "right" | 401 | 403 | 404;
 
-/** What the caller must be answered by the route. */
+/** The expected answer of the route to the caller. */
 export function expectedOf(route: Route, who: Who, bearer: Bearer | null): Expected {
   if (who === "public") return "right";
   if (bearer === null) return 401;
@@ -44,7 +44,7 @@ export function expectedOf(route: Route, who: Who, bearer: Bearer | null): Expec
   return bearer.role !== null && who.includes(bearer.role) ? "right" : 403;
 }
 
-/** What the caller must be answered when it calls an app of the project: that takes a token which is made for it. */
+/** The expected answer when the caller calls an app of the project, which requires a token made for that. */
 export function expectedOfAppCall(bearer: Bearer | null): Expected {
   if (bearer === null || bearer.kind === "operator" || bearer.kind === "person") return 401;
   if (bearer.place === "elsewhere") return 404;
@@ -53,7 +53,7 @@ export function expectedOfAppCall(bearer: Bearer | null): Expected {
   return bearer.role === "billing" ? 403 : "right";
 }
 
-/** Null when the answer is as expected, else what it was. */
+/** Null when the answer is as expected, else a description of it. */
 export function mistake(expected: Expected, answer: MatrixAnswer): string | null {
   const { status, message } = answer;
   const isExpected =
@@ -63,13 +63,13 @@ export function mistake(expected: Expected, answer: MatrixAnswer): string | null
     : `expected ${expected}, but it was ${status} ${message}`;
 }
 
-/** The caller was let in, whatever became of the call: its body is none that the route takes, and routes have bounds. */
+/** The caller was authorized, even if the call then failed: its body is invalid for the route, and routes have limits. */
 function isRight(answer: MatrixAnswer): boolean {
   const { status } = answer;
   return isNotDeployed(answer) || (status < 500 && status !== 401 && status !== 403 && !isForeign(answer));
 }
 
-/** As if there were no such project, or no such app in it. */
+/** The answer is the same as if the project, or the app in it, did not exist. */
 function isForeign({ status, message }: MatrixAnswer): boolean {
   return status === 404 && /^There is no (?:such project|app .* in project)/.test(message);
 }
@@ -78,21 +78,21 @@ function isNotDeployed({ status, message }: MatrixAnswer): boolean {
   return status === 503 && message.includes("has no release");
 }
 
-/** What is to be sent. */
+/** The request to send. */
 export type MatrixCall = {
   readonly method: string;
   readonly url: string;
   readonly authorization: string | null;
   readonly cookie?: string | undefined;
-  /** Sent as JSON; undefined: none. */
+  /** Sent as JSON; undefined: no body. */
   readonly body?: unknown;
 };
 
-/** Connections are kept; `close()` ends them. */
+/** Keeps connections alive; `close()` ends them. */
 export class MatrixClient {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
 
-  /** One call. The answer must hold a message when it is a refusal. */
+  /** Sends one call. A refusal must contain a message. */
   send({ method, url, authorization, cookie, body }: MatrixCall): Promise<MatrixAnswer> {
     const text = body === undefined ? "" : JSON.stringify(body);
     const headers = {

@@ -1,10 +1,10 @@
-// Who may use each route, written down by hand beside what the contract and the roles say: the matrix of
+// Who may use each route, written by hand, independently of the contract and the roles. The matrix of
+// `api-access-matrix.test.ts` compares both. A new route needs a row here; without it the test fails.
 import { roles, type Role } from "@slipway/contract/words.ts";
-// `api-access-matrix.test.ts` holds them to each other. A new route needs a row here; without one the test fails.
 
 /**
- * `public`: whoever asks; `everybody`: all but tokens for calling apps; `people`: people alone, in a project its members;
- * `makers`: people and operators; `operators`; else members and service accounts of the project with one of these roles,
+ * `public`: anybody; `everybody`: all but tokens for calling apps; `people`: only people, in a project its members;
+ * `makers`: people and operators; `operators`; otherwise members and service accounts of the project with one of these roles,
  * those with the permission that the contract names, and operators.
  */
 export type Who = "public" | "everybody" | "people" | "makers" | "operators" | readonly Role[];
@@ -154,5 +154,5 @@ export const accessTable: Readonly<Record<string, Who>> = {
   openApi: "public",
 };
 
-/** Routes that put an end to the caller when they are right: each gets a caller of its own. */
+/** Routes that end their caller on success: each gets a new caller. */
 export const endingRoutes: ReadonlySet<string> = new Set(["leaveProject"]);

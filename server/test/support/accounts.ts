@@ -1,4 +1,4 @@
-// A project with an owner, signing keys, and a way to issue and check tokens, for tests of what needs a caller.
+// A project with an owner, signing keys, and functions to issue and check tokens, for tests that need a caller.
 import type { TestContext } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -16,7 +16,7 @@ import { testDatabase } from "./database.ts";
 import { makePerson } from "./person.ts";
 import { templateSecretKey } from "./test-server.ts";
 
-/** Who acts in tests that do not care. */
+/** The actor in tests that do not care. */
 export const byPlatform: By = { actor: platformActor };
 
 export type Accounts = {
@@ -31,7 +31,7 @@ export type Accounts = {
   issue(wish: TokenWish, name?: string): Promise<IssuedToken>;
 };
 
-/** Everything on a fresh database; closed after the test. */
+/** Sets everything up in a fresh database; closed after the test. */
 export async function testAccounts(
   t: TestContext,
   options: { clock?: Clock; knownMax?: number } = {},

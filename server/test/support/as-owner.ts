@@ -1,9 +1,9 @@
-// What only whoever owns the database's tables can do, past the platform's role and all triggers: tests play an intruder
-// with it, or make rows that no running platform would.
+// Operations that only the owner of the database tables can do, bypassing the platform's role and all triggers. Tests use
+// them to play an intruder, or to create rows that no running platform would write.
 import { sql } from "kysely";
 import type { Db, Tx } from "#store/database.ts";
 
-/** Runs `change` in a transaction as the owner, with all triggers off. The test's own server lets its user do that. */
+/** Runs `change` in a transaction as the owner, with all triggers off. The test database server allows its user to do that. */
 export async function asOwner<Result>(db: Db, change: (tx: Tx) => Promise<Result>): Promise<Result> {
   return await db.transaction().execute(async (tx) => {
     await sql`set local role none`.execute(tx);
@@ -12,7 +12,7 @@ export async function asOwner<Result>(db: Db, change: (tx: Tx) => Promise<Result
   });
 }
 
-/** Removes every entry of the audit log, with all that the chains have: as if none had ever been made. */
+/** Removes every entry of the audit log and all chain data, as if there had never been any. */
 export async function emptyAuditLog(db: Db): Promise<void> {
   await asOwner(db, async (tx) => {
     for (const table of ["audit_checkpoints", "audit_stubs", "audit_links", "audit_chains", "audit_log"] as const) {

@@ -1,5 +1,5 @@
-// The ground of tests of async runs: a platform with a cortex app `work` and a custom app `echo`, a webhook receiver, and
-// the questions that a caller asks about a run.
+// The fixture for tests of async runs: a platform with a cortex app `work` and a custom app `echo`, a webhook receiver, and
+// queries about a run as a caller would make them.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { deploy } from "./examples.ts";
@@ -67,7 +67,7 @@ def stream():
     yield "two"
 `;
 
-/** Echoes what it was asked, holds /hold until the caller goes, and dies of /die. */
+/** Echoes the request, holds /hold until the client disconnects, and exits on /die. */
 const customApp = `import http.server, json, os, select
 
 held = {"now": 0, "gone": 0}
@@ -103,7 +103,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 `;
 
-/** What all of them need. */
+/** The parts of the fixture. */
 export type Fixture = { readonly platform: PlatformProcess; readonly receiver: WebhookReceiver };
 
 /** Starts the platform and deploys both apps. */
@@ -133,7 +133,7 @@ export async function stage(t: TestContext): Promise<Fixture> {
   return { platform, receiver };
 }
 
-/** Starts a run, and checks that the answer is as promised; returns its id. */
+/** Starts a run and checks the answer; returns the run's id. */
 export async function begin(
   { platform }: Fixture,
   app: string,
@@ -151,7 +151,7 @@ export async function begin(
   return runId;
 }
 
-/** Of the management API. */
+/** A request to the management API. */
 export function runPath({ platform }: Fixture, app: string, runId: string): string {
   const { projectId } = platform.bootstrap;
   return `/v2/projects/${projectId}/apps/${projectId}-${app}/runs/${runId}`;
@@ -175,7 +175,7 @@ export async function ended(fixture: Fixture, app: string, runId: string): Promi
   return item;
 }
 
-/** What is kept of its answer. */
+/** What is stored of its answer. */
 export async function result(
   fixture: Fixture,
   app: string,
@@ -187,13 +187,13 @@ export async function result(
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 }
 
-/** What the cortex app has counted under the key. */
+/** The cortex app's counter for the key. */
 export async function mark({ platform }: Fixture, key: string): Promise<number> {
   const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
   return answer.result;
 }
 
-/** What the receiver got of the run, once it is there. */
+/** What the receiver got for the run; waits until it is there. */
 export async function delivered(
   { receiver }: Fixture,
   runId: string,

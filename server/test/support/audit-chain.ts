@@ -1,4 +1,4 @@
-// Real exports of real chains of the audit log, and keys that sign them, for tests and benchmarks that need no platform.
+// Real exports of real audit log chains, and keys to sign them, for tests and benchmarks that need no platform.
 import { generateKeyPairSync } from "node:crypto";
 import { AuditChain } from "#audit/chain/audit-chain.ts";
 import type { ChainSigner, PublicKeys } from "#audit/chain/chain-signature.ts";
@@ -9,7 +9,7 @@ import { silentLog } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
 import { byPlatform } from "./accounts.ts";
 
-/** A signer and what verifies its signatures. */
+/** A signer and the keys that verify its signatures. */
 export type TestSigner = ChainSigner & {
   readonly publicKeys: PublicKeys;
   readonly jwks: { readonly keys: readonly object[] };
@@ -30,12 +30,12 @@ export function chainOn(db: Db, signer: ChainSigner, clock: Clock = systemClock)
   return new AuditChain({ db, clock, log: silentLog, signer });
 }
 
-/** The wish for all of a project's audit log, with its chain. */
+/** The export request for a project's whole audit log, with its chain. */
 export function wholeLog(projectId: ProjectId): ExportWish {
   return { projectId, format: "ndjson", from: null, to: null, action: null, actorId: null, outcome: null };
 }
 
-/** All of a project's audit log, as the API exports it. */
+/** A project's whole audit log, exported as the API does. */
 export async function exportChain(db: Db, signer: ChainSigner, projectId: ProjectId): Promise<string> {
   const chain = chainOn(db, signer);
   const exporter = new AuditExport({ db, clock: systemClock, chain, retentionOf: () => 36_500 });

@@ -1,5 +1,5 @@
-// The fixture that the walk over all routes stands on: a whole platform on a database that the test looks into, an app, and
-// one call as a row of the walk describes it. The rows are in `audit-walk-rows.ts` and the files beside it.
+// The fixture of the test that walks over all routes: a whole platform, its database for inspection, an app, and a function
+// that makes one call as a row describes it. The rows are in `audit-walk-rows.ts` and the files beside it.
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import type { TestContext } from "node:test";
@@ -13,7 +13,7 @@ import type { Json } from "./management-api.ts";
 import { startOidcServer, type OidcServer } from "./oidc-server.ts";
 import { startPlatform, type PlatformProcess } from "./platform-process.ts";
 
-/** Who calls. A text is a token of the row's own making. */
+/** The caller. A text is a token that the row created. */
 export type WalkCaller =
   | "owner"
   | "inference"
@@ -21,66 +21,66 @@ export type WalkCaller =
   | "nobody"
   | { readonly token: string; readonly type: ActorType };
 
-/** One call of a route. `parts`: those of the path beside `project_id` and `app_id`, which have defaults. */
+/** One call of a route. `parts`: path parameters besides `project_id` and `app_id`, which have defaults. */
 export type WalkCall = {
   readonly parts?: Readonly<Record<string, string>>;
   /** Without the question mark. */
   readonly query?: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The owner's service account when left out; the operator's token for routes of operators. */
+  /** By default the owner's service account, or the operator's token for operator routes. */
   readonly caller?: WalkCaller;
 };
 
-/** What an entry names as acted on. */
+/** The resource that an entry names. */
 export type WalkResource = { readonly type: string | null; readonly id: string | null };
 
 /** Rows by operation id. */
 export type WalkRows = Readonly<Partial<Record<RouteId, WalkRow>>>;
 
-/** How one route is called so that it works, and so that it is refused. */
+/** How to call one route so that it succeeds, and so that it is refused. */
 export type WalkRow = {
-  /** Makes what is needed; returns the call that works. */
+  /** Creates what is needed; returns the call that succeeds. */
   succeed(walk: Walk): Promise<WalkCall> | WalkCall;
-  /** Of the entry of success, where it is not the last id of the path; may look at the answer. */
+  /** The resource in the entry of success, if it is not the last id of the path; may read the answer. */
   resource?(answer: WalkAnswer, call: WalkCall, walk: Walk): WalkResource | Promise<WalkResource>;
-  /** Left out: the call that works, made with a token for calls of apps, is answered 403. */
+  /** By default the successful call made with a token for calling apps, which is answered 403. */
   refuse?(walk: Walk): Promise<WalkRefusal> | WalkRefusal;
-  /** Who the entry of success says it was, where that is not the caller. */
+  /** The actor type in the entry of success, if it is not the caller's. */
   readonly actorType?: ActorType;
-  /** The project that the entries belong to, where it is not the one that the path names, or none without one. */
+  /** The project of the entries, if it is not the one in the path. The default without one in the path is null. */
   projectOf?(answer: WalkAnswer, walk: Walk): string | null;
-  /** Why a route that changes something leaves no entry. */
+  /** Why a route that changes something writes no entry. */
   readonly unrecorded?: string;
 };
 
 export type WalkRefusal = WalkCall & {
   readonly status: number;
-  /** What the entry says of it, where the answer says less. */
+  /** The entry's reason, if it says more than the answer. */
   readonly reason?: string;
-  /** Why this refusal leaves no entry, which only refusals of callers without a valid token may do. */
+  /** Why this refusal writes no entry, which is allowed only for callers without a valid token. */
   readonly unrecorded?: string;
 };
 
 export type WalkAnswer = { readonly status: number; readonly requestId: string; readonly body: Json };
 
-/** The platform and what is on it. */
+/** The platform and its contents. */
 export type Walk = {
   readonly platform: PlatformProcess;
   readonly db: Db;
-  /** A provider that people sign in with. */
+  /** An identity provider. */
   readonly oidc: OidcServer;
   readonly projectId: ProjectId;
-  /** An app of the project whose builds never begin. */
+  /** An app of the project whose builds never start. */
   readonly appId: AppId;
-  /** Calls a route; a row may make with it what another route needs. */
+  /** Calls a route; rows can use it to create what another route needs. */
   call(id: RouteId, call: WalkCall): Promise<WalkAnswer>;
 };
 
-/** Names of apps are given out one by one. */
+/** The name of the app. */
 export const walkApp = "walked";
 
-/** Starts it all; `settings` are of the platform. */
+/** Starts everything; `settings` are the platform's. */
 export async function startWalk(t: TestContext, settings: Record<string, string> = {}): Promise<Walk> {
   const { db, url } = await testDatabase(t);
   let baseUrl = "";
@@ -104,7 +104,7 @@ export async function startWalk(t: TestContext, settings: Record<string, string>
   const appId = `${projectId}-${walkApp}`;
   const walk = { platform, db, oidc, projectId: projectId as ProjectId, appId: appId as AppId };
   const call: Walk["call"] = (id, given) => callRoute({ ...walk, call }, id, given);
-  // Its build waits for a git host that never answers, and all later ones wait for it.
+  // Its build waits for a git host that never answers, and all later builds queue behind it.
   for (const name of ["in-the-way", walkApp]) {
     const made = await call("createGitApp", { body: { name, gitRepo: "acme/shop" } });
     if (made.status !== 201) throw new Error(`no app ${name}: ${JSON.stringify(made.body)}`);
@@ -112,7 +112,7 @@ export async function startWalk(t: TestContext, settings: Record<string, string>
   return { ...walk, call };
 }
 
-/** Who calls a route when a row does not say so. */
+/** The default caller of a route. */
 export function callerOf(id: RouteId, call: WalkCall): WalkCaller {
   return call.caller ?? (routes[id].access === "platform.manage" ? "operator" : "owner");
 }
@@ -137,7 +137,7 @@ async function callRoute(walk: Walk, id: RouteId, call: WalkCall): Promise<WalkA
   return { status: response.status, requestId, body: isJson ? JSON.parse(text) : text };
 }
 
-/** The values of the path's names, in the order of the path. */
+/** The values of the path parameters, in the order of the path. */
 export function partsOf(walk: Pick<Walk, "projectId" | "appId">, id: RouteId, call: WalkCall): Map<string, string> {
   const defaults: Record<string, string> = { project_id: walk.projectId, app_id: walk.appId };
   const names = [...routes[id].path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name);
@@ -162,7 +162,7 @@ function tokenOf({ bootstrap }: PlatformProcess, caller: WalkCaller): string | n
   return { owner, inference, operator, nobody: null }[caller];
 }
 
-/** A port that takes connections and never says anything. */
+/** A port that accepts connections and never answers. */
 async function silentPort(t: TestContext): Promise<number> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

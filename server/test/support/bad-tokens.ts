@@ -1,8 +1,8 @@
-// Tokens that must not be taken: altered, unsigned, signed by the wrong key or the wrong way. Each is made from one that
-// is valid, so that what is wrong with it is the only reason to refuse it.
+// Tokens that must be rejected: altered, unsigned, signed by the wrong key or in the wrong way. Each is derived from a valid
+// one, so that its defect is the only reason to reject it.
 import { createHmac, createPublicKey, generateKeyPairSync, sign, type JsonWebKey, type KeyObject } from "node:crypto";
 
-/** Name → what follows "Authorization: ". `valid` is a token, `jwk` the public key that it is signed with. */
+/** Name → the value after "Authorization: ". `valid` is a token, `jwk` the public key of its signature. */
 export function badTokens(valid: string, jwk: JsonWebKey): Readonly<Record<string, string>> {
   const [head = "", payload = "", signature = ""] = valid.split(".");
   const header = decoded(head);
@@ -43,7 +43,7 @@ export function badTokens(valid: string, jwk: JsonWebKey): Readonly<Record<strin
   };
 }
 
-/** A token with this payload, signed by this key under this id. */
+/** A token with this payload, signed by this key under this key id. */
 export function signedToken(payload: object, key: { readonly id: string; readonly privateKey: KeyObject }): string {
   return signed({ alg: "RS256", typ: "JWT", kid: key.id }, encoded(payload), key.privateKey);
 }

@@ -1,5 +1,5 @@
-// A real browser for tests of pages: a Chromium without a window, driven over its own pipe (Chrome DevTools Protocol), so
-// that no package is needed. Elements are found as people find them: fields by their label, buttons and links by their text.
+// A real browser for tests of pages: headless Chromium, driven through its own pipe (Chrome DevTools Protocol), so that no
+// package is needed. Elements are found as people find them: fields by label, buttons and links by text.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
@@ -9,11 +9,11 @@ import { temporaryFolder } from "./folder.ts";
 import type { Json } from "./management-api.ts";
 import { until } from "./until.ts";
 
-/** In the order of preference. */
+/** In order of preference. */
 const programs = ["chromium-headless-shell", "chromium", "google-chrome"];
 const stepMs = 20_000;
 
-/** The program of a Chromium on this machine, or why pages cannot be tested in one; throws that where nothing may be skipped. */
+/** The path of a Chromium on this machine, or why there is none; throws that reason where nothing may be skipped. */
 export function findBrowser(): { readonly program: string } | { readonly missing: string } {
   for (const program of programs) {
     const { status } = spawnSync(program, ["--version"], { timeout: 30_000 });
@@ -32,7 +32,7 @@ type Answer = {
   readonly error?: Json;
 };
 
-/** The protocol over a pipe: JSON, each message ended by a zero byte. */
+/** The protocol over a pipe: JSON messages, each terminated by a zero byte. */
 class Protocol {
   readonly #to: Writable;
   readonly #waiting = new Map<number, { resolve: (result: Json) => void; reject: (error: Error) => void }>();
@@ -78,7 +78,7 @@ class Protocol {
   }
 }
 
-/** Starts the browser; it ends with the test, and its folder goes. */
+/** Starts the browser; it stops after the test, and its folder is removed. */
 export async function startBrowser(t: TestContext, program: string): Promise<Browser> {
   const folder = temporaryFolder(t, "browser");
   const child = spawn(
@@ -91,7 +91,7 @@ export async function startBrowser(t: TestContext, program: string): Promise<Bro
       "--disable-gpu",
       "--disable-dev-shm-usage",
       "--disable-background-networking",
-      // Nothing but this machine: a page that asks for more is a mistake.
+      // Only this machine can be reached: a page that requests anything else is a mistake.
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
       ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
     ],
@@ -99,12 +99,12 @@ export async function startBrowser(t: TestContext, program: string): Promise<Bro
   );
   await once(child, "spawn");
   const protocol = new Protocol(child);
-  // The API that pages talk to is closed before.
+  // The API behind the pages closes first.
   cleanLast(t, () => end(child, protocol));
   return new Browser(protocol);
 }
 
-/** It is asked first, so that it ends its own processes; those that are left go with its group. */
+/** Asks the browser to close, so that it ends its own processes, and then kills what is left of its process group. */
 async function end(child: ChildProcess, protocol: Protocol): Promise<void> {
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   protocol.send("Browser.close").catch(() => undefined);
@@ -112,7 +112,7 @@ async function end(child: ChildProcess, protocol: Protocol): Promise<void> {
   try {
     process.kill(-(child.pid ?? 0), "SIGKILL");
   } catch {
-    // Nobody of its group is left.
+    // The process group is already empty.
   }
   await until("the browser is gone", hasEnded);
   for (const stream of child.stdio) stream?.destroy();
@@ -126,7 +126,7 @@ export class Browser {
     this.#protocol = protocol;
   }
 
-  /** A new page, with cookies of its own or those of the page `beside`. `isDark`, `width`: how the reader's screen is. */
+  /** A new page, with its own cookies or those of the page `beside`. `isDark`, `width`: the reader's screen. */
   async open(look: { readonly isDark?: boolean; readonly width?: number; readonly beside?: Page } = {}): Promise<Page> {
     const send = this.#protocol.send.bind(this.#protocol);
     const { browserContextId } = look.beside ?? (await send("Target.createBrowserContext"));
@@ -149,7 +149,7 @@ export class Browser {
 /** One page. */
 export class Page {
   readonly send: (method: string, params?: Json) => Promise<Json>;
-  /** What the browser complained about: errors of scripts, blocked by the policy; not refusals by the API. */
+  /** Errors reported by the browser: script errors and policy violations, not refusals by the API. */
   readonly complaints: string[] = [];
 
   readonly browserContextId: string;
@@ -159,7 +159,7 @@ export class Page {
     this.browserContextId = browserContextId;
   }
 
-  /** Takes an event of the browser. */
+  /** Handles an event of the browser. */
   hear(method: string, params: Json): void {
     if (method === "Runtime.exceptionThrown") this.complaints.push(JSON.stringify(params.exceptionDetails));
     if (method !== "Log.entryAdded") return;
@@ -173,12 +173,12 @@ export class Page {
     if (errorText !== undefined) throw new Error(`${url}: ${errorText}`);
   }
 
-  /** Loads the page again. */
+  /** Reloads the page. */
   async reload(): Promise<void> {
     await this.send("Page.reload");
   }
 
-  /** The value of an expression in the page, as if the reader had clicked; promises are waited for. */
+  /** Evaluates an expression in the page as a user gesture; promises are awaited. */
   async evaluate(expression: string): Promise<Json> {
     const given = { expression, returnByValue: true, awaitPromise: true, userGesture: true };
     const { result, exceptionDetails } = await this.send("Runtime.evaluate", given);
@@ -186,12 +186,12 @@ export class Page {
     return result.value;
   }
 
-  /** All text that is shown. */
+  /** All visible text. */
   text(): Promise<string> {
     return this.evaluate("document.body?.innerText ?? ''");
   }
 
-  /** Waits until this is shown somewhere. */
+  /** Waits until this text is visible. */
   async shows(text: string): Promise<void> {
     await until(`the page shows "${text}"`, async () => (await this.text()).includes(text), {
       deadlineMs: stepMs,
@@ -200,7 +200,7 @@ export class Page {
     });
   }
 
-  /** Types into the field of this label, replacing what was in it. */
+  /** Types into the field with this label, replacing its content. */
   async type(label: string, text: string): Promise<void> {
     await until(
       `there is a field "${label}"`,
@@ -216,7 +216,7 @@ export class Page {
     await this.send("Input.insertText", { text });
   }
 
-  /** Clicks the button or link of this text where it is on the screen. */
+  /** Clicks the button or link with this text at its position on the screen. */
   async click(text: string): Promise<void> {
     const place = await until(
       `there is a button or link "${text}"`,
@@ -245,7 +245,7 @@ export class Page {
   }
 }
 
-/** How people find things: shown ones only. */
+/** Finds elements as people do: visible ones only. */
 const finders = `
   var isShown = (element) => element.checkVisibility() && element.getClientRects().length > 0;
   var fieldOf = (text) => [...document.querySelectorAll("label")]

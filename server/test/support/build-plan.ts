@@ -1,8 +1,8 @@
-// Plans of builds for tests of builders.
+// Build plans for tests of builders.
 import type { BuildPlan } from "#drivers/builder.ts";
 import { newBuildId } from "#lib/ids.ts";
 
-/** A cortex app without packages and commands; `given` replaces parts of it. */
+/** A cortex app without packages and commands; `given` overrides fields. */
 export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | "pythonVersion">): BuildPlan {
   return {
     buildId: newBuildId(),

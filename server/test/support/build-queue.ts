@@ -1,5 +1,5 @@
-// A build queue on real parts for tests: database, git server, the process driver's builder. Only the trial start is
-// played, since the scheduler's own tests cover it.
+// A build queue on real parts for tests: database, git server, the process driver's builder. Only the trial is faked, since
+// the scheduler's own tests cover it.
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
@@ -46,16 +46,16 @@ export type QueueGiven = {
   readonly leaseMs?: number;
   readonly buildTimeoutMs?: number;
   readonly refreshed?: AppId[];
-  /** By default none, and a driver of which only the capabilities matter. */
+  /** By default none, and a driver whose capabilities alone matter. */
   readonly sandbox?: Sandbox;
   readonly driver?: Pick<Driver, "name" | "capabilities">;
   readonly runtimeDir?: string;
   readonly refreshRoute?: (appId: AppId) => Promise<void>;
-  /** Of the queue and its builds, not of the programs that they run. */
+  /** The clock of the queue and its builds, not of the programs that they run. */
   readonly clock?: Clock;
 };
 
-/** What programs of a build may see of this process's environment. */
+/** The variables of this process's environment that build programs may see. */
 export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(process.env).flatMap(([name, value]) =>
     value !== undefined && /^(PATH|PYENV_ROOT|(PIP|UV)_.*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE)$|_proxy$/i.test(name)
@@ -64,7 +64,7 @@ export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntr
   ),
 );
 
-/** Starts a queue; `stop` ends it with all that belongs to it. */
+/** Starts a queue; `stop` stops it and everything that belongs to it. */
 export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
   const { db, folder, clock = systemClock } = given;
   givePip(join(folder, "builds"));
@@ -112,7 +112,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
   return { queue, stop };
 }
 
-/** As `openQueue`, stopped after the test. */
+/** Like `openQueue`, stopped after the test. */
 export async function startQueue(t: TestContext, given: QueueGiven): Promise<{ stop(): Promise<void> }> {
   const { stop } = await openQueue(given);
   let stopped: Promise<void> | undefined;
@@ -121,7 +121,7 @@ export async function startQueue(t: TestContext, given: QueueGiven): Promise<{ s
   return { stop: once };
 }
 
-/** A trial whose outcome the test decides; it ends as cancelled when its signal is aborted. */
+/** A trial whose outcome the test sets; it ends as cancelled when its signal is aborted. */
 export function playedTrial(
   play: (call: Parameters<TrialStarter["tryRelease"]>) => TrialOutcome | Promise<TrialOutcome>,
 ): TrialStarter & { readonly calls: Parameters<TrialStarter["tryRelease"]>[] } {
@@ -173,7 +173,7 @@ export async function requestBuild(
   return await db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "create", configToml: null }));
 }
 
-/** The build's row and log once it has one of the states; by default any that ends it. */
+/** The build's row and log, once it has one of the states; by default any final one. */
 export async function buildInState(db: Db, buildId: BuildId, states?: readonly string[], deadlineMs = 120_000) {
   const row = await until(
     `build is ${states?.join(" or ") ?? "ended"}`,

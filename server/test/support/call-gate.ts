@@ -1,5 +1,5 @@
-// A gate that calls of real apps wait at, so that a test decides how long they take: the app asks the gate's URL, and goes on
-// when it is answered.
+// A gate at which calls of real apps wait, so that a test decides how long they take: the app requests the gate's URL and
+// continues when it is answered.
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,17 +7,17 @@ import type { TestContext } from "node:test";
 import { hostAddress } from "#drivers/process/network.ts";
 
 export type CallGate = {
-  /** What `gatedApp` asks: where a shared network leads to, then where a network of its own does. */
+  /** The URLs that `gatedApp` tries: first for a shared network, then for a network namespace of its own. */
   readonly urls: string;
-  /** What lets an app through to it. */
+  /** The setting that allows an app to reach the gate. */
   readonly settings: Readonly<Record<string, string>>;
-  /** How many wait. */
+  /** How many calls are waiting. */
   waiting(): number;
-  /** Lets all through that wait. */
+  /** Releases all waiting calls. */
   open(): void;
 };
 
-/** The source of an app with a function `run(gate)`, which waits at the gate whose URLs it is given, if any. */
+/** The source of an app with a function `run(gate)`, which waits at the gate if it is given URLs. */
 export const gatedApp = `import urllib.error, urllib.request
 
 def run(gate: str = ""):
@@ -30,7 +30,7 @@ def run(gate: str = ""):
     return "done"
 `;
 
-/** Listens on a free port until the test is over; whoever waits then goes on. */
+/** Listens on a free port until the test ends; calls that still wait are then released. */
 export async function startCallGate(t: TestContext): Promise<CallGate> {
   const waiting = new Set<ServerResponse>();
   const server = createServer((_request, response) => {

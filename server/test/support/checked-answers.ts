@@ -1,5 +1,5 @@
-// Holds every answer of the management API that any test fetches to the OpenAPI document: status, content type, body.
-// Importing this is enough; an answer that the document does not describe fails the call that got it.
+// Validates every answer of the management API that a test fetches against the OpenAPI document: status, content type, body.
+// Importing this file is enough; a call whose answer the document does not describe fails.
 import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
@@ -9,28 +9,28 @@ type Content = Readonly<Record<string, { readonly schema: object }>>;
 type Operation = { readonly responses: Readonly<Record<string, { readonly content: Content }>> };
 type Document = { readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> };
 
-/** What contract/openapi.json holds; api-documents.test.ts compares the two. */
+/** The content of contract/openapi.json; api-documents.test.ts compares the two. */
 const document = openApiDocument() as Document;
 const documentId = "openapi.json";
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 // The package is CommonJS: its default export is the function itself.
 (addFormats as unknown as (to: Ajv2020) => void)(ajv);
-// Zod's name for a text that begins with something; the pattern beside it says with what.
+// Zod's name for a text with a prefix; the pattern beside it defines the prefix.
 ajv.addFormat("starts_with", true);
 ajv.addSchema(document, documentId);
 
-/** Those with fewer parameters first: `/apps/git` is not the app of that name. */
+/** Paths with fewer parameters first: `/apps/git` is not the app named git. */
 const paths = Object.entries(document.paths)
   .map(([path, operations]) => ({ path, operations, form: formOf(path) }))
   .toSorted((one, other) => one.path.split("{").length - other.path.split("{").length);
 
-/** What one answer was, for the checks and their messages. */
+/** One answer, for the checks and their messages. */
 type Seen = {
   readonly method: string;
   readonly path: string;
   readonly status: number;
   readonly contentType: string | null;
-  /** Empty for what is not JSON. */
+  /** Empty when it is not JSON. */
   readonly text: string;
 };
 
@@ -48,7 +48,7 @@ globalThis.fetch = async (...given) => {
   return response;
 };
 
-/** Throws when the document does not describe the answer; passes over paths that it does not have. */
+/** Throws when the document does not describe the answer; ignores paths that it does not contain. */
 export function checkAnswer({ method, path, status, contentType, text }: Seen): void {
   const found = operationsOf(path);
   if (found === undefined) return;

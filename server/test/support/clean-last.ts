@@ -1,15 +1,15 @@
-// Cleaning up after a test in the right order. `t.after` runs first registered, first; so a folder or database that a
-// test asked for at its top would go before what the test opened in it. What is registered here runs after all that
-// is registered with `t.after`, last registered first.
+// Cleanup after a test in the right order. `t.after` hooks run in registration order, so a folder or database that a test
+// requested first would be removed before what the test opened in it. Steps registered here run after all hooks of
+// `t.after`, in reverse registration order.
 
-/** What of a test's context is needed here; `node:test` gives it to each test. */
+/** The part of a test's context that is needed here; `node:test` passes it to each test. */
 export type WithAfter = { after(run: () => Promise<void> | void): void };
 
 type Step = () => Promise<void> | void;
 
 const stepsOf = new WeakMap<WithAfter, Step[]>();
 
-/** Runs `step` after the test and after everything that the test itself closes. All steps run, even when one fails. */
+/** Runs `step` after the test and after everything that the test itself closes. All steps run, even if one fails. */
 export function cleanLast(t: WithAfter, step: Step): void {
   const known = stepsOf.get(t);
   if (known !== undefined) {
@@ -18,7 +18,7 @@ export function cleanLast(t: WithAfter, step: Step): void {
   }
   const steps = [step];
   stepsOf.set(t, steps);
-  // A hook that is registered while hooks run goes to the end of the line.
+  // A hook that is registered while hooks run is appended to the list.
   t.after(() => t.after(() => runAll(steps)));
 }
 

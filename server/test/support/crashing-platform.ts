@@ -1,5 +1,5 @@
-// The platform, but it is killed the moment after a durable step: CRASH_AFTER has the step's name, CRASH_COUNT after which
-// time; with CRASH_WHEN=ready steps count from the moment that it serves. For tests of what is found then.
+// The platform, killed right after a durable step: CRASH_AFTER names the step, CRASH_COUNT says after which occurrence;
+// with CRASH_WHEN=ready, counting starts when the platform serves. For tests of recovery.
 import { readConfig } from "#config.ts";
 import { createLog } from "#lib/log.ts";
 import { startPlatform } from "#platform.ts";

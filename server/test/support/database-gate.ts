@@ -1,4 +1,4 @@
-// A way to a database that can be shut: the platform under test goes through it, the test itself does not.
+// A TCP proxy to a database that can be cut: the platform under test connects through it, the test itself does not.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
@@ -6,16 +6,16 @@ import type { Secret } from "#lib/secret.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
 export type DatabaseGate = {
-  /** For SLIPWAY_DATABASE_URL. */
+  /** The value for SLIPWAY_DATABASE_URL. */
   readonly url: string;
-  /** Cuts all connections; new ones are refused until it is opened. */
+  /** Cuts all connections and refuses new ones until it is opened again. */
   shut(): void;
   open(): void;
-  /** Cuts the clients' side only: the server keeps their sessions, as when a machine or a network is gone. */
+  /** Cuts only the clients' side: the server keeps their sessions, as when a machine or a network fails. */
   loseClients(): void;
 };
 
-/** Opens a gate before the database; gone after the test. A connection is cut instead of sending on what `cutAt` says. */
+/** Opens a gate to the database; closed after the test. A message that matches `cutAt` cuts its connection instead. */
 export async function openDatabaseGate(
   t: WithAfter,
   database: Secret,

@@ -1,23 +1,23 @@
-// The short form of tests with many cases: by default each run draws some of them by a seed, so that over many runs all are
-// tried; SLIPWAY_TEST_COMPLETE=1 takes all, and so does a run of single files (SLIPWAY_TEST_CASES=all, which the runner sets).
-// What is left out is said, with what repeats the draw.
+// Shortens tests with many cases. By default each run draws some of them by a seed, so that many runs together cover all.
+// SLIPWAY_TEST_COMPLETE=1 runs all, and so does a run of single files (SLIPWAY_TEST_CASES=all, which the runner sets).
+// Each run prints what it left out and how to repeat the draw.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { unseenSeed } from "./drawn-seed.ts";
 import { Seeded } from "./seeded.ts";
 
-/** Everything is to be tried, however long it takes. Faults in full take longer still. */
+/** Run everything, however long it takes. The full fault tests take longer still. */
 const isComplete =
   process.env["SLIPWAY_TEST_COMPLETE"] === "1" ||
   process.env["SLIPWAY_TEST_CASES"] === "all" ||
   process.env["SLIPWAY_TEST_FAULTS"] === "full";
 
-/** What the cases of this file are drawn by. */
+/** The seed for the cases of this file. */
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 /**
- * `max` of all cases, in their order, or all in the complete form. `what` they are is for the line that says so. Of each kind
- * there is at least one, even when that makes more than `max`.
+ * `max` of all cases, in their order, or all of them in the complete form. `what` names them in the printed line. The draw
+ * contains at least one case of each kind, even if that exceeds `max`.
  */
 export function drawCases<T>(
   all: readonly T[],
@@ -31,8 +31,8 @@ export function drawCases<T>(
 }
 
 /**
- * `test` of node, for a file of which a short run takes `max` of its `count` tests, drawn. The file fails when it calls the
- * result another number of times.
+ * `test` of node, for a file whose short run executes a drawn `max` of its `count` tests. The file fails if it calls the
+ * result any other number of times.
  */
 export function drawTests(given: { readonly what: string; readonly count: number; readonly max: number }): typeof test {
   const { what, count, max } = given;
@@ -45,7 +45,7 @@ export function drawTests(given: { readonly what: string; readonly count: number
   return Object.assign(drawn, test);
 }
 
-/** How many things happen: `complete` of them in the complete form, else `short`. */
+/** The number of events: `complete` in the complete form, else `short`. */
 export function countOf(given: { readonly what: string; readonly complete: number; readonly short: number }): number {
   const { what, complete, short } = given;
   if (isComplete) return complete;
@@ -53,7 +53,7 @@ export function countOf(given: { readonly what: string; readonly complete: numbe
   return short;
 }
 
-/** As `drawCases` of a known seed. */
+/** Like `drawCases`, with an explicit seed. */
 export function drawSome<T>(
   all: readonly T[],
   given: { readonly seed: number; readonly max: number; readonly kindOf: (one: T) => string },

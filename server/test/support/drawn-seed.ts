@@ -1,24 +1,24 @@
-// What is drawn of a seed before its world begins, so that a seed's number alone says all of it.
+// Values that are drawn from a seed before its simulation starts, so that the seed alone determines everything.
 import { randomInt } from "node:crypto";
 import { Seeded } from "./seeded.ts";
 
-/** A seed with the size of its world. */
+/** A seed with the size of its simulation. */
 export type Drawn = {
   readonly seed: number;
-  /** How many things happen in it: 60 to 600. */
+  /** The number of events: 60 to 600. */
   readonly events: number;
-  /** The scheduler's world is at the limit of a project. */
+  /** The scheduler's simulation is at a project's limit. */
   readonly isLimited: boolean;
 };
 
 const seedsMax = 2 ** 31;
 
-/** Where a row of seeds begins that nobody has tried. */
+/** The start of a range of seeds that nobody has tried. */
 export function unseenSeed(): number {
   return randomInt(1_000_000, seedsMax);
 }
 
-/** The same for the same seed. */
+/** Deterministic: the same seed gives the same result. */
 export function drawnOf(seed: number): Drawn {
   const seeded = new Seeded(seed + seedsMax);
   return { seed, events: seeded.integer(60, 600), isLimited: seeded.chance(0.5) };

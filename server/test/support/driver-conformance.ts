@@ -1,5 +1,5 @@
-// What every driver must keep, as tests: `conformance(name, makeGround)` in a test file runs them against one driver.
-// A fixture is where replicas of that driver live; driver objects on it come and go, as the platform's process does.
+// The conformance suite of drivers: a test file calls `conformance(name, makeGround)` to run it against one driver. A fixture
+// is where replicas of that driver live. Driver objects on it come and go, like the processes of the platform.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -16,31 +16,31 @@ import {
   type ReplicaSpec,
 } from "#drivers/driver.ts";
 
-/** What a replica of a test does. */
+/** The behaviour of a test replica. */
 export type Behaviour =
-  /** Becomes ready by itself, prints `lines` before, and ends when it is asked to. */
+  /** Becomes ready on its own, prints `lines` before, and ends when asked. */
   | { readonly kind: "serves"; readonly lines?: readonly string[] }
-  /** Becomes ready and does not end when it is asked to. */
+  /** Becomes ready and does not end when asked. */
   | { readonly kind: "ignores_stop" }
-  /** Writes these bytes to standard output and ends by itself. */
+  /** Writes these bytes to standard output and exits. */
   | { readonly kind: "exits"; readonly exitCode: number; readonly output: Buffer }
   /** Cannot be started at all. */
   | { readonly kind: "refused" };
 
-/** The machine, cluster or memory on which replicas of one test live. */
+/** The machine, cluster or memory in which the replicas of one test live. */
 export type ConformanceGround = {
-  /** A new driver object on this fixture, not opened. */
+  /** A new driver object on this fixture, not yet opened. */
   driver(): Driver;
   /** A new replica id each time. */
   spec(behaviour: Behaviour): ReplicaSpec;
-  /** Whether the replica at this address takes calls. */
+  /** Whether the replica at this address accepts calls. */
   isReady(address: Address): Promise<boolean>;
-  /** What exists of replicas here: processes, folders, records. */
+  /** Everything that exists of replicas here: processes, folders, records. */
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 };
 
-/** Nothing here takes nearly as long; a machine under load may. */
+/** Generous: nothing here takes nearly as long, except on a machine under load. */
 const waitMs = 30_000;
 const readyPauseMs = 5;
 const longLineBytes = 64 * 1024;
@@ -280,12 +280,12 @@ function adoptionPromises(promise: Promised): void {
 
 type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;
 
-/** One test: a fixture, the driver that is open on it, and all that it told. */
+/** One test: a fixture, the open driver on it, and everything that the driver reported. */
 class Stage implements ReplicaSink {
   readonly fixture: ConformanceGround;
   readonly events: ReplicaEvent[] = [];
   readonly taken: ReplicaLine[] = [];
-  /** How often lines were handed over. */
+  /** The number of batches of lines received. */
   handedOver = 0;
   storing: () => Promise<void> = () => Promise.resolve();
   driver: Driver;
@@ -326,7 +326,7 @@ class Stage implements ReplicaSink {
     return this.events.filter((event) => event.replicaId === replicaId).map(({ kind }) => kind);
   }
 
-  /** What had been handed over when the exit was told. */
+  /** The lines received before the exit was reported. */
   linesAtExit(replicaId: ReplicaId): readonly string[] {
     return this.#linesAtExit.get(replicaId) ?? [];
   }
@@ -340,7 +340,7 @@ class Stage implements ReplicaSink {
     return found as Told<Kind>;
   }
 
-  /** It was told that it runs, and it takes calls. */
+  /** Waits until the replica is reported as started and accepts calls. */
   async ready(replicaId: ReplicaId): Promise<Told<"started">> {
     const started = await this.told("started", replicaId);
     const endsAtMs = systemClock.monotonicMs() + waitMs;
@@ -371,14 +371,14 @@ class Stage implements ReplicaSink {
     }
   }
 
-  /** As a clean restart of the platform does. */
+  /** Closes and reopens the driver, as a clean restart of the platform does. */
   async reopen(): Promise<void> {
     await this.driver.close();
     this.driver = this.fixture.driver();
     await this.driver.open(this);
   }
 
-  /** Stops and forgets all. */
+  /** Stops and forgets all replicas. */
   async end(): Promise<void> {
     for (const { replicaId } of await this.driver.list()) {
       await this.driver.stop(replicaId, { graceMs: 0 });
@@ -393,7 +393,7 @@ class Stage implements ReplicaSink {
   }
 }
 
-/** As if they had just begun to run. */
+/** The same replicas with a running time of zero. */
 function untimed(owned: readonly OwnedReplica[]): OwnedReplica[] {
   return owned.map((one) => ({ ...one, ranMs: 0 }));
 }

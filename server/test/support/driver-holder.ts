@@ -1,12 +1,12 @@
-// A process that holds a process driver, as the platform does, and is killed by a test: starts replicas one after the
-// other without end and says their ids on standard output. `node driver-holder.ts <options as JSON>`.
+// A process that holds a process driver, as the platform does, for tests that kill it: starts replicas one after the other
+// and prints their ids to standard output. `node driver-holder.ts <options as JSON>`.
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 
-/** What the holder is told. */
+/** The options of the holder. */
 export type HolderOptions = {
   readonly instanceId: string;
   readonly dataDir: string;

@@ -1,4 +1,4 @@
-// Takes what a driver tells, and waits for it.
+// Records what a driver reports, and waits for it.
 import type { ReplicaEvent, ReplicaLine, ReplicaSink } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { until } from "./until.ts";
@@ -9,7 +9,7 @@ type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kin
 export class DriverSink implements ReplicaSink {
   readonly events: ReplicaEvent[] = [];
   readonly taken: ReplicaLine[] = [];
-  /** Replaced by tests in which storing takes time. */
+  /** Replaced by tests in which storing is slow. */
   storing: () => Promise<void> = () => Promise.resolve();
 
   event(event: ReplicaEvent): void {
@@ -25,7 +25,7 @@ export class DriverSink implements ReplicaSink {
     return this.taken.filter((line) => line.replicaId === replicaId).map(({ text }) => text);
   }
 
-  /** The event, once it was told. Fails when the replica ended without it. */
+  /** Waits for the event. Fails if the replica ended without it. */
   async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {
     const find = (wanted: string): ReplicaEvent | undefined =>
       this.events.find((event) => event.kind === wanted && event.replicaId === replicaId);
@@ -38,7 +38,7 @@ export class DriverSink implements ReplicaSink {
     return found as Told<Kind>;
   }
 
-  /** A line of the replica that holds `part`. */
+  /** Waits for a line of the replica that contains `part`. */
   line(replicaId: ReplicaId, part: string, deadlineMs = 30_000): Promise<string> {
     const find = (): string | undefined => this.texts(replicaId).find((text) => text.includes(part));
     return until(`a line with ${part}`, find, { deadlineMs });

@@ -1,5 +1,5 @@
-// A process that starts the embedded database in a folder and stays, for tests that kill it. Prints one line of JSON
-// when the database runs.
+// A process that starts the embedded database in a folder and keeps running, for tests that kill it. Prints one line of JSON
+// when the database is ready.
 import { join } from "node:path";
 import { silentLog } from "#lib/log.ts";
 import { startEmbedded } from "#store/postgres/embedded.ts";

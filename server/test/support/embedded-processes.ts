@@ -1,18 +1,18 @@
-// The processes of a platform's embedded database, for tests that stop, kill or crowd it.
+// The processes of a platform's embedded database, for tests that stop, kill or overload it.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";
 import { clusterPaths, embeddedUser } from "#store/postgres/postgres-cluster.ts";
 import { dataPaths } from "#config.ts";
 
-/** Of the server itself; throws while there is none. */
+/** The process id of the server; throws when it is not running. */
 export function serverPid(dataDir: string): number {
   const { dataFolder } = clusterPaths(dataPaths(dataDir).postgresDir);
   const [pid] = readFileSync(join(dataFolder, "postmaster.pid"), "utf8").split("\n");
   return Number(pid);
 }
 
-/** Stops the server and all that it has started, as if the machine did not get round to them; the result lets them go on. */
+/** Suspends the server and its children (SIGSTOP), as on a stalled machine; the result resumes them. */
 export function freezeServer(dataDir: string): () => void {
   const server = serverPid(dataDir);
   const pids = [server];
@@ -41,7 +41,7 @@ function signal(pid: number, name: "SIGSTOP" | "SIGCONT"): boolean {
   try {
     return process.kill(pid, name);
   } catch {
-    // It has ended meanwhile.
+    // It has exited in the meantime.
     return false;
   }
 }

@@ -26,7 +26,7 @@ export async function exampleFiles(): Promise<Record<string, string>> {
   return files;
 }
 
-/** Creates an app and waits until its first build has ended; returns the ids, the final status and the build log. */
+/** Creates an app and waits until its first build has ended; returns its ids, the final status and the build log. */
 export async function deploy(
   platform: PlatformProcess,
   body: Record<string, unknown>,
@@ -52,7 +52,7 @@ export async function deploy(
   return { appId, buildId, status, log: logs.map((line) => line.log).join("\n") };
 }
 
-/** How many replicas of the app run now, as the API shows them. */
+/** The number of running replicas of the app, as the API reports it. */
 export async function replicaCount(platform: PlatformProcess, appId: string): Promise<number> {
   const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`);
   return (body as unknown[]).length;

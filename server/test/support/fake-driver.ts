@@ -1,6 +1,6 @@
-// A driver whose replicas exist in memory only, for tests and simulations of what stands above drivers. Time comes from the
-// clock that it is given; a script says how each start goes. Replicas outlive the platform's process as real ones do: `open`
-// of the next process finds them. It passes the conformance suite of the real ones.
+// A driver whose replicas exist only in memory, for tests and simulations of the layers above drivers. It uses the given
+// clock, and a script defines how each start goes. Replicas outlive the platform's process like real ones: `open` of the
+// next process finds them. It passes the same conformance suite as real drivers.
 import {
   StartRefused,
   type Address,
@@ -19,27 +19,27 @@ import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
 
-/** How a start goes; all times count from the call of `start`, and `pendingMs` is added to those that follow it. */
+/** How a start goes. All times count from the call of `start`; `pendingMs` is added to those after it. */
 export type StartScript = {
   /** How long `start` takes. */
   readonly createMs: number;
   /** Null: it can be started. */
   readonly refusal: { readonly kind: RefusalKind; readonly reason: string } | null;
-  /** How long it waits for a machine; null: for ever. */
+  /** How long it waits for a machine; null: forever. */
   readonly pendingMs: number | null;
   /** Null: it never becomes ready. */
   readonly readyMs: number | null;
-  /** It exits by itself. */
+  /** It exits on its own. */
   readonly exit: { readonly afterMs: number; readonly exitCode: number } | null;
-  /** What the driver finds odd when it has started it. */
+  /** A hint that the driver reports after the start. */
   readonly hint: string | null;
-  /** It does not end when it is asked to, only by force. */
+  /** It ends only by force, not when asked. */
   readonly isStubborn: boolean;
   /** Printed when it starts. */
   readonly lines: readonly string[];
 };
 
-/** Starts at once, is ready at once, and ends when it is asked to. */
+/** Starts and becomes ready immediately, and ends when asked. */
 export const goodScript: StartScript = {
   createMs: 0,
   refusal: null,
@@ -51,17 +51,17 @@ export const goodScript: StartScript = {
   lines: [],
 };
 
-/** `exit`: by itself, asked or not. */
+/** `exit`: on its own, whether asked or not. */
 export type ExitCause = "exit" | "forced" | "crash";
 
 type End = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
 
-/** One replica that exists, or has existed and is not forgotten. */
+/** One replica that exists, or has ended and is not forgotten yet. */
 export type FakeReplica = {
   readonly spec: ReplicaSpec;
   readonly script: StartScript;
   readonly address: Address;
-  /** Lines that were not handed over yet. */
+  /** Lines that were not delivered yet. */
   readonly unread: string[];
   state: "pending" | "running" | "ended";
   isReady: boolean;
@@ -69,7 +69,7 @@ export type FakeReplica = {
   askedAtMs: number | null;
   graceMs: number;
   end: End | null;
-  /** All its lines were handed over, and its end was told. */
+  /** All its lines were delivered and its end was reported. */
   isEndTold: boolean;
   isTelling: boolean;
   usage: ReplicaUsage;
@@ -93,24 +93,24 @@ export type FakeDriverOptions = {
   readonly clock: Clock;
   readonly script?: (spec: ReplicaSpec) => StartScript;
   readonly compute?: readonly string[];
-  /** False: lines that are not handed over when a replica ends are lost, as where a pod is gone with its log. */
+  /** False: undelivered lines are lost when a replica ends, as when a pod is gone with its log. */
   readonly keepsLines?: boolean;
 };
 
-/** Several processes of the platform, one after the other, may open and close it. */
+/** Several platform processes may open and close it, one after the other. */
 export class FakeDriver implements Driver {
   readonly name = "fake" as const;
   readonly instanceId = "fake";
   readonly capabilities: Capabilities;
   /** Every id that was ever accepted. */
   readonly started = new Set<ReplicaId>();
-  /** Compute types that are all in use: starts are refused. */
+  /** Compute types without free capacity: starts are refused. */
   readonly full = new Set<string>();
   /** Called before a replica ends, whatever the cause. */
   onExit: (replica: FakeReplica, how: ExitCause) => void = () => undefined;
   /** Called when a replica is asked to end. */
   onAsked: (replica: FakeReplica) => void = () => undefined;
-  /** Calls on a replica that a well-behaved one finishes before it ends. */
+  /** Running calls that a well-behaved replica finishes before it ends. */
   busy: (replicaId: ReplicaId) => number = () => 0;
   /** Replicas of another instance on the same backend; false: it was ended. */
   readonly others = new Map<ReplicaId, boolean>();
@@ -194,7 +194,7 @@ export class FakeDriver implements Driver {
     return Promise.resolve();
   }
 
-  /** Ends a replica as a crash does; false when it is not running. */
+  /** Crashes a replica; false when it is not running. */
   crash(replicaId: ReplicaId): boolean {
     const replica = this.#replicas.get(replicaId);
     if (replica?.state !== "running") return false;
@@ -202,7 +202,7 @@ export class FakeDriver implements Driver {
     return true;
   }
 
-  /** Ends a replica without a trace, as when its machine is lost. */
+  /** Removes a replica without a trace, as when its machine is lost. */
   vanish(replicaId: ReplicaId): void {
     this.#replicas.delete(replicaId);
   }
@@ -215,18 +215,18 @@ export class FakeDriver implements Driver {
     await this.#tellRest(replica);
   }
 
-  /** Whether a replica says that it is ready; its address names it. */
+  /** Whether the replica at this address reports that it is ready. */
   answers(address: Address): boolean {
     const replica = this.#replicas.get(tcpAddress(address).host as ReplicaId);
     return replica?.state === "running" && replica.isReady;
   }
 
-  /** Replicas that exist now, pending ones included. */
+  /** Existing replicas, including pending ones. */
   running(): FakeReplica[] {
     return [...this.#replicas.values()].filter(({ state }) => state !== "ended");
   }
 
-  /** Records that are not forgotten although their replicas ended. */
+  /** Records of ended replicas that are not forgotten yet. */
   remains(): number {
     return this.#replicas.size - this.running().length;
   }
@@ -284,7 +284,7 @@ export class FakeDriver implements Driver {
     void this.#tellRest(replica);
   }
 
-  /** Lines first, one handing over at a time, then the end. */
+  /** Delivers the lines first, one batch at a time, then the end. */
   async #tellRest(replica: FakeReplica): Promise<void> {
     if (replica.isTelling || this.#sink === null || replica.isEndTold) return;
     const { replicaId } = replica.spec;

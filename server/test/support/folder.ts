@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { isAlive } from "./is-alive.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
-/** All folders made by this process start with this, which `leftovers.ts` looks for. */
+/** The name prefix of all folders made by this process; `leftovers.ts` looks for it. */
 export const temporaryPrefix = `slipway-test-${process.pid}-`;
 
 /** A fresh folder, removed after the test. */
@@ -15,12 +15,12 @@ export function temporaryFolder(t: WithAfter, purpose = "folder"): string {
   return folder;
 }
 
-/** A fresh folder that the caller removes with `removeFolder`; by default below the system's temporary one. */
+/** A fresh folder that the caller removes with `removeFolder`; by default in the system's temporary folder. */
 export function makeFolder(purpose: string, below = realpathSync(tmpdir())): string {
   return mkdtempSync(join(below, `${temporaryPrefix}${purpose}-`));
 }
 
-/** Folders that `makeFolder` made there for processes that are gone. */
+/** Folders made there by `makeFolder` in processes that no longer run. */
 export function foldersOfTheDead(below: string): string[] {
   return readdirSync(below).flatMap((name) => {
     const [, pid] = /^slipway-test-(\d+)-/.exec(name) ?? [];
@@ -30,7 +30,7 @@ export function foldersOfTheDead(below: string): string[] {
 
 const removal = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 } as const;
 
-/** Removes a folder and all below it, also what its owner may not enter: overlays leave such folders. */
+/** Removes a folder recursively, including folders that their owner may not enter, which overlays leave behind. */
 export function removeFolder(folder: string): void {
   try {
     rmSync(folder, removal);

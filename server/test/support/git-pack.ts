@@ -1,10 +1,10 @@
-// Packs of git made by hand, for repositories that no git would make.
+// Git packs made by hand, for repositories that git itself would never create.
 import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
 
 export type Kind = "commit" | "tree" | "blob";
 
-/** What a tree holds: mode, name and the id of the object. */
+/** An entry of a tree: mode, name and the id of the object. */
 export type TreeEntry = readonly [mode: string, name: string, id: Buffer];
 
 const numbers = { commit: 1, tree: 2, blob: 3 } as const;
@@ -15,12 +15,12 @@ export function idOf(kind: Kind, content: Buffer): Buffer {
   return createHash("sha1").update(`${kind} ${content.length}\0`).update(content).digest();
 }
 
-/** Seven bits in each byte, the lowest first, as packs have sizes. */
+/** The size encoding of packs: seven bits per byte, lowest first. */
 export function sizeBytes(size: number): number[] {
   return size < 128 ? [size] : [(size & 127) | 128, ...sizeBytes(Math.floor(size / 128))];
 }
 
-/** One repository in the making. Objects are given by `add`, or raw by `addEntry`. */
+/** A repository under construction. Objects are added by `add`, or raw by `addEntry`. */
 export class Pack {
   readonly #entries: Buffer[] = [];
 
@@ -30,7 +30,7 @@ export class Pack {
     return idOf(kind, content);
   }
 
-  /** `entries` in the order that git has them in. */
+  /** `entries` in git's sort order. */
   addTree(entries: readonly TreeEntry[]): Buffer {
     const parts = entries.flatMap(([mode, name, id]) => [Buffer.from(`${mode} ${name}\0`), id]);
     return this.add("tree", Buffer.concat(parts));
@@ -43,12 +43,12 @@ export class Pack {
     return this.add("commit", Buffer.from(text)).toString("hex");
   }
 
-  /** An object given as what to do with another one. */
+  /** An object as a delta of another one. */
   addDifference(base: Buffer, instructions: Buffer): void {
     this.addEntry(differenceNumber, instructions.length, Buffer.concat([base, deflateSync(instructions)]));
   }
 
-  /** `size`: what it says to have unpacked. */
+  /** `size`: the unpacked size that it claims. */
   addEntry(number: number, size: number, packed: Buffer): void {
     const first = (number << 4) | (size & 15);
     const rest = Math.floor(size / 16);
@@ -56,7 +56,7 @@ export class Pack {
     this.#entries.push(Buffer.concat([Buffer.from(head), packed]));
   }
 
-  /** `count`: how many objects it says to hold. */
+  /** `count`: the number of objects that it claims to contain. */
   bytes(count = this.#entries.length): Buffer {
     const head = Buffer.from([...Buffer.from("PACK"), 0, 0, 0, 2, 0, 0, 0, 0]);
     head.writeUInt32BE(count, 8);

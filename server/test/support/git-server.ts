@@ -1,5 +1,5 @@
-// A git host on loopback: the real `git http-backend` behind node:http, with repositories made from plain objects.
-// Tests can ask for a token, answer with redirects, or make it slow.
+// A git host on loopback: the real `git http-backend` behind node:http, with repositories made from plain objects. Tests can
+// make it require a token, redirect, or answer slowly.
 import { execFile, spawn } from "node:child_process";
 import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { type FixedPlace, listenAt } from "./fixed-place.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
 
-/** Path → content. A `{ link }` becomes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
+/** Path → content. `{ link }` makes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
 export type RepositoryFiles = Readonly<Record<string, string | Buffer | { readonly link: string } | null>>;
 
 export type GitServer = {
@@ -19,9 +19,9 @@ export type GitServer = {
   readonly host: string;
   /** Makes a repository with one commit on `branch` (default `main`) and returns the commit. */
   createRepo(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
-  /** Commits changes on top of a branch (made from nothing when it is not there) and returns the commit. */
+  /** Commits changes on top of a branch (created if it does not exist) and returns the commit. */
   push(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
-  /** Runs git in the repository's bare folder and returns its output; for what `push` cannot make. */
+  /** Runs git in the repository's bare folder and returns its output, for cases that `push` cannot create. */
   git(owner: string, repo: string, args: readonly string[], input?: string | Buffer): Promise<string>;
   /** Paths and Authorization headers of all requests so far. */
   readonly requests: readonly { readonly path: string; readonly authorization: string | undefined }[];
@@ -30,9 +30,9 @@ export type GitServer = {
 export type GitServerOptions = {
   /** Default: any free port of 127.0.0.1. */
   readonly at?: FixedPlace;
-  /** `user:token` that every request must bring by basic authentication. */
+  /** `user:token` that every request must send by basic authentication. */
   readonly credentials?: string;
-  /** Answers itself and returns true, or returns false for the usual answer. */
+  /** Answers the request and returns true, or returns false for the normal answer. */
   readonly intercept?: (request: IncomingMessage, response: ServerResponse) => boolean;
 };
 
@@ -47,14 +47,14 @@ const identity = {
   LC_ALL: "C",
 };
 
-/** Starts the host; it and its repositories are gone after the test. */
+/** Starts the host; it and its repositories are removed after the test. */
 export async function startGitServer(t: TestContext, options: GitServerOptions = {}): Promise<GitServer> {
   const server = await openGitServer(options);
   t.after(() => server.close());
   return server;
 }
 
-/** Starts the host; `close` ends it and drops its repositories. */
+/** Starts the host; `close` stops it and removes its repositories. */
 export async function openGitServer(options: GitServerOptions = {}): Promise<GitServer & { close(): Promise<void> }> {
   const root = makeFolder("git");
   const requests: { path: string; authorization: string | undefined }[] = [];
@@ -90,7 +90,7 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
   };
 }
 
-/** Commits through a work tree that lives only as long as the commit takes. */
+/** Commits through a temporary work tree. */
 async function commit(bareDir: string, files: RepositoryFiles, branch: string): Promise<string> {
   const workTree = makeFolder("git-work");
   try {
@@ -130,7 +130,7 @@ function isAuthorized(request: IncomingMessage, credentials: string | undefined)
   return request.headers.authorization === `Basic ${Buffer.from(credentials).toString("base64")}`;
 }
 
-/** Hands one request to `git http-backend` by CGI. */
+/** Passes one request to `git http-backend` by CGI. */
 function answer(root: string, request: IncomingMessage, response: ServerResponse): void {
   const url = new URL(request.url ?? "/", "http://git.invalid");
   const backend = spawn("git", ["http-backend"], {

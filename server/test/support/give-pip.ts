@@ -1,12 +1,12 @@
-// pip for builds of tests. To install it takes four seconds of a processor for each data folder, so the runner has it made once
-// and names the place in SLIPWAY_TEST_PIP; builds of a file that is run alone make it themselves.
+// Provides pip for builds in tests. Installing it takes four seconds of CPU time per data folder, so the runner installs it
+// once and names the folder in SLIPWAY_TEST_PIP. If a file is run alone, its builds install pip themselves.
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** The variable by which the runner tells test files where pip was made. */
+/** The variable in which the runner passes the location of pip to test files. */
 export const pipSeedVariable = "SLIPWAY_TEST_PIP";
 
-/** Lets builds below the folder find what `makePipSeed` made. They have pointers of their own, so that none removes it. */
+/** Lets builds below the folder find the result of `makePipSeed`. Each gets its own pointers, so that none removes it. */
 export function givePip(buildsDir: string): void {
   const seed = process.env[pipSeedVariable] ?? "";
   const tools = toolsBelow(buildsDir);
@@ -17,7 +17,7 @@ export function givePip(buildsDir: string): void {
   }
 }
 
-/** Where a builder keeps what fills environments. */
+/** Where a builder keeps the packages that it copies into environments. */
 export function toolsBelow(buildsDir: string): string {
   return join(buildsDir, "cache/tools");
 }

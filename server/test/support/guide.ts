@@ -1,5 +1,5 @@
-// Guides as tests read them: blocks of commands that are marked `<!-- run -->`, each with what the guide shows below it.
-// The commands are run by bash, one after the other, and must print that.
+// Runs guides as tests: blocks of commands marked `<!-- run -->`, each followed by the output that the guide shows. Bash runs
+// the commands one after the other, and the output must match.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { randomInt } from "node:crypto";
@@ -7,14 +7,14 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { promisify } from "node:util";
 
-/** Commands and what they print; `shown` is null where the guide shows nothing. */
+/** Commands and their output; `shown` is null where the guide shows none. */
 export type GuideBlock = { readonly commands: string; readonly shown: string | null };
 
-/** Of a guide from its first command to its last: more than a machine takes that does much else. */
+/** The deadline for a whole guide; generous, for a busy machine. */
 const scriptMs = 180_000;
 const mark = "=====";
 
-/** All blocks of commands of a guide, in their order. Fails where one of them is not marked, and so would not be run. */
+/** All blocks of commands of a guide, in order. Fails if a block is not marked, since it would not be run. */
 export function guideBlocks(text: string): GuideBlock[] {
   const form = /<!-- run -->\n```bash\n([\s\S]*?)```(?:\n\n```(?:json|text)\n([\s\S]*?)\n```)?/g;
   const blocks = [...text.matchAll(form)].map(([, commands = "", shown = null]) => ({ commands, shown }));
@@ -22,19 +22,19 @@ export function guideBlocks(text: string): GuideBlock[] {
   return blocks;
 }
 
-/** Matches what a guide shows; "…" stands for anything within a line. */
+/** Matches the output shown in a guide; "…" stands for anything within a line. */
 export function shownForm(shown: string): RegExp {
   const parts = shown.split("…").map((part) => RegExp.escape(part));
   return new RegExp(`^${parts.join(".*?")}$`);
 }
 
-/** Runs all blocks in one shell and holds what they print to what is shown; returns all that was printed. */
+/** Runs all blocks in one shell and compares the output with the guide; returns the whole output. */
 export async function runGuide(
   blocks: readonly GuideBlock[],
   { dataDir, cwd, env }: { readonly dataDir: string; readonly cwd?: string; readonly env?: NodeJS.ProcessEnv },
 ): Promise<string> {
   const script = blocks.map(({ commands }) => `${commands.replaceAll(".slipway/", `${dataDir}/`)}\necho '${mark}'`);
-  // Whatever the script starts ends with it.
+  // Everything that the script starts ends with it.
   const whole = ["trap 'kill $(jobs -p) 2>/dev/null || true' EXIT", ...script].join("\n");
   const { stdout } = await promisify(execFile)("bash", ["-eu", "-c", whole], { timeout: scriptMs, cwd, env });
   const answers = stdout.replaceAll("\r\n", "\n").split(`${mark}\n`);
@@ -45,9 +45,8 @@ export async function runGuide(
 }
 
 /**
- * So many ports that nobody listens on, for receivers of a guide in place of those that it names. They are none of those that
- * the system gives to whoever leaves the choice to it, and none of replicas: such a one would be another test's before the guide
- * comes to it.
+ * Unused ports for receivers of a guide, to replace the ports that the guide names. They are outside the range of ephemeral
+ * ports and of replica ports; otherwise another test could take such a port before the guide uses it.
  */
 export async function freePorts(count: number): Promise<string[]> {
   const ports = new Set<number>();

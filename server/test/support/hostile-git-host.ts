@@ -1,4 +1,4 @@
-// A git host that sends what it likes: the smart HTTP protocol, version 2, by hand. One repository, one branch.
+// A git host that sends arbitrary answers: the smart HTTP protocol, version 2, by hand. One repository, one branch.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,12 +6,12 @@ import type { TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 export type HostileAnswers = {
-  /** What `refs/heads/main` is said to be. */
+  /** The commit that `refs/heads/main` claims to be. */
   readonly commit?: string;
   readonly pack?: Buffer;
-  /** Instead of the list of references, in `gitLine`s; false once nobody listens. */
+  /** Sent instead of the list of references, as `gitLine`s; false once the client has disconnected. */
   readonly references?: (send: (lines: Buffer) => Promise<boolean>) => Promise<void>;
-  /** Instead of the pack. */
+  /** Sent instead of the pack. */
   readonly messages?: (send: (text: string) => Promise<boolean>) => Promise<void>;
   /** Answers the first request itself. */
   readonly first?: (response: ServerResponse) => void;
@@ -21,7 +21,7 @@ const flush = "0000";
 const delimiter = "0001";
 const packBytesPerLine = 65_000;
 
-/** Starts it; gone after the test. Returns what SLIPWAY_GIT_URL would be. */
+/** Starts the host; stopped after the test. Returns the value for SLIPWAY_GIT_URL. */
 export async function startHostileHost(t: TestContext, answers: HostileAnswers): Promise<string> {
   const server = createServer((request, response) => {
     response.on("error", () => undefined);
@@ -36,7 +36,7 @@ export async function startHostileHost(t: TestContext, answers: HostileAnswers):
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/{owner}/{repo}.git`;
 }
 
-/** A line of the protocol: its length in four hexadecimal digits, and what it says. */
+/** A pkt-line of the protocol: its length in four hexadecimal digits, then its content. */
 export function gitLine(content: string | Buffer): Buffer {
   const bytes = Buffer.from(content as string);
   return Buffer.concat([Buffer.from((bytes.length + 4).toString(16).padStart(4, "0")), bytes]);

@@ -1,9 +1,9 @@
-// Rows of replicas name the platform that runs them, which has a row of its own: a running one writes it when it has the
-// lock on the database.
+// Rows of replicas refer to the row of the instance that runs them. A running platform writes that row after it has locked
+// the database.
 import type { Backend } from "#scheduler/replica-rows.ts";
 import type { Db } from "#store/database.ts";
 
-/** Adds the row that replicas of this backend refer to, if it is not there. */
+/** Adds the instance row for replicas of this backend, if it does not exist. */
 export async function addInstance(db: Db, backend: Backend): Promise<Backend> {
   const row = { host: "host", pid: 1, data_dir: `/data/${backend.instanceId}`, connection_pid: 0 };
   await db

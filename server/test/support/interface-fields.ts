@@ -1,15 +1,15 @@
-// The fields of a create request as the published interface has them: typed from its table, not taken from ours, so that
-// the two can differ.
+// The fields of a create request as the published interface documents them, typed by hand and not derived from our table, so
+// that a test can compare both.
 
-/** Fields that a value of the field needs beside it. */
+/** Other fields that a value of the field requires. */
 type Within = Readonly<Record<string, unknown>>;
 
-/** Both ends belong to the range; null: the interface names none. */
+/** Inclusive bounds; null: the interface defines none. */
 type Range = { readonly min: number | null; readonly max: number | null; readonly within?: Within };
 
 const custom = { runtime: "custom", entrypoint: ["python", "server.py"] };
 
-/** Numbers and their ranges. */
+/** Numeric fields and their ranges. */
 export const ranges: Readonly<Record<string, Range>> = {
   cooldownPeriodSeconds: { min: 0, max: 3600 },
   cpu: { min: 0.25, max: 192 },
@@ -25,7 +25,7 @@ export const ranges: Readonly<Record<string, Range>> = {
   scalingBuffer: { min: 0, max: null },
 };
 
-/** Choices and all their values. */
+/** Enumerated fields and all their values. */
 export const choices: Readonly<Record<string, { readonly values: readonly unknown[]; readonly within?: Within }>> = {
   compute: {
     values: [
@@ -49,7 +49,7 @@ export const choices: Readonly<Record<string, { readonly values: readonly unknow
   useUv: { values: [true, false] },
 };
 
-/** Values that the interface's own words exclude. */
+/** Values that the interface documents as invalid. */
 export const refusedValues: Readonly<Record<string, readonly unknown[]>> = {
   name: ["ab", "a".repeat(31), "Upper", "under_score", "dot.ted", 7],
   gitRepo: ["no-slash", "https://example.com/a/b", "a/b/c", 7],

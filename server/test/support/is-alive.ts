@@ -1,6 +1,6 @@
-// Whether a process is there, for tests of what becomes of processes.
+// Whether a process exists, for tests that start or kill processes.
 
-/** True while there is a process of this id, a zombie too. */
+/** True if a process with this id exists, including a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,11 +1,11 @@
-// A host of a private network beside this machine, in a network namespace: what apps must not reach unless it is allowed.
-// Needs root and `ip`.
+// A host on a private network beside this machine, in a network namespace: apps must not reach it unless that is allowed.
+// Requires root and `ip`.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 
 const port = 8123;
 
-/** Answers each connection with "lan", and each datagram with itself. */
+/** Answers each connection with "lan", and echoes each datagram. */
 export async function openLanHost(): Promise<{ readonly host: string; readonly port: number; close(): Promise<void> }> {
   const link = `lan${process.pid}`;
   const [third, fourth] = [process.pid >> 8, process.pid & 0xfc];
@@ -38,7 +38,7 @@ exec python3 -c "$1"`;
       try {
         execFileSync("ip", ["link", "delete", link], { stdio: "ignore" });
       } catch {
-        // It went with the namespace.
+        // It was removed together with the namespace.
       }
     },
   };

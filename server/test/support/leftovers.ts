@@ -1,5 +1,5 @@
-// Import this in a test file, and the file fails when, after its tests, there is still a child process, an open server,
-// connection or timer, or a temporary folder of it: `import "#test/support/leftovers.ts";`.
+// Import this in a test file to make the file fail if a child process, an open server, connection or timer, or a temporary
+// folder remains after its tests: `import "#test/support/leftovers.ts";`.
 import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { after } from "node:test";
@@ -8,7 +8,7 @@ import { temporaryPrefix } from "./folder.ts";
 /** What is open when the file starts: the connection to the runner and standard output. */
 const openAtStart = countByName(process.getActiveResourcesInfo());
 
-/** How long the process may take to end after its tests: databases and servers that it started are stopped in that time. */
+/** The deadline for the process to exit after its tests; it includes stopping its databases and servers. */
 const endWaitMs = 20_000;
 
 function openHandles(): string[] {
@@ -25,10 +25,10 @@ function countByName(names: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** How long a child that is about to end has: what it was there for may be known before it is gone. */
+/** The grace time for exiting children: a test may see a child's result before the child is gone. */
 const childEndMs = 3_000;
 
-/** Children that do not end by themselves; waits for the others, in one piece, since nothing else runs at an exit. */
+/** Children that do not exit on their own. Blocks while it waits for the others, since no event loop runs during exit. */
 function childProcesses(): string[] {
   const endsAt = performance.now() + childEndMs;
   const pause = new Int32Array(new SharedArrayBuffer(4));
@@ -45,12 +45,12 @@ function livingChildren(): string[] {
     const pids = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim();
     return pids === "" ? [] : pids.split(" ").filter(isRunning);
   } catch {
-    // There is no /proc here; the open ProcessWrap says it too.
+    // No /proc on this system; the open ProcessWrap reports the child too.
     return [];
   }
 }
 
-/** False for one that has ended and was only not asked for its exit code. */
+/** False for a zombie: it has exited, but its exit code was not read yet. */
 function isRunning(pid: string): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -70,7 +70,7 @@ function complain(left: readonly string[]): void {
   process.exitCode = 1;
 }
 
-// What is open keeps the process alive. Unless it ends by itself after the last test, it is ended with a list of why.
+// Open handles keep the process alive. If it does not exit after the last test, it is ended with a list of the handles.
 after(() => {
   const timer = setTimeout(() => {
     complain(openHandles());

@@ -1,4 +1,4 @@
-// A mail server on a free port of this machine, for tests of what is mailed: it takes everything, and keeps it.
+// A mail server on a free port of this machine, for tests of outgoing mail: it accepts and keeps everything.
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
@@ -8,19 +8,19 @@ import { until } from "./until.ts";
 export type ReceivedMail = {
   readonly from: string;
   readonly to: readonly string[];
-  /** Headers and text as they came, with quoted-printable read. */
+  /** Headers and text as received, with quoted-printable decoded. */
   readonly text: string;
 };
 
 export type MailReceiver = {
-  /** For SLIPWAY_SMTP_URL. */
+  /** The value for SLIPWAY_SMTP_URL. */
   readonly url: string;
   readonly mails: ReceivedMail[];
-  /** The mail to the address after those that were there before. */
+  /** Waits for a mail to the address, after skipping the first `after` ones. */
   next(to: string, after?: number): Promise<ReceivedMail>;
 };
 
-/** Starts it; it is stopped after the test. `refusals`: so many mails are refused first. */
+/** Starts it; stopped after the test. `refusals`: how many mails it refuses first. */
 export async function startMailReceiver(t: TestContext, options: { refusals?: number } = {}): Promise<MailReceiver> {
   const mails: ReceivedMail[] = [];
   let refusals = options.refusals ?? 0;
@@ -53,7 +53,7 @@ export async function startMailReceiver(t: TestContext, options: { refusals?: nu
   };
 }
 
-/** Quoted-printable: soft line breaks, and bytes as =3D. */
+/** Decodes quoted-printable: soft line breaks, and bytes as =3D. */
 function readable(text: string): string {
   const whole = text.replaceAll(/=\r?\n/g, "");
   return whole.replaceAll(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));

@@ -1,5 +1,5 @@
-// The management API on a real socket and a real database, with everything behind it but the work on builds: what the
-// API answers is tested here, what becomes of a build elsewhere.
+// The management API on a real socket and a real database, with everything behind it except the execution of builds, which
+// other tests cover.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -27,7 +27,7 @@ import "./checked-answers.ts";
 import { openManagement, type ManagementOptions } from "./management-parts.ts";
 import { makePerson } from "./person.ts";
 
-// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of many shapes, after checking them.
+// oxlint-disable-next-line typescript/no-explicit-any -- tests read answers of many shapes, after checking them.
 export type Json = any;
 
 export type ApiAnswer = {
@@ -48,35 +48,35 @@ export type ApiUnderTest = {
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
   readonly people: People;
-  /** Written by `flush` only. */
+  /** Written only by `flush`. */
   readonly tokenUses: TokenUses;
   readonly sealer: Sealer;
   readonly keys: SigningKeys;
   readonly tokens: TokenCheck;
-  /** What the sealer seals with. */
+  /** The key of the sealer. */
   readonly secretKey: string;
   /** A call with the owner's token; `token: null` sends none. */
   call(method: string, path: string, options?: CallOptions): Promise<ApiAnswer>;
-  /** Another token of the project, or of another one. */
+  /** Issues another token of the project, or of another project. */
   issue(wish: { kind: TokenKind; role?: Role; projectId?: ProjectId; name?: string }): Promise<string>;
-  /** Another project with an owner. */
+  /** Creates another project with an owner. */
   addProject(name: string): Promise<ProjectId>;
 };
 
 export type CallOptions = {
   readonly body?: unknown;
-  /** Sent as it is, instead of `body` as JSON. */
+  /** Sent unchanged, instead of `body` as JSON. */
   readonly text?: string;
   readonly token?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Who acts in tests that do not care. */
+/** The actor in tests that do not care. */
 export const testBy: By = { actor: platformActor };
 
-/** Serves the instance on a free port until the test ends; returns where. */
+/** Serves the instance on a free port until the test ends; returns its address. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
-  // As the platform's listener has it: a request without a body has no events of one.
+  // As in the platform's listener: a request without a body emits no body events.
   const server = createServer({ optimizeEmptyRequests: true }, (request, response) => api.routing(request, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -97,7 +97,7 @@ export async function startManagementApi(
     readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
     readonly health?: ApiParts["health"];
-    /** Serves it elsewhere than on a listener of its own; returns where. */
+    /** Serves it on a different listener; returns its address. */
     readonly listen?: typeof listen;
     readonly waitReason?: (appId: string) => string | undefined;
   } = {},

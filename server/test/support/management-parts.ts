@@ -1,4 +1,4 @@
-// Everything behind the management API, on a fresh database, but the work on builds: what `management-api.ts` serves.
+// Everything behind the management API, on a fresh database, except the execution of builds; `management-api.ts` serves it.
 import type { TestContext } from "node:test";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -39,25 +39,25 @@ import { cleanLast } from "./clean-last.ts";
 import { testDatabase, type TestDatabase } from "./database.ts";
 import { templateSecretKey } from "./test-server.ts";
 
-/** What may be different. */
+/** Options. */
 export type ManagementOptions = {
-  /** A database that a platform works on already, and its secret key; else a fresh one. */
+  /** A database that a platform already uses, with its secret key; by default a fresh one. */
   readonly fixture?: { readonly url: Secret; readonly secretKey: string };
   readonly clock?: Clock;
-  /** What is to be different for runs. */
+  /** Overrides for runs. */
   readonly runs?: Partial<RunUseCasesOptions>;
   readonly plans?: Plans;
   readonly postMail?: (mail: Mail) => void;
-  /** Bad tokens that an address may send per minute; unbounded when left out. */
+  /** Bad tokens allowed per address and minute; unlimited by default. */
   readonly failedTokensPerMinute?: number;
-  /** What is to be different for people. */
+  /** Overrides for people. */
   readonly people?: Partial<PeopleOptions>;
 };
 
 type Fixture = Awaited<ReturnType<typeof openFixture>>;
 type Door = Awaited<ReturnType<typeof openDoor>>;
 
-/** Opens it all; closed after the test. `baseUrl` is asked late. */
+/** Opens all parts; closed after the test. `baseUrl` is read lazily. */
 export async function openManagement(t: TestContext, options: ManagementOptions, baseUrl: () => string) {
   const fixture = await openFixture(t, options);
   const door = await openDoor(t, fixture, { ...options, baseUrl });
@@ -101,7 +101,7 @@ async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOpt
   };
 }
 
-/** What is done with all that there is. */
+/** The use cases on top of the parts. */
 function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: ManagementOptions) {
   const { db, sealer, clock, keys, log } = fixture;
   const personChanged = (personId: string): void => tokens.personChanged(personId);

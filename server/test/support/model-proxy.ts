@@ -1,5 +1,5 @@
-// A model of the proxy: a line of waiting calls for each app, replicas with a limit of calls, nothing else. It stands for
-// the rules that the scheduler relies on, and counts what became of each call.
+// A model of the proxy: a queue of waiting calls per app, replicas with a concurrency limit, nothing else. It implements the
+// rules that the scheduler relies on, and counts the outcome of each call.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
@@ -9,17 +9,17 @@ type Waiting = { readonly durationMs: number };
 
 type Line = { readonly waiting: Waiting[]; receivedTotal: number; running: number; lastActiveAtMs: number | null };
 
-/** A line that is empty again well within the rest at the end. */
+/** A queue of this length empties well within the quiet time at the end. */
 const lineLengthMax = 10;
 
-/** Of one process of the platform. */
+/** The proxy of one platform process. */
 export class ModelProxy implements DemandSource, Occupancy {
   readonly outcomes = { served: 0, refused: 0, crashed: 0 };
   #view: ReplicaView | null = null;
   #nudge: (appId: AppId) => void = () => undefined;
   readonly #clock: Clock;
   readonly #lines = new Map<AppId, Line>();
-  /** The ends of the calls that each replica works on. */
+  /** The end times of the calls that each replica is processing. */
   readonly #running = new Map<ReplicaId, Set<() => void>>();
   readonly #appOf = new Map<ReplicaId, AppId>();
   readonly #retired = new Set<ReplicaId>();
@@ -58,7 +58,7 @@ export class ModelProxy implements DemandSource, Occupancy {
     this.#retired.add(replicaId);
   }
 
-  /** The connection to a replica broke: its calls fail. */
+  /** The connection to a replica breaks: its calls fail. */
   lose(replicaId: ReplicaId): void {
     const calls = this.#running.get(replicaId);
     if (calls === undefined) return;
@@ -71,7 +71,7 @@ export class ModelProxy implements DemandSource, Occupancy {
     this.#running.delete(replicaId);
   }
 
-  /** The replica of the app that has room, if any. */
+  /** A replica of the app with a free slot, if any. */
   free(appId: AppId): ReplicaId | undefined {
     const ready = this.#view?.ready(appId) ?? [];
     return ready.find((one) => !this.#retired.has(one.replicaId) && this.running(one.replicaId) < one.concurrency)

@@ -1,7 +1,7 @@
-// The real clock, which a test can put forward: `moveMs` is how far. Timers run as they would; only what is read moves.
+// The real clock with an offset that a test can increase: `moveMs`. Only reads are shifted; timers run in real time.
 import { systemClock, type Clock } from "#lib/clock.ts";
 
-/** One of its own for each test; `now` and `monotonicMs` move together, as time does. */
+/** A new clock per test; `now` and `monotonicMs` move together, like real time. */
 export function movableClock(): Clock & { moveMs: number } {
   const clock = {
     ...systemClock,

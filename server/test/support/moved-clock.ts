@@ -1,5 +1,5 @@
-// A clock that a test moves under a whole platform and its database while they run: libfaketime steps what their processes
-// read as the time of day, and leaves monotonic time alone, as a step of the machine's clock does.
+// Steps the wall clock of a whole platform and its database while they run: libfaketime changes the time of day that their
+// processes read and leaves monotonic time alone, like a step of the machine's clock.
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,20 +15,20 @@ import { until } from "./until.ts";
 
 const library = globSync("/usr/lib/*/faketime/libfaketimeMT.so.1")[0];
 
-/** Why clocks cannot be moved here, as an option of a test; false: they can. */
+/** Why clocks cannot be moved here, for the `skip` option of a test; false: they can. */
 export const noMovedClock: string | false =
   library === undefined || !existsSync(library) ? "libfaketime is not installed (Debian: faketime)" : false;
 
 export type MovedClock = {
-  /** For processes that are to see it. */
+  /** The environment for processes that use this clock. */
   readonly environment: Record<string, string>;
-  /** Of a PostgreSQL that sees it. */
+  /** The URL of a PostgreSQL that uses this clock. */
   readonly databaseUrl: string;
-  /** How far ahead of the machine's clock it is from now on, in seconds. */
+  /** Sets the offset to the machine's clock, in seconds. */
   move(seconds: number): void;
 };
 
-/** A clock that shows the real time at first, and an empty database by it; both are gone after the test. */
+/** A clock that starts at the real time, and an empty database that uses it; both are removed after the test. */
 export async function movedClock(t: TestContext): Promise<MovedClock> {
   const folder = makeFolder("moved-clock");
   cleanLast(t, () => removeFolder(folder));
@@ -37,7 +37,7 @@ export async function movedClock(t: TestContext): Promise<MovedClock> {
   return { environment, databaseUrl, move };
 }
 
-/** A clock that is kept in the folder, which everybody may enter then. */
+/** A clock stored in the folder, which becomes accessible to everybody. */
 export function movedEnvironment(folder: string): Pick<MovedClock, "environment" | "move"> {
   chmodSync(folder, 0o755);
   const file = join(folder, "offset");
@@ -52,7 +52,7 @@ export function movedEnvironment(folder: string): Pick<MovedClock, "environment"
   return { environment, move };
 }
 
-/** As the embedded one is run, but with the environment. */
+/** Runs it like the embedded one, but with this environment. */
 async function startDatabase(t: TestContext, folder: string, environment: Record<string, string>): Promise<string> {
   mkdirSync(folder);
   await makeClusterFolder(folder);

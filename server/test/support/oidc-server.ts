@@ -1,5 +1,5 @@
-// A real OpenID Connect provider on a free port of this machine, where whoever comes is signed in as the account that the
-// test names; and a browser small enough for its redirects and cookies.
+// A real OpenID Connect provider on a free port of this machine that signs in every visitor as the account that the test
+// sets; and a minimal browser that handles redirects and cookies.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -17,11 +17,11 @@ export type OidcServer = {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Who signs in there from now on. */
+  /** Sets the account that signs in from now on. */
   account: OidcAccount;
 };
 
-/** Starts it for a client that comes back to `redirectUri`; it is stopped after the test. */
+/** Starts it for a client with this `redirectUri`; stopped after the test. */
 export async function startOidcServer(
   t: TestContext,
   given: { readonly account: OidcAccount; readonly redirectUri: () => string },
@@ -42,7 +42,7 @@ export async function startOidcServer(
     account: given.account,
   };
   const accounts = new Map<string, OidcAccount>();
-  // The address that the platform listens on is known only after it was told the issuer: the provider is made late.
+  // The platform's address is known only after it was given the issuer, so the provider is created lazily.
   let made: Provider | undefined;
   http.on("request", (request, response) => {
     made ??= makeProvider(server, accounts, given.redirectUri());
@@ -67,7 +67,7 @@ function makeProvider(server: OidcServer, accounts: Map<string, OidcAccount>, re
     features: { devInteractions: { enabled: false } },
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
-    // The management API has a route /token, too, and checked-answers.ts holds what is fetched to it.
+    // The management API has a route /token too, and checked-answers.ts would validate fetched answers against it.
     routes: { token: "/sso/token" },
     ttl: { Interaction: 600, Grant: 600, Session: 600, AccessToken: 600, IdToken: 600 },
     cookies: { keys: ["a key for the test"] },
@@ -77,7 +77,7 @@ function makeProvider(server: OidcServer, accounts: Map<string, OidcAccount>, re
       const { sub, email, emailVerified, name = sub } = found;
       return { accountId: id, claims: () => ({ sub, email, email_verified: emailVerified, name }) };
     },
-    // Nobody is asked for consent.
+    // No consent page.
     async loadExistingGrant(context) {
       const { client: asking, session } = context.oidc;
       const grant = new context.oidc.provider.Grant({
@@ -91,11 +91,11 @@ function makeProvider(server: OidcServer, accounts: Map<string, OidcAccount>, re
   });
 }
 
-/** What a browser keeps and does: cookies by host, redirects one by one. */
+/** A minimal browser: cookies by host, one redirect at a time. */
 export class SmallBrowser {
   readonly #cookies = new Map<string, Map<string, string>>();
 
-  /** One request; its cookies are kept. */
+  /** Sends one request; its cookies are stored. */
   async send(url: string, init: RequestInit = {}): Promise<Response> {
     const { host } = new URL(url);
     const jar = this.#cookies.get(host) ?? new Map<string, string>();
@@ -111,7 +111,7 @@ export class SmallBrowser {
     return response;
   }
 
-  /** Follows redirects until one leads to a path that begins with `end`, or none; returns where it led, and what came. */
+  /** Follows redirects until a path starts with `end`, or there are none left; returns the last URL and answer. */
   async follow(url: string, end: string): Promise<{ location: string; response: Response }> {
     for (let at = url, hops = 0; hops < 20; hops++) {
       const response = await this.send(at);

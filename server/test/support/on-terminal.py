@@ -1,4 +1,4 @@
-"""Runs a command on a terminal of its own and ends with its exit code, so that tests can see what it says to a person."""
+"""Runs a command on a pseudo-terminal and exits with its exit code, so that tests can see its interactive output."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-// Receivers and a client for tests of calls out: real sockets on loopback, names that lead where a test says.
+// Receivers and a client for tests of outbound requests: real sockets on loopback, host names that resolve as a test says.
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { systemClock } from "#lib/clock.ts";
@@ -6,10 +6,10 @@ import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient, type OutwardClientOptions, type OutwardPost } from "#lib/outward-request.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
-/** A receiver; `sockets` are the connections that are open, `connections` all that ever were. */
+/** A receiver; `sockets` are the open connections, `connections` counts all so far. */
 export type Receiver = { readonly port: number; readonly sockets: Set<Socket>; connections: number };
 
-/** Listens on a free port of 127.0.0.1 until the test is over. */
+/** Listens on a free port of 127.0.0.1 until the test ends. */
 export async function receiver(t: WithAfter, server: Server): Promise<Receiver> {
   const sockets = new Set<Socket>();
   const made: Receiver = { port: 0, sockets, connections: 0 };
@@ -30,11 +30,11 @@ export async function receiver(t: WithAfter, server: Server): Promise<Receiver> 
 
 /** An HTTP receiver. */
 export function httpReceiver(t: WithAfter, listener: RequestListener): Promise<Receiver> {
-  // It closes no idle connection by itself, however slow the test is.
+  // It never closes idle connections, however slow the test is.
   return receiver(t, createHttpServer({ keepAliveTimeout: 0 }, listener));
 }
 
-/** Is told of each request's first bytes, and writes what it likes. */
+/** Called with the first bytes of each request; may write any answer. */
 export function rawReceiver(t: WithAfter, onRequest: (socket: Socket, requests: number) => void): Promise<Receiver> {
   let requests = 0;
   return receiver(
@@ -43,7 +43,7 @@ export function rawReceiver(t: WithAfter, onRequest: (socket: Socket, requests: 
   );
 }
 
-/** A client that may call 127.0.0.1 alone; names lead there unless `lookup` says otherwise. Closed after the test. */
+/** A client that may connect only to 127.0.0.1; names resolve to it unless `lookup` says otherwise. Closed after the test. */
 export function outwardClient(t: WithAfter, options: Partial<OutwardClientOptions> = {}): OutwardClient {
   const client = new OutwardClient({
     guard: new OutwardGuard({ allow: ["127.0.0.1"] }),
@@ -56,7 +56,7 @@ export function outwardClient(t: WithAfter, options: Partial<OutwardClientOption
   return client;
 }
 
-/** A small post with time enough. */
+/** A small POST with a generous deadline. */
 export function smallPost(changes: Partial<OutwardPost> = {}): OutwardPost {
   return { headers: {}, body: Buffer.from("hello"), timeoutMs: 20_000, answerBytesMax: 1_024, ...changes };
 }

@@ -1,17 +1,17 @@
-// Pages of a platform in a real browser: opened, signed in to, and held to their policy.
+// Opens pages of a platform in a real browser, signs in, and checks that the content security policy holds.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { findBrowser, startBrowser, type Page } from "./browser.ts";
 
 const found = findBrowser();
 
-/** Why pages cannot be looked at here; false: they can. For the option `skip` of tests. */
+/** Why there is no browser here, for the `skip` option of a test; false: there is one. */
 export const withoutBrowser = "missing" in found ? found.missing : false;
 
 /** Opens pages of the platform at `baseUrl`. */
 export type OpenPage = (path: string, look?: { readonly isDark?: boolean; readonly width?: number }) => Promise<Page>;
 
-/** Starts a browser for the test. At its end no page may have breached the policy or failed in a script. */
+/** Starts a browser for the test. After the test, no page may have violated the policy or had a script error. */
 export async function openPages(t: TestContext, baseUrl: string): Promise<OpenPage> {
   assert.ok("program" in found);
   const browser = await startBrowser(t, found.program);
@@ -30,7 +30,7 @@ export async function openPages(t: TestContext, baseUrl: string): Promise<OpenPa
   };
 }
 
-/** Fills in the sign-in form and sends it. */
+/** Fills in and submits the sign-in form. */
 export async function signInOn(
   page: Page,
   person: { readonly email: string; readonly password: string },

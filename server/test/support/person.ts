@@ -1,14 +1,14 @@
-// People of tests to which it does not matter how passwords are hashed: to do that as the platform does takes a fifth of a
-// second of a processor, and again for each sign-in.
+// Creates people for tests in which password hashing does not matter: real hashing takes a fifth of a second of CPU time, and
+// again for each sign-in.
 import { randomBytes, randomUUID, scryptSync } from "node:crypto";
 import { insertPassword, insertPerson } from "#accounts/account-store.ts";
 import { nobodysHash } from "#accounts/passwords.ts";
 import type { Db } from "#store/database.ts";
 
-/** What the platform takes for a hash, since it reads there what it cost. */
+/** Cheap scrypt parameters; the platform accepts them, because it reads them from the hash. */
 const cost = { N: 1024, r: 1, p: 1 };
 
-/** As `createPerson` of accounts. Without a password there is one that nobody knows. Returns the id. */
+/** Like `createPerson` of accounts. Without a password nobody knows it. Returns the id. */
 export async function makePerson(
   db: Db,
   person: { readonly email: string; readonly name: string; readonly password?: string },

@@ -1,5 +1,5 @@
-// Makes pip as builds copy it into environments of apps, once for all test files; `give-pip.ts` hands it to them. Called by
-// the runner.
+// Installs pip once for all test files, in the form that builds copy into environments of apps; `give-pip.ts` passes it on.
+// Called by the runner.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { ProcessBuilder } from "#drivers/process/builder.ts";
@@ -10,11 +10,11 @@ import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { toolsBelow } from "./give-pip.ts";
 
-/** The version that apps of tests ask for; a platform makes pip of another one by itself. */
+/** The Python version that test apps request; for any other one, a platform installs pip itself. */
 const version = "3.11";
 const makeTimeoutMs = 120_000;
 
-/** Has a builder make pip below the folder, where there is a Python of the version; the value for SLIPWAY_TEST_PIP. */
+/** Lets a builder install pip below the folder, if this Python version exists; returns the value for SLIPWAY_TEST_PIP. */
 export async function makePipSeed(folder: string): Promise<string> {
   const buildsDir = join(folder, "builds");
   const pythons = new PythonFinder({ environment: toolEnvironment });

@@ -1,11 +1,11 @@
-// Starts the whole platform as `platform-process.ts` does, with a database of its own on the server that all tests share: for
-// tests to which the embedded PostgreSQL does not matter. It is there at once; an embedded one is made first, and is durable.
+// Starts the whole platform like `platform-process.ts`, with its own database on the shared test server, for tests that do
+// not need the embedded PostgreSQL. It starts faster: an embedded server is created first, and is durable.
 import type { TestContext } from "node:test";
 import { emptyDatabase } from "./database.ts";
 import { startPlatform, type PlatformProcess } from "./platform-process.ts";
 import { templateName } from "./test-server.ts";
 
-/** As `startPlatform`; its database goes after it. */
+/** Like `startPlatform`; the database is dropped after it. */
 export async function startPlatformOnTestServer(
   t: TestContext,
   settings: Record<string, string> = {},

@@ -1,5 +1,5 @@
-// Starts the whole platform as a process of its own, as `npm start` does, on a free port and an empty data folder,
-// and stops it, its database and its replicas after the test.
+// Starts the whole platform as a separate process, as `npm start` does, on a free port and an empty data folder, and stops
+// it, its database and its replicas after the test.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -13,7 +13,7 @@ import "./checked-answers.ts";
 import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
 
-/** What the first start writes into `bootstrap.json`. */
+/** What the first start writes to `bootstrap.json`. */
 export type Bootstrap = {
   readonly baseUrl: string;
   readonly apiUrl: string;
@@ -28,7 +28,7 @@ export type Bootstrap = {
 
 const entry = join(import.meta.dirname, "../../src/main.ts");
 
-/** `settings` are SLIPWAY_… variables. The platform stops, and its replicas with it, when the test ends. */
+/** `settings` are SLIPWAY_… variables. The platform and its replicas stop when the test ends. */
 export async function startPlatform(t: TestContext, settings: Record<string, string> = {}): Promise<PlatformProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
   const platform = new PlatformProcess(dataDir, settings);
@@ -56,7 +56,7 @@ export class PlatformProcess {
     return this.#bootstrap;
   }
 
-  /** All that it printed so far, both streams. */
+  /** Everything it has printed so far, both streams. */
   output(): string {
     return this.#printed;
   }
@@ -67,8 +67,8 @@ export class PlatformProcess {
   }
 
   /**
-   * Starts it (again) on its data folder, and waits until it says that it is ready. `entry`: another program than the
-   * platform's own. `inherited`: what it is started with open besides, by number.
+   * Starts it (again) on its data folder and waits until it reports that it is ready. `entry`: a program other than the
+   * platform's own. `inherited`: further open file descriptors of the process, by number.
    */
   async restart(
     other: {
@@ -99,18 +99,18 @@ export class PlatformProcess {
     this.#bootstrap = JSON.parse(file) as Bootstrap;
   }
 
-  /** True when its process is not there, whoever ended it. */
+  /** True when its process does not exist, whoever ended it. */
   hasEnded(): boolean {
     const child = this.#child;
     return child === undefined || child.exitCode !== null || child.signalCode !== null;
   }
 
-  /** Resolves when it has ended by itself. */
+  /** Resolves when it has exited on its own. */
   async ended(): Promise<void> {
     await until("the platform ends by itself", () => this.hasEnded(), { deadlineMs: 60_000 });
   }
 
-  /** Ends it with the signal and waits until it is gone; returns the exit code. */
+  /** Sends the signal and waits until it has exited; returns the exit code. */
   async end(signal: "SIGTERM" | "SIGKILL" | "SIGINT"): Promise<number | null> {
     const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
@@ -124,7 +124,7 @@ export class PlatformProcess {
     return child.exitCode;
   }
 
-  /** Ends it, its replicas and its database, and removes its data folder. */
+  /** Stops it, its replicas and its database, and removes its data folder. */
   async remove(): Promise<void> {
     await this.end("SIGTERM");
     if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
@@ -134,7 +134,7 @@ export class PlatformProcess {
     await rm(this.dataDir, { recursive: true, force: true });
   }
 
-  /** A killed platform, or one whose replicas were, leaves them. */
+  /** Left behind by a killed platform, or by one whose replicas were killed. */
   async #removeCgroups(): Promise<void> {
     const instanceId = await readFile(join(this.dataDir, "instance.id"), "utf8").catch(() => "");
     if (instanceId === "") return;
@@ -178,7 +178,7 @@ export class PlatformProcess {
   }
 }
 
-/** The environment without settings of a platform that may run beside, and with the run's cache of compiled code. */
+/** The environment without settings of a surrounding platform, and with the test run's compile cache. */
 function cleanEnvironment(): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
@@ -188,7 +188,7 @@ function cleanEnvironment(): Record<string, string> {
   return kept;
 }
 
-/** Replicas outlive the platform by design, and a killed platform leaves its database: ends those that name the folders. */
+/** Replicas outlive the platform by design, and a killed platform leaves its database: ends processes that name the folders. */
 async function endProcessesThatName(folders: readonly string[]): Promise<void> {
   const alive = async (): Promise<number[]> => {
     const found: number[] = [];
@@ -206,7 +206,7 @@ async function endProcessesThatName(folders: readonly string[]): Promise<void> {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // It ended by itself meanwhile.
+        // It has exited in the meantime.
       }
     }
     return pids.length === 0;

@@ -1,4 +1,4 @@
-// A data folder with apps for tests of the process driver, and what is left of it on this machine.
+// A data folder with apps for tests of the process driver, and a check for what remains of it on this machine.
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -17,11 +17,11 @@ import type { Behaviour, ConformanceGround } from "./driver-conformance.ts";
 import { makeFolder } from "./folder.ts";
 import { replicaSpec } from "./replica-spec.ts";
 
-/** What stands in for the runtime unless the real one is asked for. */
+/** Replaces the runtime unless the real one is requested. */
 export const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
 export const cortexRuntimeDir = join(import.meta.dirname, "../../../runtimes/python");
 
-/** The interpreter that `python3` leads to, shims followed. */
+/** The interpreter behind `python3`, with shims resolved. */
 export const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
 
 /** One data folder; `close` removes it. */
@@ -55,7 +55,7 @@ export class ProcessGround implements ConformanceGround {
     return new ProcessDriver({ ...this.places(), ...watched, compute: ["CPU"], clock: systemClock, log: silentLog });
   }
 
-  /** The part of a driver's options that can be written down. */
+  /** The serializable part of a driver's options. */
   places() {
     return {
       instanceId: "process-ground",
@@ -105,7 +105,7 @@ export class ProcessGround implements ConformanceGround {
     return Promise.resolve([...folders.map((name) => `folder ${name}`), ...this.processes()]);
   }
 
-  /** Every process whose command line or environment names the data folder, or another text. */
+  /** Every process whose command line or environment contains the path of the data folder, or another text. */
   processes(part = this.dataDir): string[] {
     return readdirSync("/proc").flatMap((pid) => {
       if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
@@ -115,13 +115,13 @@ export class ProcessGround implements ConformanceGround {
     });
   }
 
-  /** Overlays leave folders that not even their owner may enter, which the driver knows how to remove. */
+  /** Overlays leave folders that not even their owner may enter; the driver can remove them. */
   close(): Promise<void> {
     return removeFolder(this.dataDir);
   }
 }
 
-/** With rules of its own for the networks of its apps: other test files have theirs. */
+/** With its own nftables rules: other test files have theirs. */
 function ofInstallation(sandbox: Sandbox, dataDir: string): Sandbox {
   if (sandbox.kind === "none" || sandbox.network.kind === "shared") return sandbox;
   return { ...sandbox, network: { ...sandbox.network, installation: installationOf(dataDir) } };

@@ -1,5 +1,5 @@
-// The proxy and its listener on a real port, with the tables that it reads in the test's hands, and replicas that are
-// real servers: node's own for well-behaved ones, plain sockets for all others.
+// The proxy and its listener on a real port. The test controls the tables that the proxy reads. Replicas are real servers:
+// node's own for well-behaved ones, plain sockets for all others.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
@@ -28,9 +28,9 @@ import { settingsWith } from "./app-settings.ts";
 import { until } from "./until.ts";
 import { tcpAddress } from "./replica-address.ts";
 
-/** The project of the bed's app. */
+/** The project of the fixture's app. */
 export const projectId = "p-00000001" as ProjectId;
-/** A token of that project, of another one, of an operator; any other is not valid. */
+/** A token of that project, of another one, of an operator; any other token is invalid. */
 export const bedTokens = {
   project: "good.project.token",
   foreign: "good.foreign.token",
@@ -44,37 +44,37 @@ export type ProxyBed = {
   readonly listener: Listener;
   readonly view: ReplicaView;
   readonly appId: AppId;
-  /** Apps that the scheduler was asked to look at. */
+  /** Apps for which the scheduler was nudged. */
   readonly nudged: AppId[];
   readonly finished: FinishedCall[];
   /** Makes these ports the app's ready replicas. */
   setReplicas(...ports: number[]): void;
   /** Changes the app's route. */
   setRoute(changes: Partial<AppRoute>): void;
-  /** A call of the app with the project's token. */
+  /** Calls the app with the project's token. */
   call(path: string, init?: RequestInit): Promise<Response>;
-  /** A connection of a client that says exactly what it is told. */
+  /** A client connection that sends exactly what it is given. */
   connect(): Promise<RawClient>;
 };
 
 export type BedOptions = {
   readonly settings?: Partial<AppSettings>;
   readonly route?: Partial<AppRoute>;
-  /** Of calls. */
+  /** The limit of concurrent calls. */
   readonly clock?: Clock;
-  /** Of connections. */
+  /** The limit of connections. */
   readonly listenerClock?: Clock;
   readonly limits?: Partial<ProxyOptions["limits"]>;
   readonly options?: Partial<Omit<ProxyOptions, "trustedProxies">>;
-  /** Whether plain calls are read on the socket itself, as the platform does it, or all by node's server. */
+  /** Whether plain calls are read on the socket itself, as in the platform, or all by node's server. */
   readonly takesPlain?: boolean;
   readonly trustedProxies?: readonly string[];
   readonly times?: Partial<ListenerTimes>;
-  /** Gets what is no call. */
+  /** Handles requests that are not calls. */
   readonly fallback?: RequestListener;
 };
 
-/** Opens a bed with the app `hello`, which takes two calls per replica unless told otherwise. */
+/** Opens a fixture with the app `hello`, which by default takes two calls per replica. */
 export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promise<ProxyBed> {
   const { clock = systemClock, takesPlain = true } = bed;
   const settings = settingsWith({ name: "hello", replicaConcurrency: 2, ...bed.settings });
@@ -163,7 +163,7 @@ function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurre
   return Object.freeze({ replicaId: replicaIdOf(port), appId, releaseId, address, concurrency });
 }
 
-/** Whom a token of `bedTokens` belongs to. */
+/** The owner of a token of `bedTokens`. */
 export function bedCaller(token: string): Caller | null {
   const common = {
     tokenId: "00000000-0000-4000-8000-000000000003" as TokenId,
@@ -178,7 +178,7 @@ export function bedCaller(token: string): Caller | null {
   return null;
 }
 
-/** A token that begins with `late.` is known only after a look, as one that is seen for the first time. */
+/** A token that starts with `late.` is known only after an asynchronous lookup, like one that is seen for the first time. */
 function lateCaller(token: string): Promise<Caller | null> {
   if (token === "late.broken") return Promise.reject(new Error("the database does not answer"));
   return Promise.resolve(bedCaller(token.slice("late.".length)));
@@ -196,7 +196,7 @@ export async function httpReplica(
   return listenFor(t, server);
 }
 
-/** A replica that does with each connection what the test says; resolves with its port. */
+/** A replica that handles each connection as the test says; resolves with its port. */
 export async function rawReplica(t: TestContext, take: (socket: Socket, index: number) => void): Promise<number> {
   let count = 0;
   const server = createSocketServer((socket) => {
@@ -207,7 +207,7 @@ export async function rawReplica(t: TestContext, take: (socket: Socket, index: n
   return listenFor(t, server);
 }
 
-/** A port on which nothing listens, and which nobody else gets before the test is over: the one of a client's connection. */
+/** A port without a listener that nobody else gets before the test ends: the local port of a client's connection. */
 export async function closedPort(t: TestContext): Promise<number> {
   const server = createSocketServer((socket) => t.after(() => socket.destroy()));
   const client = connect(await listenFor(t, server), "127.0.0.1");
@@ -223,7 +223,7 @@ async function listenFor(t: TestContext, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Answers every request on the connection, once it is whole, with these bytes. Requests must have no body. */
+/** Answers every complete request on the connection with these bytes. Requests must have no body. */
 export function answerWith(socket: Socket, answer: string): void {
   let seen = "";
   socket.on("data", (chunk: Buffer) => {
@@ -235,9 +235,9 @@ export function answerWith(socket: Socket, answer: string): void {
   });
 }
 
-/** Sends `total` bytes piece by piece, each once the one before has left. */
+/** Sends `total` bytes in chunks, each after the previous one was written. */
 export class Flood {
-  /** Bytes that have left. */
+  /** Bytes written so far. */
   sentBytes = 0;
   readonly #socket: Socket;
   readonly #total: number;
@@ -250,7 +250,7 @@ export class Flood {
     this.#more();
   }
 
-  /** Resolves once something has left and nothing more does. */
+  /** Resolves once some bytes were written and writing has stalled. */
   async isStuck(): Promise<void> {
     let before = 0;
     let times = 0;
@@ -271,7 +271,7 @@ export class Flood {
   }
 }
 
-/** A client that says exactly what it is told. */
+/** A client that sends exactly what it is given. */
 export class RawClient {
   readonly socket: Socket;
   text = "";
@@ -286,7 +286,7 @@ export class RawClient {
     socket.on("error", () => undefined);
   }
 
-  /** Sends a request for the app with the project's token; each line without its end. */
+  /** Sends a request for the app with the project's token; lines are given without line ends. */
   ask(line: string, fields: readonly string[] = [], body = ""): void {
     const head = [`${line} HTTP/1.1`, "Host: test", `Authorization: Bearer ${bedTokens.project}`, ...fields];
     this.socket.write(`${head.join("\r\n")}\r\n\r\n${body}`, "latin1");
@@ -296,7 +296,7 @@ export class RawClient {
     this.socket.write(text, "latin1");
   }
 
-  /** Resolves once the text holds `part`. */
+  /** Resolves once the received text contains `part`. */
   async sees(part: string): Promise<void> {
     await until(`the client sees ${JSON.stringify(part)}`, () => {
       if (this.text.includes(part)) return true;

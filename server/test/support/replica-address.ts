@@ -1,4 +1,4 @@
-// Addresses of replicas, as tests use them: the port of one that has one, and a request to wherever a replica is.
+// Addresses of replicas in tests: the TCP port of a replica, and a request to a replica at any kind of address.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { requestAddress } from "#drivers/address.ts";
@@ -10,7 +10,7 @@ export function tcpAddress(address: Address): { readonly host: string; readonly 
   return address;
 }
 
-/** Asks a replica; resolves with status and body, rejects when it cannot be reached. */
+/** Sends a request to a replica; resolves with status and body, rejects when it cannot be reached. */
 export function askAddress(
   address: Address,
   options: { path?: string; method?: string; headers?: Record<string, string>; body?: string } = {},

@@ -1,4 +1,4 @@
-// How tests end a token: as the management API does, which ends all tokens of its account.
+// Revokes a token in tests as the management API does: all tokens of its account.
 import { decodeJwt } from "jose";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { TokenUseCases } from "#accounts/token-use-cases.ts";
@@ -7,7 +7,7 @@ import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { byPlatform } from "./accounts.ts";
 
-/** Rejects with `Fault("not_found")` when it is not one of the project, or was revoked. */
+/** Rejects with `Fault("not_found")` when the token does not belong to the project, or was already revoked. */
 export async function revokeToken(
   { db, keys, projectId }: { readonly db: Db; readonly keys: SigningKeys; readonly projectId: ProjectId },
   token: string,

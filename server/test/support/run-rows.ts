@@ -1,12 +1,12 @@
-// Rows of runs and calls for tests of what is read, cancelled, redriven and deleted, as the platform itself leaves them.
+// Creates rows of runs and calls, as the platform itself writes them, for tests of listing, cancelling, redriving and deleting.
 import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 
-/** Where the rows belong. */
+/** The project and app of the rows. */
 export type RowsPlace = { readonly db: Db; readonly projectId: ProjectId; readonly appId: AppId };
 
-/** What a test wants to be different. */
+/** Overrides. */
 export type RunWish = {
   readonly id?: RunId;
   readonly state?: RunState;
@@ -19,13 +19,13 @@ export type RunWish = {
   readonly webhookEndpoint?: string;
   readonly replicaId?: ReplicaId;
   readonly body?: Buffer;
-  /** Kept with it; null: too long to be kept. */
+  /** The stored request; null: too long to be stored. */
   readonly result?: { readonly body: Buffer | null; readonly contentType?: string | null; readonly createdAt?: Date };
 };
 
 const requestIsKept = new Set<RunState>(["pending", "queued", "running", "failure", "timeout"]);
 
-/** An async run with its request (as long as runs of its state keep one) and its result, if one is wished for. */
+/** An async run with its request (if runs in its state have one) and, if requested, its result. */
 export async function insertRun(place: RowsPlace, wish: RunWish = {}): Promise<RunId> {
   const { db, projectId, appId } = place;
   const { id = newRunId(), state = "pending", acceptedAt = new Date(), path = "/predict", attempt = 0 } = wish;

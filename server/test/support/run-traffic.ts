@@ -1,5 +1,5 @@
-// Async runs with webhooks that flow through a platform while a test lets something break, and the promise that is kept
-// whatever broke: each that was answered 202 ends once, with its own answer, and is delivered.
+// Sends async runs with webhooks through a platform while a test injects faults, and checks the guarantee that must hold in
+// any case: each run answered with 202 ends once, with its own answer, and is delivered.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { deploy } from "./examples.ts";
@@ -8,7 +8,7 @@ import { startPlatform, type PlatformProcess } from "./platform-process.ts";
 import { until } from "./until.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 
-/** Tells how often it has run for each sent request, and fails for every tenth number. */
+/** Returns how often it has run for each request, and fails for every tenth number. */
 const workApp = `import collections, time
 
 seen = collections.Counter()
@@ -39,7 +39,7 @@ export type RunItem = {
   readonly reason: string | null;
 };
 
-/** The app `work` on a platform of its own; runs are sent with `send` and looked at with `settled`. */
+/** The app `work` on its own platform; `send` sends runs, `settled` checks them. */
 export class RunTraffic {
   readonly platform: PlatformProcess;
   readonly receiver: WebhookReceiver;
@@ -54,12 +54,12 @@ export class RunTraffic {
     this.appId = parts.appId;
   }
 
-  /** How much has happened: grows with each run that is accepted or delivered. */
+  /** A progress counter: increases with each accepted or delivered run. */
   happened(): number {
     return this.accepted.size + this.receiver.received.length;
   }
 
-  /** Sends runs, several at a time, until `isEnough` of as many numbers; resolves when all that were begun are accepted. */
+  /** Sends runs concurrently until `isEnough` returns true for their count; resolves when all started requests are accepted. */
   async send(isEnough: (numbers: number) => boolean, senders = sendersAtOnce): Promise<void> {
     const sender = async (): Promise<void> => {
       while (!isEnough(this.#next - 1)) await this.#sendOne(this.#next++);
@@ -67,7 +67,7 @@ export class RunTraffic {
     await Promise.all(Array.from({ length: senders }, sender));
   }
 
-  /** With a key it is repeated as it is, without one a doubtful send does not count. */
+  /** With an idempotency key the request is retried; without one a request with an unknown outcome does not count. */
   async #sendOne(number: number): Promise<void> {
     const hook = `run?async=true&webhookEndpoint=${encodeURIComponent(this.receiver.url)}`;
     const isKeyed = number % 2 === 0;
@@ -80,14 +80,14 @@ export class RunTraffic {
         this.accepted.set(number, (JSON.parse(text) as { run_id: string }).run_id);
         return true;
       }
-      // Without a key nobody knows whether a doubtful request was accepted: the next one is another.
+      // Without a key nobody knows whether the request was accepted: send another one.
       if (!isKeyed) sent++;
       return false;
     };
     await until(`run ${number} is accepted`, isAccepted, { deadlineMs: waitMs });
   }
 
-  /** Every accepted run has ended once, as it must; returns how many ended how. */
+  /** Checks that every accepted run has ended exactly once, as it must; returns the number of runs per outcome. */
   async settled(): Promise<Record<string, number>> {
     const counts: Record<string, number> = {};
     const successes = new Map<number, string>();
@@ -106,7 +106,7 @@ export class RunTraffic {
       assert.equal(item.status, number % 10 === 0 ? "failure" : "success", `run ${number}: ${JSON.stringify(item)}`);
     }
     await this.#delivered(successes);
-    // Those too whose 202 was cut off, for which nobody has waited.
+    // Includes runs whose 202 was cut off, for which nobody has waited.
     for (const status of ["pending", "queued", "running"]) {
       const isNone = async (): Promise<boolean> =>
         (await this.platform.api("GET", `${this.#runs()}?status=${status}`)).body.items.length === 0;
@@ -128,7 +128,7 @@ export class RunTraffic {
     );
   }
 
-  /** All were delivered, failures too; of successes the function ran once, and its own answer was delivered. */
+  /** Checks that all were delivered, failures too; for a success the function ran once, and its own answer was delivered. */
   async #delivered(successes: ReadonlyMap<number, string>): Promise<void> {
     const bodies = new Map<string, Buffer>();
     let seen = 0;
@@ -152,7 +152,7 @@ export class RunTraffic {
   }
 }
 
-/** Starts a platform with the app, two replicas of it at most, and a receiver. */
+/** Starts a platform with the app, at most two replicas of it, and a receiver. */
 export async function startTraffic(t: TestContext, scaling: Record<string, number> = {}): Promise<RunTraffic> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "work", { "main.py": workApp });

@@ -1,4 +1,4 @@
-// Stands where whoever keeps runs stands: lets calls of runs start as the test says, and notes all that it is told.
+// Implements the proxy's watcher of runs for tests: lets calls start as the test says, and records all callbacks.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import type { TestContext } from "node:test";
@@ -8,10 +8,10 @@ import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import { httpReplica, type ProxyBed } from "./proxy-bed.ts";
 import { until } from "./until.ts";
 
-/** One run's call, as its keeper sees it. */
+/** One run's call, as the watcher sees it. */
 export class WatchedRun implements RunWatcher {
   readonly request: RunRequest;
-  /** The replicas that it was to start on, in turn. */
+  /** The replicas on which it was about to start, in order. */
   readonly starts: ReadyReplica[] = [];
   readonly endings: RunEnding[] = [];
   readonly handle: RunHandle;
@@ -42,20 +42,20 @@ export class WatchedRun implements RunWatcher {
     this.endings.push(ending);
   }
 
-  /** Resolves with how it ended. */
+  /** Resolves with its ending. */
   async ended(): Promise<RunEnding> {
     return await until("the run's call ends", () => this.endings[0]);
   }
 }
 
-/** An ending in few words: status and body of an answer, or the code of the fault and whether anything was sent. */
+/** An ending as short text: status and body of an answer, or the code of the fault and whether anything was sent. */
 export function inShort(ending: RunEnding): string {
   if (ending.kind === "withdrawn") return "withdrawn";
   if (ending.kind === "failed") return `${ending.fault.code} ${ending.wasSent ? "sent" : "not sent"}`;
   return `${ending.status} ${ending.body === null ? `${ending.bodyBytes} bytes` : ending.body.toString("latin1")}`;
 }
 
-/** It has ended once, as told, and holds no place any more. */
+/** Checks that it has ended exactly once and holds no slot. */
 export async function assertEnded(bed: ProxyBed, run: WatchedRun, expected: string): Promise<void> {
   assert.equal(inShort(await run.ended()), expected);
   await until("no place is taken", () => {

@@ -1,4 +1,4 @@
-// Random numbers that are the same for the same seed.
+// A pseudo-random number generator with a seed.
 
 /** Draws from one sequence. */
 export class Seeded {

@@ -1,11 +1,11 @@
-// A small file system for tests that fill it: in memory, so only root can have one.
+// A small file system for tests that fill it: a tmpfs, which only root can mount.
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "./folder.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
-/** Why a test that needs one is skipped; false where it can be had. */
+/** Why a test that needs one is skipped; false when it can be mounted. */
 export const noSmallDisk: string | false =
   process.platform === "linux" && process.getuid?.() === 0 ? false : "only root can mount a small disk";
 

@@ -1,4 +1,4 @@
-// What the tests' own tools promise: the order of cleaning up, and what a wait that fails says.
+// The guarantees of the test support code: the order of cleanup, and the message of a failed wait.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";

@@ -15,20 +15,20 @@ import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
 import { foldersOfTheDead, makeFolder, removeFolder } from "./folder.ts";
 
-/** The variable by which the runner tells test files where the server is. */
+/** The variable in which the runner passes the server to test files. */
 export const testDatabaseVariable = "SLIPWAY_TEST_DATABASE";
 
 /** The database that `testDatabase` clones. */
 export const templateName = "template_slipway";
 
-/** The same with a signing key in it, which takes long to make; sealed with `templateSecretKey`. */
+/** The same with a signing key, which is slow to generate; sealed with `templateSecretKey`. */
 export const keyTemplateName = "template_slipway_key";
 
-/** What a platform on a clone of `keyTemplateName` seals with. */
+/** The secret key of a platform on a clone of `keyTemplateName`. */
 export const templateSecretKey = "11".repeat(32);
 
 export type TestServer = {
-  /** Of the server's template database; value for SLIPWAY_TEST_DATABASE. */
+  /** The URL of the server's template database; the value for SLIPWAY_TEST_DATABASE. */
   readonly url: string;
   stop(): Promise<void>;
 };
@@ -60,13 +60,13 @@ export async function startTestServer(): Promise<TestServer> {
 
 const lockName = "slipway.lock";
 const sharedMemory = "/dev/shm";
-/** What the server needs is a few hundred megabytes; the machine's memory is for others, too. */
+/** The server needs a few hundred megabytes; the machine's memory is shared with others. */
 const memoryBytesMin = 4e9;
 
-/** Where files are kept in memory, if there is much of it: a database is a thousand files, and each test makes and removes one. */
+/** A memory file system, if there is a large one: a database is a thousand files, and each test creates and deletes one. */
 function memoryFolder(): string | undefined {
   try {
-    // A run that was killed leaves its folder, which would take memory until the machine is started anew.
+    // A killed run leaves its folder, which would occupy memory until the machine restarts.
     for (const folder of foldersOfTheDead(sharedMemory)) removeUnlocked(folder);
     const { bavail, bsize } = statfsSync(sharedMemory);
     return Math.min(bavail * bsize, freemem()) >= memoryBytesMin ? sharedMemory : undefined;
@@ -75,7 +75,7 @@ function memoryFolder(): string | undefined {
   }
 }
 
-/** Leaves a folder alone that somebody works in after all: process ids of containers are not known here. */
+/** Skips a folder that another process still uses: process ids of containers are not visible here. */
 function removeUnlocked(folder: string): void {
   try {
     lockFolder(join(folder, lockName)).release();
@@ -95,10 +95,10 @@ async function addKey(url: string): Promise<void> {
   }
 }
 
-/** Makes a database on the server of the URL; returns its URL. */
+/** Creates a database on the server of the URL; returns its URL. */
 export async function cloneDatabase(url: string, given: { name: string; template: string }): Promise<string> {
   const { name, template } = given;
-  // Page by page through the write-ahead log, as is usual, takes twice as long, and again at the first connections.
+  // The default strategy, page by page through the write-ahead log, takes twice as long, and again at the first connections.
   await administer(url, `create database ${name} template ${template} strategy file_copy`);
   return databaseUrl(url, name);
 }
@@ -110,7 +110,7 @@ export function databaseUrl(url: string, name: string): string {
   return changed.toString();
 }
 
-/** Runs one statement outside of any test's database. */
+/** Runs one statement outside any test's database. */
 export async function administer(url: string, statement: string): Promise<void> {
   const client = new Client({ connectionString: databaseUrl(url, "postgres"), connectionTimeoutMillis: 10_000 });
   await client.connect();

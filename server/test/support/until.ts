@@ -1,10 +1,10 @@
-// Waiting in tests: for a condition, with a deadline, never for a time.
+// Waiting in tests: for a condition, with a deadline, never for a fixed time.
 import { systemClock } from "#lib/clock.ts";
 
 const pauseMsFirst = 2;
 const pauseMsMax = 100;
 
-/** Polls `condition` until it gives something truthy, and returns that. Fails naming `what` (and the condition's last error) at the deadline. */
+/** Polls `condition` until it is truthy, and returns its value. At the deadline fails with `what` and the last error. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,

@@ -1,10 +1,10 @@
-// A clock that stands still until it is moved. Timers run in the order of their times, one after the other, and all that
-// follows from one (promises included) has happened before the next one runs. Chance is the middle unless it is handed in.
+// A clock that stands still until a test moves it. Timers run in the order of their times, one after the other; everything
+// that follows from one (including promises) happens before the next one. Randomness is the midpoint unless it is injected.
 import type { Clock } from "#lib/clock.ts";
 
 type Timer = { readonly atMs: number; readonly order: number; readonly run: () => void };
 
-/** Starts at some day; `now` and `monotonicMs` move together. */
+/** Starts at a fixed date; `now` and `monotonicMs` move together. */
 export class VirtualClock implements Clock {
   static readonly beginMs = Date.UTC(2026, 0, 1);
   #nowMs = 0;
@@ -49,7 +49,7 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Moves on by `ms`; `after` is called after each timer that ran, with all that followed from it. */
+  /** Moves the time by `ms`; `after` is called after each timer and everything that followed from it. */
   async advance(ms: number, after: () => void = () => undefined): Promise<void> {
     const untilMs = this.#nowMs + ms;
     await settled();
@@ -75,7 +75,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Resolves when no promise callback is left to run. */
+/** Resolves when no promise callbacks are pending. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-// A webhook receiver on loopback that keeps what it got, and answers as it is told.
+// A webhook receiver on loopback that records requests and answers as configured.
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { WithAfter } from "./clean-last.ts";
 import { type FixedPlace, listenAt } from "./fixed-place.ts";
@@ -9,11 +9,11 @@ export type Received = { readonly path: string; readonly headers: IncomingHttpHe
 export type WebhookReceiver = {
   readonly url: string;
   readonly received: readonly Received[];
-  /** How often each `webhook-id` came. */
+  /** The number of requests per `webhook-id`. */
   readonly counts: ReadonlyMap<string, number>;
 };
 
-/** Starts one; `statusOf` decides each answer (200 when it is left out). `at`: default any free port. It is gone after the test. */
+/** Starts one; `statusOf` decides each answer (default 200). `at`: default any free port. Stopped after the test. */
 export async function startReceiver(
   t: WithAfter,
   statusOf: (request: Received) => number | Promise<number> = () => 200,

@@ -1,4 +1,4 @@
-// Rows of webhook deliveries and endpoints for tests of what the API shows and changes of them.
+// Creates rows of webhook deliveries and endpoints for tests of the API that lists and changes them.
 import {
   newDeliveryId,
   newRunId,
@@ -13,7 +13,7 @@ import { endpointOf } from "#webhooks/endpoint.ts";
 
 type Place = { readonly db: Db; readonly projectId: ProjectId; readonly appId: AppId };
 
-/** What a test wants to be different. */
+/** Overrides. */
 export type DeliveryWish = {
   readonly url?: string;
   readonly state?: "pending" | "delivered" | "failed";

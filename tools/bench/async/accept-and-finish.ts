@@ -1,5 +1,5 @@
-// How many single runs are accepted durably in a second, and how many are worked off: in each round everybody is asked over
-// HTTP while nothing is worked off yet, and then works off what has gathered.
+// Throughput of accepting and of executing single runs. In each round every contender accepts runs over HTTP while nothing is
+// executed yet, and then works off the backlog.
 import { runLoad, type Load } from "#bench/load.ts";
 import type { Closed } from "./closed-loop.ts";
 import type { Contender } from "./contender.ts";
@@ -7,10 +7,10 @@ import { monotonicMs } from "./monotonic.ts";
 import type { Drained } from "./queue-peer.ts";
 import type { Server } from "./stage.ts";
 
-/** How long and how often. */
+/** Duration and number of rounds. */
 export type AsyncBenchOptions = { readonly rounds: number; readonly seconds: number; readonly connections: number };
 
-/** Processor time for one run or job, in microseconds: of the own process, and of PostgreSQL. */
+/** CPU time per run or job, in microseconds: of the contender's process, and of PostgreSQL. */
 export type Cpu = { readonly ownUs: number; readonly databaseUs: number };
 
 /** One round of accepting. */
@@ -19,13 +19,13 @@ export type Accepted = (Load | Closed) & Cpu;
 /** One round of working off. */
 export type Finished = Drained & Cpu & { readonly perSecond: number };
 
-/** Rounds by who was measured and how. */
+/** Rounds by contender and mode. */
 export type Rounds<Round> = ReadonlyMap<string, readonly Round[]>;
 
-/** What the rounds gave. */
+/** The results of the rounds. */
 export type AcceptAndFinish = { readonly accepted: Rounds<Accepted>; readonly finished: Rounds<Finished> };
 
-/** What a scenario works with. */
+/** The parameters of a scenario. */
 export type Scene = {
   readonly server: Server;
   readonly folder: string;
@@ -33,15 +33,15 @@ export type Scene = {
   readonly print: (line: string) => void;
 };
 
-/** Long enough for the load generator to have ended before anything is worked off. */
+/** Long enough for the load generator to finish before anything is executed. */
 const marginMs = 1_500;
-/** Jobs that are worked off where none were accepted before. */
+/** The number of jobs to execute when none were accepted before. */
 const fillCount = 5_000;
 const fillMs = 12_000;
 const warmSeconds = 2;
 const settleMs = 300;
 
-/** Who takes part, and whether accepting is measured too; `calmly`: also with half the callers, who wait less for each other. */
+/** The contender, and whether accepting is measured; `calmly`: also with half the callers, which queue less for each other. */
 export type Part = { readonly contender: Contender; readonly accepts: boolean; readonly calmly?: boolean };
 
 /** Runs all rounds. Rejects when a call was not accepted or a run failed. */
@@ -50,7 +50,7 @@ export async function acceptAndFinish(parts: readonly Part[], scene: Scene): Pro
   const accepted = new Gathered<Accepted>(scene.print);
   const finished = new Gathered<Finished>(scene.print);
   for (let round = 0; round <= rounds; round++) {
-    // The first round is for node to compile what is hot, and for the tables to have had rows.
+    // The first round warms up: node compiles hot code, and the tables get rows.
     const inRound = { ...scene, options: { ...scene.options, seconds: round === 0 ? warmSeconds : seconds } };
     for (const part of parts) {
       const one = await onePart(part, inRound);
@@ -100,7 +100,7 @@ async function onePart({ contender, accepts, calmly = false }: Part, scene: Scen
   return { accepted, finished };
 }
 
-/** Accepts for some seconds, while nothing is worked off. */
+/** Accepts for some seconds while nothing is executed. */
 export async function measureAccept(
   contender: Contender,
   { server, folder, options, print }: Scene,
@@ -131,14 +131,14 @@ async function withCpu<Measured>(
 ): Promise<Measured & Cpu> {
   const before = { own: contender.cpuSeconds(), database: server.cpuSeconds() };
   const measured = await act();
-  // Processes of PostgreSQL that are just ending would be missed.
+  // Otherwise PostgreSQL processes that are just exiting would be missed.
   await new Promise((resolve) => setTimeout(resolve, settleMs));
   const usOf = (seconds: number): number => (seconds * 1e6) / count(measured);
   const ownUs = usOf(contender.cpuSeconds() - before.own);
   return { ...measured, ownUs, databaseUs: usOf(server.cpuSeconds() - before.database) };
 }
 
-/** Rounds by name, printed as they come. */
+/** Rounds by name, printed as they arrive. */
 export class Gathered<Round> {
   readonly #rounds = new Map<string, Round[]>();
   readonly #print: (line: string) => void;
@@ -151,7 +151,7 @@ export class Gathered<Round> {
     return this.#rounds;
   }
 
-  /** Keeps one round, and prints it as `line`. */
+  /** Stores one round and prints it as `line`. */
   add(name: string, round: Round, line: string): void {
     const list = this.#rounds.get(name) ?? [];
     list.push(round);

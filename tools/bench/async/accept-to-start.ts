@@ -1,12 +1,12 @@
-// How long it takes from the answer that a run is accepted until it begins, on a warm app with little else to do: runs come
-// one by one at a steady pace, over HTTP, and whoever works on them notes when each begins.
+// Latency from the answer that a run is accepted until it starts, on a warm and nearly idle app. Runs arrive over HTTP one by
+// one at a steady rate, and the contender records when each starts.
 import { Gathered, type Rounds, type Scene } from "./accept-and-finish.ts";
 import { quantile } from "./closed-loop.ts";
 import { addOne, type Contender } from "./contender.ts";
 import { monotonicMs } from "./monotonic.ts";
 import type { Starts } from "./queue-peer.ts";
 
-/** One round, in milliseconds. Work may begin before the answer has reached the caller: that counts as nought. */
+/** One round, in milliseconds. A run may start before the answer has reached the caller: that counts as zero. */
 export type Started = {
   readonly acceptedP50Ms: number;
   readonly startedP50Ms: number;
@@ -16,14 +16,14 @@ export type Started = {
 
 const perSecond = 100;
 
-/** Runs all rounds. Rejects when a run did not begin. */
+/** Runs all rounds. Rejects when a run did not start. */
 export async function acceptToStart(contenders: readonly Contender[], scene: Scene): Promise<Rounds<Started>> {
   const gathered = new Gathered<Started>(scene.print);
   for (let round = 0; round <= scene.options.rounds; round++) {
     for (const contender of contenders) {
       const one = await oneRound(contender, scene.options.seconds);
       const line = `begins ${one.startedP50Ms.toFixed(2)} ms after it is accepted, p99 ${one.startedP99Ms.toFixed(2)} ms`;
-      // The first round is for node to compile what is hot.
+      // The first round warms up: node compiles hot code.
       if (round > 0) gathered.add(contender.name, one, line);
     }
   }
@@ -37,7 +37,7 @@ async function oneRound(contender: Contender, seconds: number): Promise<Started>
   const asked = contender.asked(0);
   const beganMs = monotonicMs();
   const sent = Array.from({ length: seconds * perSecond }, async (_, index): Promise<Sent> => {
-    // Not all at the same distance, so that no timer of anybody keeps step with it.
+    // With jitter, so that no timer runs in step with it.
     const atMs = beganMs + ((index + Math.random()) * 1000) / perSecond;
     await new Promise((resolve) => setTimeout(resolve, atMs - monotonicMs()));
     const sentMs = monotonicMs();

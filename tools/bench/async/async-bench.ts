@@ -1,5 +1,5 @@
-// Async runs next to job queues on the same PostgreSQL, in one run: accepting, beginning, working off, delivering, and
-// accepting with a backlog of another app. All take turns in each round, so that other work on the machine meets them alike.
+// Compares async runs with job queues on the same PostgreSQL: accepting, starting, executing, delivering, and accepting with a
+// backlog of another app. The contenders take turns in each round, so that other load on the machine affects all alike.
 import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -22,11 +22,11 @@ export type AsyncResult = AcceptAndFinish & {
   readonly started: Rounds<Started>;
   readonly delivered: Rounds<Delivered>;
   readonly backlog: Rounds<Accepted>;
-  /** Milliseconds that the disk takes to have a small write for certain. */
+  /** Milliseconds for a small durable write (fsync) on this disk. */
   readonly syncMs: number;
 };
 
-/** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or did not end well. */
+/** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or failed. */
 export async function benchAsync(options: AsyncBenchOptions, print: (line: string) => void): Promise<AsyncResult> {
   const stage = new Stage();
   const interrupted = (): void => void stage.close().finally(() => process.exit(1));
@@ -61,13 +61,13 @@ export async function benchAsync(options: AsyncBenchOptions, print: (line: strin
 const syncs = 100;
 const pageBytes = 8192;
 
-/** As the write-ahead log of PostgreSQL is written. */
+/** Writes like PostgreSQL's write-ahead log. */
 function measureSync(folder: string): number {
   const file = openSync(join(folder, "sync"), "w");
   try {
     const times = Array.from({ length: syncs }, () => {
       const beganMs = monotonicMs();
-      // Over the same place, since the log's files are there before they are written.
+      // Overwrites the same position, since the log's files exist before they are written.
       writeSync(file, Buffer.alloc(pageBytes, 1), 0, pageBytes, 0);
       fdatasyncSync(file);
       return monotonicMs() - beganMs;

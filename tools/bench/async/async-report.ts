@@ -1,4 +1,4 @@
-// Turns what the benchmark of async runs measured into tables, with the aims next to the numbers.
+// Formats the results of the async run benchmark as tables, with the targets next to the numbers.
 import { readFileSync } from "node:fs";
 import { machine, median, spread, thousands } from "#bench/report.ts";
 import type { AsyncBenchOptions, Cpu, Rounds } from "./accept-and-finish.ts";

@@ -1,14 +1,14 @@
-// How much a backlog of a million runs of another app slows accepting down: two platforms on the same PostgreSQL, one with
-// the backlog and one without, which take turns. The other app works on one run at a time, which does not end.
+// How much a backlog of a million runs of another app slows down accepting: two platforms on the same PostgreSQL, one with the
+// backlog and one without, take turns. The other app works on one run at a time, which never ends.
 import type { Client } from "pg";
 import { Gathered, measureAccept, type Accepted, type Rounds, type Scene } from "./accept-and-finish.ts";
 import { openPlatform, type Stage } from "./stage.ts";
 
-/** The names of what is measured. */
+/** The names of the measurements. */
 export const backlogKinds = { empty: "no backlog", full: "a million waiting runs of another app" } as const;
 
 const backlogRuns = 1_000_000;
-/** So many in one statement, which must end within the platform's own deadlines. */
+/** The batch size of one statement, which must finish within the platform's own deadlines. */
 const insertAtOnce = 100_000;
 
 /** Runs all rounds. */
@@ -27,7 +27,7 @@ export async function backlog(stage: Stage, scene: Scene): Promise<Rounds<Accept
     ] as const) {
       const one = await measureAccept(contender, scene);
       await contender.settled();
-      // The first round is for node to compile what is hot.
+      // The first round warms up: node compiles hot code.
       if (round > 0)
         gathered.add(name, one, `${Math.round(one.callsPerSecond)} accepted/s, p99 ${one.p99Ms.toFixed(1)} ms`);
     }
@@ -35,7 +35,7 @@ export async function backlog(stage: Stage, scene: Scene): Promise<Rounds<Accept
   return gathered.rounds;
 }
 
-/** Rows as accepting makes them, whose runs would wait for ever. */
+/** Rows as accepting writes them, for runs that wait forever. */
 async function insertBacklog(
   database: Client,
   { projectId, appId }: { readonly projectId: string; readonly appId: string },

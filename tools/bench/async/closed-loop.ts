@@ -1,7 +1,8 @@
-// Load in the process itself: so many callers, each of which makes its next call when the last was answered.
+// A closed-loop load generator inside the process: a fixed number of callers, each of which sends its next call when the
+// previous one was answered.
 import { monotonicMs } from "./monotonic.ts";
 
-/** What a load measured. */
+/** The result of a load. */
 export type Closed = {
   readonly calls: number;
   readonly callsPerSecond: number;
@@ -9,10 +10,10 @@ export type Closed = {
   readonly p99Ms: number;
 };
 
-/** How long, and how many callers. */
+/** The duration and the number of callers. */
 export type ClosedOptions = { readonly seconds: number; readonly connections: number };
 
-/** Calls until the time is over. Rejects when a call does. */
+/** Sends calls until the time is over. Rejects when a call fails. */
 export async function closedLoop(call: () => Promise<unknown>, options: ClosedOptions): Promise<Closed> {
   const beganMs = monotonicMs();
   const endMs = beganMs + options.seconds * 1000;
@@ -30,7 +31,7 @@ export async function closedLoop(call: () => Promise<unknown>, options: ClosedOp
   return { calls: times.length, callsPerSecond, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99) };
 }
 
-/** The value below which such a share of the values is. */
+/** A quantile: this share of the values is below the result. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((left, right) => left - right);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

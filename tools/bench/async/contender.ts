@@ -1,5 +1,5 @@
-// What is measured side by side: our platform with one of its apps, or a job queue behind its small HTTP server. Both are
-// asked over HTTP for one durable run (job) at a time, and told when to work them off.
+// The contenders of the benchmark: our platform with one of its apps, or a job queue behind its small HTTP server. Both are
+// asked over HTTP for one durable run (job) at a time, and told when to execute them.
 import { Client } from "pg";
 import { Agent, request } from "undici";
 import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
@@ -13,31 +13,31 @@ import type { Drained, Starts } from "./queue-peer.ts";
 /** One of those that are measured. */
 export interface Contender {
   readonly name: string;
-  /** How it is asked for a run. `openAtMs`: when runs may end; before it they only gather. */
+  /** The request for one run. `openAtMs`: when runs may end; before that they only accumulate. */
   asked(openAtMs: number): Asked;
-  /** Of its own process, in seconds. */
+  /** CPU time of its own process, in seconds. */
   cpuSeconds(): number;
-  /** Adding without HTTP; null: it cannot be had. */
+  /** Adds without HTTP; null: not possible. */
   bare: ((options: ClosedOptions) => Promise<Closed>) | null;
-  /** The ways of working off. */
+  /** The ways of executing. */
   readonly modes: readonly string[];
-  /** Adds so many, which wait until `openAtMs`. */
+  /** Adds this many, which wait until `openAtMs`. */
   fill(count: number, openAtMs: number): Promise<void>;
-  /** Works off all that was added, and says how fast. */
+  /** Executes everything that was added, and returns the rate. */
   drain(mode: string): Promise<Drained>;
-  /** Begins to work at once on what comes. */
+  /** Starts executing new jobs immediately. */
   work(): Promise<void>;
   rest(): Promise<void>;
-  /** What has begun since the last time. */
+  /** The starts since the last call. */
   starts(): Promise<Starts>;
 }
 
 const drainMs = 300_000;
 const lookMs = 100;
-/** Long answers: one for all jobs of a round. */
+/** The timeout of long answers: one answer covers all jobs of a round. */
 const agent = new Agent({ headersTimeout: drainMs * 2, bodyTimeout: drainMs * 2, connections: 64 });
 
-/** A job queue in its own process. */
+/** A job queue in a separate process. */
 export class PeerContender implements Contender {
   readonly name: string;
   readonly modes: readonly string[];
@@ -90,7 +90,7 @@ export type OurApp = {
   readonly platform: PlatformProcess;
   readonly appName: string;
   readonly appId: string;
-  /** Of the platform's database. */
+  /** The URL of the platform's database. */
   readonly database: Client;
 };
 
@@ -116,7 +116,7 @@ export class OurContender implements Contender {
     return ownCpuSecondsOf(this.app.platform.pid());
   }
 
-  /** With `webhook`: each run's answer is posted there. */
+  /** With `webhook`: the answer of each run is posted there. */
   async fill(count: number, openAtMs: number, webhook: string | null = null): Promise<void> {
     const plain = this.asked(openAtMs);
     const forwarding = webhook === null ? "" : `&webhookEndpoint=${encodeURIComponent(webhook)}`;
@@ -128,7 +128,7 @@ export class OurContender implements Contender {
     await Promise.all(Array.from({ length: fillers }, caller));
   }
 
-  /** Runs that had begun when the rest was let go do not count. */
+  /** Runs that had started when the others were released do not count. */
   async drain(): Promise<Drained> {
     const { database, appId } = this.app;
     const openedMs = monotonicMs();
@@ -151,7 +151,7 @@ export class OurContender implements Contender {
     const { database, appId } = this.app;
     const open = "select exists (select from runs where app_id = $1 and ended_at is null) as is_open";
     const isOver = async (): Promise<boolean> => {
-      // A look every few milliseconds would be a load of its own.
+      // Polling every few milliseconds would add load.
       await new Promise((resolve) => setTimeout(resolve, lookMs));
       const { rows } = await database.query<{ is_open: boolean }>(open, [appId]);
       return rows[0]?.is_open === false;
@@ -159,7 +159,7 @@ export class OurContender implements Contender {
     await until(`all runs of ${this.name} have ended`, isOver, { deadlineMs: drainMs });
   }
 
-  /** Where its replica listens, for whoever wants to call the app without us. */
+  /** The address of its replica, for calling the app directly. */
   async replicaUrl(): Promise<string> {
     const address = "select address from replicas where app_id = $1 and state = 'ready'";
     const find = async (): Promise<string | undefined> =>
@@ -191,7 +191,7 @@ function bodyOf(openAtMs: number): string {
   return JSON.stringify({ open_at: Math.round(openAtMs) / 1000, prompt: "x".repeat(60) });
 }
 
-/** Asks for one run or job, and returns its id. Rejects when it was not accepted. */
+/** Requests one run or job and returns its id. Rejects when it was not accepted. */
 export async function addOne(asked: Asked): Promise<string> {
   const { run_id, job_id } = (await ask("POST", asked)) as { run_id?: string; job_id?: string };
   const id = run_id ?? job_id;

@@ -1,5 +1,5 @@
-// How many signed webhooks are delivered in a second, to a receiver in its own process: first as runs end, then again and
-// again from rows that wait, with nothing else to do.
+// Throughput of signed webhook deliveries, to a receiver in a separate process: first as runs end, then repeatedly from waiting
+// rows, with no other work.
 import { request } from "undici";
 import { until } from "@slipway/server/test/support/until.ts";
 import type { Child } from "#bench/child.ts";
@@ -11,7 +11,7 @@ import type { Received } from "./receiver.ts";
 /** One round. */
 export type Delivered = Cpu & { readonly perSecond: number; readonly deliveries: number; readonly twice: number };
 
-/** The names of what is measured. */
+/** The names of the measurements. */
 export const deliveryKinds = { runs: "runs that end, each with a webhook", waiting: "waiting webhooks" } as const;
 
 const runCount = 4_000;
@@ -42,7 +42,7 @@ function add(gathered: Gathered<Delivered>, name: string, one: Delivered): void 
   gathered.add(name, one, `${Math.round(one.perSecond)} delivered/s, ${one.twice} twice`);
 }
 
-/** Makes deliveries that are over wait again, and tells the platform. */
+/** Sets finished deliveries back to waiting, and notifies the platform. */
 async function sendAgain(ours: OurContender): Promise<void> {
   await ours.app.database.query(
     `with again as (

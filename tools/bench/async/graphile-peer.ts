@@ -1,5 +1,5 @@
-// A peer of the benchmark of async runs: the npm package graphile-worker. Its database is named in BENCH_DATABASE; the
-// job does nothing, or, in one of the modes, calls the app that our runs call, at the address in BENCH_APP.
+// A peer in the async run benchmark: the npm package graphile-worker. BENCH_DATABASE names its database. The job does nothing
+// or, in one of the modes, calls the same app as our runs, at the address in BENCH_APP.
 import { Logger, makeWorkerUtils, run, type WorkerEvents } from "graphile-worker";
 import { EventEmitter } from "node:events";
 import { Pool } from "undici";
@@ -8,7 +8,7 @@ import { servePeer, type JobWatcher, type QueuePeer } from "./queue-peer.ts";
 const connectionString = process.env["BENCH_DATABASE"] ?? "";
 const maxPoolSize = Number(process.env["BENCH_CONNECTIONS"]);
 const app = process.env["BENCH_APP"] ?? "";
-/** As many as its own measurements of throughput use. */
+/** The number that its own throughput measurements use. */
 const concurrency = 24;
 const logger = new Logger(() => () => undefined);
 const options = { connectionString, logger };
@@ -43,7 +43,7 @@ async function work(mode: string, { begins, isDone }: JobWatcher): Promise<() =>
   const runner = await run({
     ...options,
     ...{ concurrency, events, noHandleSignals: true, taskList: { run: task } },
-    // One connection for each job at work, and one that listens.
+    // One connection per running job, and one that listens.
     maxPoolSize: concurrency + 1,
     preset: { worker },
   });

@@ -1,4 +1,4 @@
-// The machine's clock that all processes of the benchmark of async runs read, Python's `time.monotonic()` among them.
+// The monotonic clock that all processes of the async run benchmark share, including Python's `time.monotonic()`.
 
 /** Milliseconds since the machine started. */
 export function monotonicMs(): number {

@@ -1,7 +1,7 @@
-// The apps that the runs of the benchmark call: they answer at once, or from the time on that the request names, so that a
-// backlog can be made first. One is a custom app, whose Python costs as little as Python can; the other a cortex app.
+// The apps that the benchmark's runs call. They answer at once, or not before a time given in the request, so that a backlog
+// can build up first. One is a custom app with as little Python overhead as possible; the other is a cortex app.
 
-/** Files of the custom app's repository. Its server knows just what the platform's proxy sends. */
+/** Files of the custom app's repository. Its server understands exactly what the platform's proxy sends. */
 export const customApp = {
   "slipway.toml": `[cerebrium.deployment]
 name = "bench-custom"
@@ -104,7 +104,7 @@ def starts():
 `,
 } as const;
 
-/** Files of an app all of whose runs wait: it works on one at a time, which does not end. */
+/** Files of an app whose runs all wait: it works on one at a time, which never ends. */
 export const busyApp = {
   ...customApp,
   "slipway.toml": customApp["slipway.toml"]

@@ -1,6 +1,6 @@
-// A peer of the benchmark of async runs: the npm package pg-boss. Its database is named in BENCH_DATABASE; jobs do nothing.
-// Throughput is measured by fetching and completing in loops, since its own workers pause between two fetches of one job;
-// and on a queue that tells nobody of new jobs, since PostgreSQL commits what is told one after the other.
+// A peer in the async run benchmark: the npm package pg-boss. BENCH_DATABASE names its database; jobs do nothing. Throughput is
+// measured by fetching and completing in loops, because its own workers pause between two fetches of one job; and on a queue
+// without notifications for new jobs, because PostgreSQL serializes the commits of transactions that notify.
 import { PgBoss } from "pg-boss";
 import { servePeer, type JobWatcher, type QueuePeer } from "./queue-peer.ts";
 
@@ -9,7 +9,7 @@ const boss = new PgBoss({ connectionString: process.env["BENCH_DATABASE"] ?? "",
 boss.on("error", (error) => console.error(error));
 const queue = "run";
 const toldQueue = "run-told";
-/** As many as graphile-worker has. */
+/** The same number as graphile-worker. */
 const concurrency = 24;
 const batchSizes: Readonly<Record<string, number>> = { "one by one": 1, "batches of 100": 100 };
 const idleMs = 5;

@@ -1,5 +1,5 @@
-// What a job queue on PostgreSQL has to do in the benchmark of async runs, and the process that it does it in: an HTTP
-// server as small as can be, which adds a job for each POST of /add, and does for the benchmark what stands below.
+// The interface of a PostgreSQL job queue in the async run benchmark, and the process that runs it: a minimal HTTP server that
+// adds a job for each POST to /add and executes the benchmark's commands, listed below.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,33 +7,33 @@ import { until } from "@slipway/server/test/support/until.ts";
 import { closedLoop } from "./closed-loop.ts";
 import { monotonicMs } from "./monotonic.ts";
 
-/** Told of each job that begins, and of each that is done. */
+/** Called when a job starts and when it is done. */
 export type JobWatcher = { readonly begins: (jobId: string) => void; readonly isDone: () => void };
 
-/** A job queue under measurement. */
+/** A job queue to measure. */
 export interface QueuePeer {
-  /** The ways in which it can work jobs off; the first is the one whose start is measured. */
+  /** The modes in which it can execute jobs; start latency is measured in the first one. */
   readonly modes: readonly string[];
-  /** Adds one job, durably; returns its id. */
+  /** Adds one job durably; returns its id. */
   add(payload: object): Promise<string>;
-  /** Adds many at once, as fast as it can. */
+  /** Adds many jobs as fast as possible. */
   fill(count: number): Promise<void>;
-  /** Works jobs off until the returned function is called. */
+  /** Executes jobs until the returned function is called. */
   work(mode: string, watcher: JobWatcher): Promise<() => Promise<void>>;
-  /** How many jobs wait or are worked on, as far as is stored. */
+  /** The number of waiting and running jobs, as far as it is stored. */
   waiting(): Promise<number>;
 }
 
-/** How a peer worked its jobs off. */
+/** The result of executing a peer's jobs. */
 export type Drained = { readonly jobs: number; readonly seconds: number };
 
-/** Jobs that began: id → milliseconds of the machine's clock. */
+/** Started jobs: id → milliseconds of the machine's clock. */
 export type Starts = Readonly<Record<string, number>>;
 
 const drainMs = 300_000;
 const lookMs = 5;
 
-/** Serves the peer until SIGTERM; prints where. */
+/** Serves the peer until SIGTERM; prints its port. */
 export async function servePeer(peer: QueuePeer): Promise<void> {
   let starts: Record<string, number> = {};
   let stopWork: () => Promise<void> = () => Promise.resolve();
@@ -85,7 +85,7 @@ async function bodyOf(request: IncomingMessage): Promise<object> {
   return JSON.parse(Buffer.concat(chunks).toString()) as object;
 }
 
-/** From the beginning of the first job until the end of the last is stored, which may be some time after its end. */
+/** From the start of the first job until the end of the last one is stored, which may be some time after its end. */
 async function drain(peer: QueuePeer, mode: string): Promise<Drained> {
   const jobs = await peer.waiting();
   if (jobs === 0) throw new Error("there is no job to work off");

@@ -1,10 +1,10 @@
-// The receiver of webhooks in the benchmark of async runs, in its own process: counts what comes, by `webhook-id`, and
-// verifies nothing. GET answers with the counts and GET /reset begins anew.
+// The webhook receiver in the async run benchmark, in a separate process: counts requests by `webhook-id` and verifies
+// nothing. GET returns the counts and GET /reset resets them.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { monotonicMs } from "./monotonic.ts";
 
-/** What came since the last reset; times in milliseconds of the machine's clock. */
+/** The requests since the last reset; times in milliseconds of the machine's clock. */
 export type Received = {
   readonly received: number;
   readonly different: number;
@@ -37,7 +37,7 @@ const server = createServer((request, response) => {
   request.resume();
   request.once("end", () => response.writeHead(204).end());
 });
-// A receiver that closes connections would be measured instead of the sender.
+// If the receiver closed connections, that would be measured instead of the sender.
 server.keepAliveTimeout = 60_000;
 server.listen(0, "127.0.0.1", () => console.log(`listening ${(server.address() as AddressInfo).port}`));
 process.once("SIGTERM", () => process.exit(0));

@@ -1,5 +1,5 @@
-// Everything that the benchmark of async runs needs: one PostgreSQL, started as the platform starts its own, on it a
-// database for each who is measured, our platform with its apps, the job queues, and a receiver of webhooks.
+// The environment of the async run benchmark: one PostgreSQL, started as the platform starts its own, a database on it for
+// each contender, our platform with its apps, the job queues, and a webhook receiver.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,27 +16,27 @@ import { cpuSecondsOf, startChild, type Child } from "#bench/child.ts";
 import { connectTo, OurContender, PeerContender } from "./contender.ts";
 import { busyApp, cortexApp, customApp } from "./our-apps.ts";
 
-/** Connections of our platform to the database: the default. */
+/** Database connections of our platform: the default. */
 const connections = 10;
-/** Of a job queue: as many as there are callers, since each of its adds waits for the disk by itself. */
+/** Database connections of a job queue: one per caller, since each of its adds waits for its own fsync. */
 const peerConnections = 64;
 /** For all databases together. */
 const serverConnections = 250;
 
-/** A database server for all who are measured. */
+/** A database server shared by all contenders. */
 export type Server = {
-  /** Makes a database and returns its URL. */
+  /** Creates a database and returns its URL. */
   database(name: string): Promise<string>;
-  /** Seconds of processor time of all its processes. */
+  /** CPU seconds of all its processes. */
   cpuSeconds(): number;
 };
 
-/** Cleans up, last opened first. */
+/** Cleans up in reverse order of opening. */
 export class Stage {
   readonly folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
   readonly #cleanups: (() => unknown)[] = [() => rmSync(this.folder, { recursive: true, force: true })];
 
-  /** To be called when the benchmark is over. */
+  /** Call it when the benchmark is over. */
   onClose(clean: () => unknown): void {
     this.#cleanups.unshift(clean);
   }
@@ -67,7 +67,7 @@ export async function openServer(stage: Stage): Promise<Server> {
 export type OurPlatform = {
   readonly platform: PlatformProcess;
   readonly database: Client;
-  /** Deploys an app of ours, which then is warm. */
+  /** Deploys an app of ours and warms it up. */
   app(name: string, contenderName: string): Promise<OurContender>;
 };
 
@@ -77,7 +77,7 @@ const repositories: Readonly<Record<string, RepositoryFiles>> = {
   "bench-busy": busyApp,
 };
 
-/** Starts a platform on a database of its own on the server. */
+/** Starts a platform with its own database on the server. */
 export async function openPlatform(stage: Stage, server: Server, databaseName: string): Promise<OurPlatform> {
   const git = await openGitServer();
   stage.onClose(() => git.close());
@@ -105,14 +105,14 @@ export async function openPlatform(stage: Stage, server: Server, databaseName: s
   };
 }
 
-/** Job queues, each with the modes in which it works jobs off. */
+/** Job queues, each with its modes of executing jobs. */
 const peers = {
   "graphile-worker": ["unbatched", "fetched and completed in batches", "unbatched, the job calls the app"],
   "pg-boss": ["one by one", "batches of 100"],
 } as const;
 const scripts = { "graphile-worker": "graphile-peer", "pg-boss": "pg-boss-peer" } as const;
 
-/** Starts a job queue on a database of its own on the server. `appUrl`: what its jobs call where they call anything. */
+/** Starts a job queue with its own database on the server. `appUrl`: the app that its jobs call, in modes that call one. */
 export async function openPeer(
   stage: Stage,
   server: Server,

@@ -1,5 +1,5 @@
-// Measures an audit log of millions of entries on an embedded database of its own, with the platform's own code: pages,
-// export, verification, and what an entry adds to a change. Everything that it makes is removed.
+// Benchmarks an audit log with millions of entries on its own embedded database, with the platform's code: pages, export,
+// verification, and the cost of an entry per change. Removes everything that it creates.
 import { createReadStream, createWriteStream, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -22,7 +22,7 @@ import { measurePages, type PageTimes } from "./pages.ts";
 
 export type AuditBenchOptions = { readonly rows: number; readonly projects: number; readonly rounds: number };
 
-/** Of one whole export. */
+/** Of one complete export. */
 export type Rate = { readonly entries: number; readonly bytes: number; readonly seconds: number };
 
 export type AuditResult = {
@@ -39,10 +39,10 @@ type Print = (line: string) => void;
 const pagesOfKind = 1_000;
 const exportsMax = 3;
 const fillers = 2;
-/** Its id is new in each process, so that checkpoints of another are not taken for its own. */
+/** Its id is new in each process, so that checkpoints of another process are not mistaken for its own. */
 const signer = testSigner(`bench-${process.pid}`);
 
-/** Fills a database of its own and measures it. */
+/** Fills a database and measures it. */
 export async function benchAudit(options: AuditBenchOptions, print: Print): Promise<AuditResult> {
   const stage = new Stage();
   try {
@@ -61,7 +61,7 @@ export async function benchAudit(options: AuditBenchOptions, print: Print): Prom
 
 type Filled = AuditBenchOptions & { readonly stage: Stage; readonly url: Secret };
 
-/** Measures a database that is filled, one thing after the other. */
+/** Measures a filled database, one benchmark after the other. */
 async function measureAudit(
   { stage, url, ...options }: Filled,
   print: Print,

@@ -1,4 +1,4 @@
-// Turns what the benchmark of the audit log measured into tables, with the aims next to the numbers.
+// Formats the results of the audit log benchmark as tables, with the targets next to the numbers.
 import { machine, median, thousands } from "#bench/report.ts";
 import type { AuditBenchOptions, AuditResult, Rate } from "./audit-bench.ts";
 import { changeKinds, type ChangeKind } from "./change-cost.ts";

@@ -1,12 +1,12 @@
-// What the audit log adds to a change: the same change without an entry, with an entry as it would be without a chain, and
-// with an entry that is chained, in turns. Nothing waits for the disk, which would take as long in each.
+// The cost that the audit log adds to a change: the same change without an entry, with an unchained entry, and with a chained
+// entry, in turns. Nothing waits for fsync, which would take equally long in each case.
 import type { Client } from "pg";
 import { platformActor } from "@slipway/server/src/audit/actor.ts";
 import { record } from "@slipway/server/src/audit/record.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
 
-/** What is measured, as the tables call it. */
+/** The variants, as the tables name them. */
 export const changeKinds = { bare: "no entry", entry: "an entry, not chained", chained: "an entry, chained" } as const;
 export type ChangeKind = keyof typeof changeKinds;
 
@@ -20,7 +20,7 @@ export type ChangeCost = {
 const changesOfRound = 500;
 const triggers = ["audit_log_note", "audit_log_link"];
 
-/** Medians of the rounds, in milliseconds for a change. */
+/** Medians of the rounds, in milliseconds per change. */
 export async function measureChanges({
   db,
   owner,
@@ -42,7 +42,7 @@ export async function measureChanges({
       await record(tx, { projectId, action: "project.update", by, resource, changes });
     });
   };
-  // The first round is for node and the database to warm up.
+  // The first round warms up node and the database.
   for (let round = 0; round <= rounds; round++) {
     for (const kind of ["bare", "entry", "chained"] as const) {
       for (const name of triggers)

@@ -1,17 +1,17 @@
-// Fills an audit log with millions of entries of many projects, chained as the database chains them, in minutes: in large
-// statements, without triggers, and with the indexes made at the end. Entries lie in the order of time, those of all
-// projects among each other, as they do on a platform.
+// Fills an audit log with millions of entries of many projects in minutes, chained as the database chains them: in large
+// statements, without triggers, and with indexes built at the end. Entries are in time order, with those of all projects
+// interleaved, as on a real platform.
 import type { Client } from "pg";
 import { actionTable } from "@slipway/contract/words.ts";
 
 export type Fill = { readonly projects: readonly string[]; readonly rows: number };
 
-/** In one statement of a connection, which must fit into its memory. */
+/** The batch size of one statement on one connection, which must fit into its memory. */
 const rowsAtOnce = 100_000;
-/** Entries lie in this many days before now. */
+/** The entries cover this many days before now. */
 const days = 350;
 
-/** Makes projects and drops what is made again by `finishFill`; returns its definitions. */
+/** Creates projects and drops the indexes that `finishFill` builds again; returns their definitions. */
 export async function prepareFill(client: Client, { projects }: Fill): Promise<string[]> {
   await client.query("insert into projects (id, name) select id, id from unnest($1::text[]) as id", [projects]);
   await client.query("insert into audit_chains select unnest($1::text[])", [projects]);
@@ -31,9 +31,9 @@ export async function prepareFill(client: Client, { projects }: Fill): Promise<s
   return rows.map(({ definition }) => definition);
 }
 
-/** Fills the entries of some of the projects; several connections may do so beside each other. `after`: each statement. */
+/** Adds the entries of some projects; several connections may do so concurrently. `after`: called after each statement. */
 export async function fillProjects(client: Client, given: Fill, after: () => Promise<void>): Promise<void> {
-  // Neither triggers nor foreign keys.
+  // Disables triggers and foreign keys.
   await client.query("set session_replication_role = replica; set synchronous_commit = off; set work_mem = '256MB'");
   const { projects, rows } = given;
   for (let done = 0; done < rows; done += rowsAtOnce) {
@@ -43,7 +43,7 @@ export async function fillProjects(client: Client, given: Fill, after: () => Pro
   }
 }
 
-/** $1: projects; $2: actions, frequent ones first; $3, $4: after which and up to which row; $5: seconds between rows. */
+/** $1: projects; $2: actions, frequent ones first; $3, $4: exclusive first and inclusive last row; $5: seconds between rows. */
 const fillStatement = `
   with made as (
     insert into audit_log (project_id, at, action, outcome, actor_type, actor_id, actor_name, resource_type, resource_id,
@@ -78,7 +78,7 @@ const fillStatement = `
     from (select distinct on (chain) * from stored order by chain, number desc) as last
    where last.chain = head.chain`;
 
-/** Makes the indexes. */
+/** Builds the indexes. */
 export async function finishFill(client: Client, definitions: readonly string[]): Promise<void> {
   await client.query("set maintenance_work_mem = '1GB'; set max_parallel_maintenance_workers = 2");
   for (const definition of definitions) await client.query(definition);

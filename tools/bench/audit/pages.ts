@@ -1,4 +1,5 @@
-// How long pages of a large audit log take, each of another project and place than the one before: first, narrowed and deep.
+// Latency of pages of a large audit log, each from another project and position than the previous one: first, filtered and
+// deep pages.
 import { createHash } from "node:crypto";
 import { AuditLog, auditToken } from "@slipway/server/src/audit/audit-log.ts";
 import { readLinks } from "@slipway/server/src/audit/export/export-store.ts";
@@ -8,7 +9,7 @@ import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
 
-/** `actor`: the id of one who did much. */
+/** `actor`: the id of a frequent actor. */
 export type PageBench = {
   readonly db: Db;
   readonly projects: readonly ProjectId[];
@@ -22,16 +23,16 @@ type Wish = Partial<Parameters<AuditLog["page"]>[0]>;
 type Kind = readonly [name: string, wish: (project: ProjectId, index: number) => Wish | Promise<Wish>];
 
 const limit = 50;
-/** The thousandth page begins behind so many entries. */
+/** The offset of the thousandth page, in entries. */
 const deepEntries = 999 * limit;
 const none = { from: null, to: null, action: null, actorId: null, outcome: null, nextToken: null } as const;
 
-/** The id of the actor of this number in a project, as fill.ts makes it. */
+/** The id of the actor with this number in a project, as fill.ts creates it. */
 function actorOf(project: ProjectId, actor: number): string {
   return createHash("md5").update(`${project}${actor}`).digest("hex");
 }
 
-/** Measures each kind of page; what is read is also made into what the API answers. */
+/** Measures each kind of page, including the conversion to what the API answers. */
 export async function measurePages(bench: PageBench): Promise<PageTimes[]> {
   const log = new AuditLog({ db: bench.db, clock: systemClock, retentionOf: () => 365 });
   const measured: PageTimes[] = [];

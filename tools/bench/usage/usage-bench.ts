@@ -1,5 +1,5 @@
-// Measures usage on an embedded database of its own, with the platform's own code: what the API reads of a year of a
-// thousand apps, a turn of metering over a thousand running replicas, and the note that they run. Everything is removed.
+// Benchmarks usage on its own embedded database, with the platform's code: what the API reads of a year of a thousand apps, a
+// metering turn over a thousand running replicas, and the heartbeat. Removes everything that it creates.
 import { Client } from "pg";
 import { Meter } from "@slipway/server/src/billing/usage/meter.ts";
 import { builtInPrices } from "@slipway/server/src/billing/usage/prices.ts";
@@ -17,7 +17,7 @@ import { openServer, Stage } from "#bench/async/stage.ts";
 
 export type UsageBenchOptions = { readonly apps: number; readonly rounds: number };
 
-/** Times of one kind of reading or work, in ms. */
+/** Durations of one kind of read or work, in ms. */
 export type UsageTimes = { readonly name: string; readonly timesMs: readonly number[] };
 
 export type UsageResult = {
@@ -30,12 +30,12 @@ const projectId = "p-00000001" as ProjectId;
 const firstApp = `${projectId}-app-1` as AppId;
 const nowMs = Date.UTC(2026, 11, 31, 12);
 const clock: Clock = { ...systemClock, now: () => nowMs };
-/** In each minute that is metered. */
+/** The number of replicas in each metered minute. */
 const replicas = 1_000;
 const minuteMs = 60_000;
 const readings = 30;
 
-/** Runs everything, one after the other. */
+/** Runs all benchmarks, one after the other. */
 export async function benchUsage(options: UsageBenchOptions, print: (line: string) => void): Promise<UsageResult> {
   const stage = new Stage();
   try {
@@ -76,7 +76,7 @@ export async function benchUsage(options: UsageBenchOptions, print: (line: strin
   }
 }
 
-/** A minute of each of a thousand replicas, again and again. */
+/** Repeatedly meters one minute of each of a thousand replicas. */
 async function benchMeter(
   store: ReplicaStore,
   { db, rounds }: { readonly db: ConstructorParameters<typeof ReplicaStore>[0]; readonly rounds: number },
@@ -111,7 +111,7 @@ async function timed(count: number, act: () => Promise<unknown>): Promise<number
   return times;
 }
 
-/** A project with a year of usage of its apps on every day, as much of others, coupons of its own, and replicas that run. */
+/** A project with a year of daily usage of its apps, the same for others, its own coupons, and running replicas. */
 async function fill(owner: Client, apps: number): Promise<void> {
   await owner.query(`
     insert into projects (id, name) select 'p-' || lpad(to_hex(n), 8, '0'), 'bench' from generate_series(1, 11) n;

@@ -1,4 +1,4 @@
-// Turns what the benchmark of usage measured into a table.
+// Formats the results of the usage benchmark as a table.
 import { machine } from "#bench/report.ts";
 import type { UsageBenchOptions, UsageResult } from "./usage-bench.ts";
 

@@ -1,5 +1,5 @@
-"""Stands in for the cortex runtime in the tests of drivers: says where it listens as that one does, and behaves as the
-file `behaviour.json` beside the app's code says. Small, so that what is measured and tested is the driver."""
+"""Replaces the cortex runtime in tests of drivers: reports its address in the same way, and behaves as configured in the
+file `behaviour.json` beside the app's code. Small, so that tests and measurements cover the driver."""
 
 import json
 import os

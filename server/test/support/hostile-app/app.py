@@ -1,7 +1,7 @@
-"""A hostile app: tries what an app must not be able to do. Each attempt returns what it got, or fails as it should.
+"""A hostile app: tries what an app must not be able to do. Each attempt returns what it gained, or fails as it should.
 
-Prints one line `ATTEMPT <json>` for each: its name, and what it got or null. TARGETS in the environment is JSON that
-says what stands where: files, addresses and processes of the platform and of others.
+Prints one line `ATTEMPT <json>` per attempt: its name, and what it gained or null. The environment variable TARGETS is
+JSON with the files, addresses and processes of the platform and of others.
 """
 
 import ctypes
@@ -24,14 +24,14 @@ def attempt(function):
 
 
 def called(result):
-    """The result of a call of the C library; raises what went wrong."""
+    """The result of a C library call; raises its error."""
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return "returned %d" % result
 
 
 def reach(host, port, family=socket.AF_INET):
-    """What a TCP server says; raises when there is none for us."""
+    """What a TCP server sends; raises when it cannot be reached."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(SECONDS)
         client.connect(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4])
@@ -322,7 +322,7 @@ def hold_descriptors_of_the_platform():
 @attempt
 def become_root():
     os.setuid(0)
-    # Where the platform is not root, it is its own user by another name: that has no right either.
+    # If the platform is not root, uid 0 here is only its own user under another name, without any rights.
     return None if TARGETS["isUserOwned"] else "user %d" % os.getuid()
 
 
