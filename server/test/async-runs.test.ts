@@ -2,7 +2,7 @@
 // platform, a cortex app and a custom one, a real receiver.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { begin, delivered, ended, mark, result, runPath, show, stage, type Fixture } from "./support/async-ground.ts";
+import { begin, delivered, ended, mark, result, runPath, show, stage, type Fixture } from "./support/async-fixture.ts";
 import { deploy, replicaCount } from "./support/examples.ts";
 import type { Json } from "./support/management-api.ts";
 import { until } from "./support/until.ts";

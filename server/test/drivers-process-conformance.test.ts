@@ -6,7 +6,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { conformance } from "#test/support/driver-conformance.ts";
-import { ProcessGround } from "#test/support/process-ground.ts";
+import { ProcessFixture } from "#test/support/process-fixture.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 
@@ -20,5 +20,5 @@ if (sandbox.kind === "namespaces") {
 }
 
 for (const [name, one] of drawCases(grounds, { what: "kinds of sandbox", max: 1 })) {
-  conformance(name, () => Promise.resolve(new ProcessGround({ sandbox: one })));
+  conformance(name, () => Promise.resolve(new ProcessFixture({ sandbox: one })));
 }

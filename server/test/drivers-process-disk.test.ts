@@ -15,7 +15,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { noSmallDisk, smallDisk } from "#test/support/small-disk.ts";
 import { until } from "#test/support/until.ts";
@@ -27,7 +27,7 @@ const other = "p-beefbeef" as ProjectId;
 
 type Stage = {
   readonly dataDir: string;
-  readonly fixture: ProcessGround;
+  readonly fixture: ProcessFixture;
   readonly driver: Driver;
   readonly sink: DriverSink;
   readonly disk: DiskWatch;
@@ -36,7 +36,7 @@ type Stage = {
 
 async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> = {}): Promise<Stage> {
   const dataDir = smallDisk(t, { megabytes: 400, files: 20_000 });
-  const fixture = new ProcessGround({ sandbox, dataDir });
+  const fixture = new ProcessFixture({ sandbox, dataDir });
   const reserve = new DiskReserve(dataDir);
   const disk = new DiskWatch({
     ...{ dataDir, reserve, storageDir: join(dataDir, "storage"), isUserOwned: false },

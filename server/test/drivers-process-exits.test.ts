@@ -8,7 +8,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround } from "#test/support/process-ground.ts";
+import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
@@ -21,9 +21,9 @@ const awayMs = 1_500;
 async function exitUnwatched(
   t: TestContext,
   sandbox: Sandbox,
-  given: { readonly script: string; readonly meanwhile: (fixture: ProcessGround) => void },
+  given: { readonly script: string; readonly meanwhile: (fixture: ProcessFixture) => void },
 ): Promise<{ readonly at: number | null; readonly goneBeforeMs: number; readonly startedMs: number }> {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   t.after(() => fixture.close());
   const entrypoint = ["sh", "-c", given.script];
   const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
@@ -40,7 +40,7 @@ async function exitUnwatched(
   return { at, goneBeforeMs, startedMs };
 }
 
-async function told(t: TestContext, fixture: ProcessGround, replicaId: ReplicaId): Promise<number | null> {
+async function told(t: TestContext, fixture: ProcessFixture, replicaId: ReplicaId): Promise<number | null> {
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -61,7 +61,7 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
   });
 
   test(`one that was killed with all of its processes while the platform was away has none (sandbox: ${sandbox.kind})`, async (t) => {
-    const kill = (fixture: ProcessGround): void => {
+    const kill = (fixture: ProcessFixture): void => {
       // All are halted first, so that none sees another one end and tells of it before it is killed too.
       for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
         for (const line of fixture.processes()) {

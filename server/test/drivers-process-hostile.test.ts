@@ -12,7 +12,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { readReport, type RuntimeReport, replicaPaths, withRightToRead } from "#drivers/process/replica-files.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
-import { cortexRuntimeDir, ProcessGround } from "#test/support/process-ground.ts";
+import { cortexRuntimeDir, ProcessFixture } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
@@ -23,8 +23,8 @@ const live = new AbortController().signal;
 async function runApp(
   t: TestContext,
   code: string,
-): Promise<{ driver: Driver; fixture: ProcessGround; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
-  const fixture = new ProcessGround({ sandbox, runtimeDir: cortexRuntimeDir });
+): Promise<{ driver: Driver; fixture: ProcessFixture; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
+  const fixture = new ProcessFixture({ sandbox, runtimeDir: cortexRuntimeDir });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -39,7 +39,7 @@ async function runApp(
 }
 
 /** The next process of the platform takes the replica over and ends it. */
-async function endLater(fixture: ProcessGround, { replicaId }: ReplicaSpec) {
+async function endLater(fixture: ProcessFixture, { replicaId }: ReplicaSpec) {
   const driver = fixture.driver();
   const told = new DriverSink();
   await driver.open(told);

@@ -14,7 +14,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
-import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
@@ -26,10 +26,10 @@ const needs = (controller: Controller): { skip: string | false } => ({
   skip: cgroups.places.some((place) => place.controller === controller) ? false : `no cgroups here: ${cgroups.missing}`,
 });
 
-type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
 
 async function open(t: TestContext): Promise<Stage> {
-  const fixture = new ProcessGround({ sandbox, cgroups });
+  const fixture = new ProcessFixture({ sandbox, cgroups });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -86,7 +86,7 @@ test(
 );
 
 test("an app that ran out of memory while nobody watched is told with that reason", needs("memory"), async (t) => {
-  const fixture = new ProcessGround({ sandbox, cgroups });
+  const fixture = new ProcessFixture({ sandbox, cgroups });
   const first = fixture.driver();
   await first.open(new DriverSink());
   const slow = hog.replace("import time", "import time\ntime.sleep(1)");
@@ -178,7 +178,7 @@ print("wrote", done, "of", tried, flush=True)`;
 );
 
 test("without cgroups the driver says that nothing is held, and apps still go first when memory runs out", async (t) => {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);

@@ -7,15 +7,15 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver } from "#drivers/driver.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround } from "#test/support/process-ground.ts";
+import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
 const live = new AbortController().signal;
 const none = { kind: "none", reason: "as a test" } as const;
 
-async function stage(t: TestContext): Promise<{ fixture: ProcessGround; driver: Driver; sink: DriverSink }> {
-  const fixture = new ProcessGround({ sandbox: none });
+async function stage(t: TestContext): Promise<{ fixture: ProcessFixture; driver: Driver; sink: DriverSink }> {
+  const fixture = new ProcessFixture({ sandbox: none });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -32,7 +32,7 @@ async function stage(t: TestContext): Promise<{ fixture: ProcessGround; driver: 
 }
 
 /** Bytes that a replica's output takes on the disk. */
-function diskBytes(fixture: ProcessGround, replicaId: string): number {
+function diskBytes(fixture: ProcessFixture, replicaId: string): number {
   const dir = join(fixture.replicasDir, replicaId);
   const listed = execFileSync("du", ["--block-size=1", join(dir, "stdout"), join(dir, "stderr")], { encoding: "utf8" });
   return listed.split("\n").reduce((sum, line) => sum + (Number.parseInt(line, 10) || 0), 0);

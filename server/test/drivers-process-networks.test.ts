@@ -11,7 +11,7 @@ import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { newReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround } from "#test/support/process-ground.ts";
+import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -27,10 +27,10 @@ describe("networks of their own", { skip: hasNetwork ? false : "they cannot be h
 );
 for (const sandbox of shared) describe(`a shared network, sandbox: ${sandbox.kind}`, () => customApps(sandbox));
 
-type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
 
 async function stage(t: TestContext, options: { sandbox: Sandbox }): Promise<Stage> {
-  const fixture = new ProcessGround(options);
+  const fixture = new ProcessFixture(options);
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);

@@ -11,22 +11,22 @@ import { processArtifact } from "#drivers/process/artifact.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
 const live = new AbortController().signal;
 
-type Told = { fixture: ProcessGround; spec: ReplicaSpec; value: unknown };
+type Told = { fixture: ProcessFixture; spec: ReplicaSpec; value: unknown };
 
 /** Runs Python code as a custom app to its end; it sets `result`. */
 async function runInside(
   t: TestContext,
   code: string,
-  prepare: (fixture: ProcessGround) => Readonly<Record<string, string>> = () => ({}),
+  prepare: (fixture: ProcessFixture) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<Told> {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   const environment = prepare(fixture);
   const driver = fixture.driver();
   const sink = new DriverSink();
@@ -161,7 +161,7 @@ test("a variable of the app does nothing to the tools that make its sandbox", { 
 test("a sandbox that cannot be made refuses the start, says why, and leaves nothing", { skip }, async (t) => {
   assert.ok(sandbox.kind === "namespaces");
   const broken = { ...sandbox, systemFolders: [...sandbox.systemFolders, "/no-such-system-folder"] };
-  const fixture = new ProcessGround({ sandbox: broken });
+  const fixture = new ProcessFixture({ sandbox: broken });
   const driver = fixture.driver();
   await driver.open(new DriverSink());
   t.after(async () => {
@@ -178,7 +178,7 @@ test("a sandbox that cannot be made refuses the start, says why, and leaves noth
 });
 
 test("folders that an app locked are removed with the replica", { skip }, async (t) => {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -213,7 +213,7 @@ test("an app gets variables of every name that a secret may have, with any value
 test("a folder that one app hands to another leads no further than what both see anyway", { skip }, async (t) => {
   // In networks of their own they have no socket in common to hand it over.
   const network = { kind: "shared", reason: "as a test" } as const;
-  const fixture = new ProcessGround({ sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network } });
+  const fixture = new ProcessFixture({ sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network } });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);

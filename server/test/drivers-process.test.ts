@@ -14,7 +14,7 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { countOf, drawCases } from "#test/support/drawn-cases.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { cortexRuntimeDir, ProcessGround, python } from "#test/support/process-ground.ts";
+import { cortexRuntimeDir, ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { askAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -38,11 +38,11 @@ for (const sandbox of drawCases(sandboxes, { what: "kinds of sandbox", max: 1 })
   });
 }
 
-type Stage = { readonly fixture: ProcessGround; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
 
 /** An open driver; after the test all replicas are ended, and nothing may be left. */
 async function stage(t: TestContext, options: { sandbox: Sandbox; runtimeDir?: string }): Promise<Stage> {
-  const fixture = new ProcessGround(options);
+  const fixture = new ProcessFixture(options);
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -64,7 +64,7 @@ async function endAll(driver: Driver): Promise<void> {
 
 function adoption(sandbox: Sandbox): void {
   it("finds every replica again wherever a kill hit the platform, and nothing runs that it does not list", async () => {
-    const fixture = new ProcessGround({ sandbox });
+    const fixture = new ProcessFixture({ sandbox });
     try {
       // Spread over the time that a start takes, from the first folder to the running app.
       for (let round = 0; round < killRounds; round++)
@@ -76,7 +76,7 @@ function adoption(sandbox: Sandbox): void {
   });
 
   it("goes on with the output where a killed platform was, missing none of it", async (t) => {
-    const fixture = new ProcessGround({ sandbox });
+    const fixture = new ProcessFixture({ sandbox });
     // It prints for seconds, so that it is in the midst of it when the platform is killed, also on a busy machine.
     const script = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo line $i; sleep 0.01; done; exec sleep 1000";
     const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
@@ -107,14 +107,17 @@ function adoption(sandbox: Sandbox): void {
   });
 }
 
-function spawnHolder(fixture: ProcessGround, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
+function spawnHolder(fixture: ProcessFixture, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
   const holder = join(import.meta.dirname, "support/driver-holder.ts");
   return spawn(process.execPath, [holder, JSON.stringify({ ...fixture.places(), specs })], {
     stdio: ["ignore", "pipe", "inherit"],
   });
 }
 
-async function killWhileStarting(fixture: ProcessGround, given: { afterStarts: number; delay: number }): Promise<void> {
+async function killWhileStarting(
+  fixture: ProcessFixture,
+  given: { afterStarts: number; delay: number },
+): Promise<void> {
   const specs = Array.from({ length: given.afterStarts + 2 }, () => fixture.spec({ kind: "serves" }));
   const holder = spawnHolder(fixture, specs);
   // The folder of a start is its first act: from there it is a matter of turns of the event loop and microseconds.

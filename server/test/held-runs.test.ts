@@ -15,7 +15,7 @@ import { heldIdOf, heldLineOf, type HeldId } from "#runs/held-id.ts";
 import { HeldRuns } from "#runs/held-runs.ts";
 import { cleanLast } from "./support/clean-last.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { cortexRuntimeDir, python } from "./support/process-ground.ts";
+import { cortexRuntimeDir, python } from "./support/process-fixture.ts";
 import { until } from "./support/until.ts";
 
 /** Of the first attempt of a new run. */

@@ -22,7 +22,7 @@ import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
-import { ProcessGround, python } from "#test/support/process-ground.ts";
+import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -51,7 +51,7 @@ http.server.HTTPServer(("0.0.0.0", int(os.environ["PORT"])), Handler).serve_fore
 `;
 
 describe("a hostile app", { skip }, () => {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   const sink = new DriverSink();
   const got = new Map<string, unknown>();
   const closers: (() => unknown)[] = [() => fixture.close()];
@@ -241,7 +241,7 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     code: string,
     environment: Readonly<Record<string, string>> = {},
   ): Promise<{ told: DriverSink; spec: ReplicaSpec }> {
-    const place = new ProcessGround({ sandbox: other });
+    const place = new ProcessFixture({ sandbox: other });
     const elsewhere = place.driver();
     const told = new DriverSink();
     await elsewhere.open(told);

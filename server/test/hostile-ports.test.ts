@@ -13,7 +13,7 @@ import { ReplicaConnection } from "#proxy/replica-connection.ts";
 import { Deadlines } from "#proxy/deadlines.ts";
 import { networkProbe } from "#scheduler/probe.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { ProcessGround } from "#test/support/process-ground.ts";
+import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -81,7 +81,7 @@ for (const sandbox of sandboxes) {
 }
 
 async function startServer(t: TestContext, sandbox: Sandbox, environment: Readonly<Record<string, string>>) {
-  const fixture = new ProcessGround({ sandbox });
+  const fixture = new ProcessFixture({ sandbox });
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);

@@ -74,7 +74,7 @@ async function startGithub(t: TestContext): Promise<Github> {
   return github;
 }
 
-async function startGround(t: TestContext): Promise<PeopleStage & { readonly github: Github }> {
+async function startFixture(t: TestContext): Promise<PeopleStage & { readonly github: Github }> {
   const github = await startGithub(t);
   const client = { url: github.url, clientId: "slipway", clientSecret: new Secret(clientSecret), name: "GitHub" };
   return { ...(await startPeopleStage(t, { github: client })), github };
@@ -93,7 +93,7 @@ async function visit({ api }: PeopleStage, browser = new SmallBrowser()): Promis
 }
 
 test("a person signs in with GitHub by the address that GitHub has proven", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const browser = new SmallBrowser();
   assert.equal(await visit(fixture, browser), "/dashboard");
   const token = await browser.send(`${fixture.api.baseUrl}/v2/auth/token`, {
@@ -114,7 +114,7 @@ test("a person signs in with GitHub by the address that GitHub has proven", asyn
 });
 
 test("an address that GitHub has not proven lets nobody in, and neither does a GitHub that fails", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   fixture.github.emails = [{ email: adasEmail, primary: true, verified: false }];
   assert.equal(await visit(fixture), "/dashboard#sign-in-problem=address_not_proven");
   fixture.github.emails = [{ email: "eve@example.test", primary: true, verified: true }];

@@ -14,7 +14,7 @@ const ada: OidcAccount = { sub: "ada-there", email: adasEmail, emailVerified: tr
 
 type Fixture = PeopleStage & { readonly oidc: OidcServer };
 
-async function startGround(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Fixture> {
+async function startFixture(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Fixture> {
   let baseUrl = "";
   const oidc = await startOidcServer(t, { account: ada, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
   const client = {
@@ -75,7 +75,7 @@ async function emails({ api }: Fixture): Promise<string[]> {
 }
 
 test("a person who is known here signs in with the provider, and comes back to where they wanted to go", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   await proven(fixture);
   const { body: offers } = await fixture.api.call("GET", "/v2/auth/providers", { token: null });
   assert.deepEqual(offers, [{ id: "oidc", name: "SSO" }]);
@@ -102,7 +102,7 @@ test("a person who is known here signs in with the provider, and comes back to w
 });
 
 test("an address that only looks like somebody's, or becomes theirs in small letters, lets nobody into their account", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const password = "correct horse battery";
   const id = await makePerson(fixture.api.db, { email: "kim@example.test", name: "Kim", password });
   await fixture.api.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
@@ -123,7 +123,7 @@ test("an address that only looks like somebody's, or becomes theirs in small let
 });
 
 test("an address that the provider has not proven lets nobody in: not into an account, not by an invitation", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   await invite(fixture, "grace@example.test");
   const before = await emails(fixture);
   for (const email of [adasEmail, "grace@example.test"]) {
@@ -137,7 +137,7 @@ test("an address that the provider has not proven lets nobody in: not into an ac
 });
 
 test("only the invited become people, and anybody where sign-up is open", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const grace = { sub: "grace", email: "grace@example.test", emailVerified: true, name: "Grace" };
   assert.equal(await visit(fixture, grace), "/dashboard#sign-in-problem=not_invited");
   assert.deepEqual(await emails(fixture), [adasEmail]);
@@ -156,12 +156,12 @@ test("only the invited become people, and anybody where sign-up is open", async 
   const { uri } = (await call("/v2/auth/two-factor", {})).body;
   assert.equal((await call("/v2/auth/two-factor/confirm", { code: appCode(uri) })).status, 200);
 
-  const open = await startGround(t, { signUp: "open" });
+  const open = await startFixture(t, { signUp: "open" });
   assert.equal(await visit(open, { ...grace, sub: "any" }), "/dashboard/device?code=A");
 });
 
 test("whoever shows the address takes the account over from whoever never did", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const waiting = await fixture.signIn();
   await fixture.post("/v2/auth/password/forgot", { email: adasEmail });
   const { text } = await fixture.mail.next(adasEmail);
@@ -178,7 +178,7 @@ test("whoever shows the address takes the account over from whoever never did", 
 });
 
 test("the provider is no way around a second factor", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const { accessToken } = await fixture.signIn();
   const call = (path: string, body: object): ReturnType<typeof fixture.api.call> =>
     fixture.api.call("POST", path, { token: accessToken, body });
@@ -198,7 +198,7 @@ test("the provider is no way around a second factor", async (t) => {
 });
 
 test("an account there stays that person's here, whatever address it has later", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   await proven(fixture);
   await visit(fixture, ada);
   const browser = new SmallBrowser();
@@ -210,7 +210,7 @@ test("an account there stays that person's here, whatever address it has later",
 });
 
 test("what comes back counts once, and only in the browser that began the visit", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   await proven(fixture);
   const expired = "/dashboard#sign-in-problem=expired";
   const mine = new SmallBrowser();
@@ -230,7 +230,7 @@ test("what comes back counts once, and only in the browser that began the visit"
 });
 
 test("nobody is sent to another site at the end of a visit", async (t) => {
-  const fixture = await startGround(t);
+  const fixture = await startFixture(t);
   const places = [
     "https://evil.example/",
     "//evil.example",

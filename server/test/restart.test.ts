@@ -21,14 +21,14 @@ def parent_start():
         return stat.read().rsplit(")", 1)[1].split()[19]
 `;
 
-type Ground = {
+type Fixture = {
   readonly platform: PlatformProcess;
   readonly git: Awaited<ReturnType<typeof startGitServer>>;
   /** The platform's, which is known before its first start. */
   readonly port: string;
 };
 
-async function firstStart({ platform, port }: Ground): Promise<void> {
+async function firstStart({ platform, port }: Fixture): Promise<void> {
   const started = platform.restart();
   const file = join(platform.dataDir, "bootstrap.json");
   const isWell = (): Promise<boolean> =>
@@ -41,7 +41,7 @@ async function firstStart({ platform, port }: Ground): Promise<void> {
   await started;
 }
 
-async function secondOnFolder({ platform }: Ground): Promise<void> {
+async function secondOnFolder({ platform }: Fixture): Promise<void> {
   const second = spawn(process.execPath, [join(import.meta.dirname, "../src/main.ts")], {
     env: {
       PATH: process.env["PATH"],
@@ -59,7 +59,7 @@ async function secondOnFolder({ platform }: Ground): Promise<void> {
   assert.equal((await fetch(`${platform.bootstrap.baseUrl}/healthz`)).status, 200, "the first one still serves");
 }
 
-async function brokenApp({ platform, git }: Ground): Promise<void> {
+async function brokenApp({ platform, git }: Fixture): Promise<void> {
   await git.createRepo("acme", "broken", { "main.py": "import no_such_module_here\n\ndef run():\n    return 1\n" });
   const app = await deploy(platform, { name: "broken", gitRepo: "acme/broken", pythonVersion: "3.11" });
   assert.equal(app.status, "init_failure");
@@ -70,7 +70,7 @@ async function brokenApp({ platform, git }: Ground): Promise<void> {
   assert.match(((await answer.json()) as { message: string }).message, /build/);
 }
 
-async function restarts({ platform, git }: Ground): Promise<void> {
+async function restarts({ platform, git }: Fixture): Promise<void> {
   await git.createRepo("acme", "pid", {
     "main.py": pidApp,
     "slipway.toml": '[cerebrium.deployment]\nname = "pid"\n',
@@ -95,7 +95,7 @@ async function restarts({ platform, git }: Ground): Promise<void> {
   assert.equal(await startedAt(), first, "the replica of before the kill answers");
 }
 
-async function cutOffBuild({ platform, git }: Ground): Promise<void> {
+async function cutOffBuild({ platform, git }: Fixture): Promise<void> {
   const toml = `[cerebrium.deployment]\nname = "slow"\npython_version = "3.11"\nshell_commands = ["sleep 3"]\n`;
   await git.createRepo("acme", "slow", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
   const { projectId } = platform.bootstrap;

@@ -4,10 +4,10 @@ import { test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
-import { insertCall, insertRun, type RowsPlace } from "./support/run-rows.ts";
+import { insertCall, insertRun, type RowsAddress } from "./support/run-rows.ts";
 import { until } from "./support/until.ts";
 
-type Stage = { api: ApiUnderTest; place: RowsPlace; app: string; heard: (string | null)[] };
+type Stage = { api: ApiUnderTest; place: RowsAddress; app: string; heard: (string | null)[] };
 
 async function stage(t: TestContext): Promise<Stage> {
   const api = await startManagementApi(t);

@@ -7,9 +7,9 @@ import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ReplicaId } from "#lib/ids.ts";
 import { insertLeftOut } from "#runs/call-record-store.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
-import { insertCall, insertRun, type RowsPlace } from "./support/run-rows.ts";
+import { insertCall, insertRun, type RowsAddress } from "./support/run-rows.ts";
 
-type Stage = { readonly api: ApiUnderTest; readonly place: RowsPlace; readonly runs: string };
+type Stage = { readonly api: ApiUnderTest; readonly place: RowsAddress; readonly runs: string };
 
 async function stage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<Stage> {
   const api = await startManagementApi(t, options);
@@ -17,7 +17,7 @@ async function stage(t: TestContext, options: Parameters<typeof startManagementA
   return { api, place, runs: `/v2/projects/${api.projectId}/apps/${place.appId}/runs` };
 }
 
-async function addApp(api: ApiUnderTest, name: string): Promise<RowsPlace> {
+async function addApp(api: ApiUnderTest, name: string): Promise<RowsAddress> {
   const body = { name, gitRepo: "acme/shop" };
   const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   assert.equal(answer.status, 201, JSON.stringify(answer.body));

@@ -1,12 +1,12 @@
 // What the data folder of the version before names of the world outside, and the apps in it: `make.ts` fills the folder with it,
 // the test has it there again.
-import type { FixedPlace } from "#test/support/fixed-place.ts";
+import type { FixedAddress } from "#test/support/fixed-address.ts";
 import type { GitServer } from "#test/support/git-server.ts";
 import type { Json } from "#test/support/management-api.ts";
 
 /** Rows name where deliveries go and where repositories are, so neither may be at any free port. On Linux all of 127/8 is the machine's own. */
-export const hooksAt: FixedPlace = { host: "127.20.26.11", port: 8026 };
-export const gitAt: FixedPlace = { host: "127.20.26.11", port: 8027 };
+export const hooksAt: FixedAddress = { host: "127.20.26.11", port: 8026 };
+export const gitAt: FixedAddress = { host: "127.20.26.11", port: 8027 };
 
 /** What the git host asks for, and the git credential of the project gives. */
 export const gitLogin = { username: "deploys", secret: "git-secret-of-before" } as const;

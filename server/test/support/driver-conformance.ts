@@ -1,4 +1,4 @@
-// The conformance suite of drivers: a test file calls `conformance(name, makeGround)` to run it against one driver. A fixture
+// The conformance suite of drivers: a test file calls `conformance(name, makeFixture)` to run it against one driver. A fixture
 // is where replicas of that driver live. Driver objects on it come and go, like the processes of the platform.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -28,7 +28,7 @@ export type Behaviour =
   | { readonly kind: "refused" };
 
 /** The machine, cluster or memory in which the replicas of one test live. */
-export type ConformanceGround = {
+export type ConformanceFixture = {
   /** A new driver object on this fixture, not yet opened. */
   driver(): Driver;
   /** A new replica id each time. */
@@ -46,10 +46,10 @@ const readyPauseMs = 5;
 const longLineBytes = 64 * 1024;
 
 /** Runs the suite. */
-export function conformance(name: string, makeGround: () => Promise<ConformanceGround>): void {
+export function conformance(name: string, makeFixture: () => Promise<ConformanceFixture>): void {
   const promise = (what: string, run: (stage: Stage) => Promise<void>): void => {
     it(what, async () => {
-      const stage = await Stage.open(makeGround);
+      const stage = await Stage.open(makeFixture);
       try {
         await run(stage);
         await stage.end();
@@ -282,7 +282,7 @@ type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kin
 
 /** One test: a fixture, the open driver on it, and everything that the driver reported. */
 class Stage implements ReplicaSink {
-  readonly fixture: ConformanceGround;
+  readonly fixture: ConformanceFixture;
   readonly events: ReplicaEvent[] = [];
   readonly taken: ReplicaLine[] = [];
   /** The number of batches of lines received. */
@@ -292,13 +292,13 @@ class Stage implements ReplicaSink {
   readonly #linesAtExit = new Map<ReplicaId, string[]>();
   readonly #waiting = new Set<() => void>();
 
-  static async open(makeGround: () => Promise<ConformanceGround>): Promise<Stage> {
-    const stage = new Stage(await makeGround());
+  static async open(makeFixture: () => Promise<ConformanceFixture>): Promise<Stage> {
+    const stage = new Stage(await makeFixture());
     await stage.driver.open(stage);
     return stage;
   }
 
-  private constructor(fixture: ConformanceGround) {
+  private constructor(fixture: ConformanceFixture) {
     this.fixture = fixture;
     this.driver = fixture.driver();
   }

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
-import { type FixedPlace, listenAt } from "./fixed-place.ts";
+import { type FixedAddress, listenAt } from "./fixed-address.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
 
 /** Path → content. `{ link }` makes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
@@ -29,7 +29,7 @@ export type GitServer = {
 
 export type GitServerOptions = {
   /** Default: any free port of 127.0.0.1. */
-  readonly at?: FixedPlace;
+  readonly at?: FixedAddress;
   /** `user:token` that every request must send by basic authentication. */
   readonly credentials?: string;
   /** Answers the request and returns true, or returns false for the normal answer. */

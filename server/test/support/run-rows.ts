@@ -4,7 +4,7 @@ import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from
 import type { Db } from "#store/database.ts";
 
 /** The project and app of the rows. */
-export type RowsPlace = { readonly db: Db; readonly projectId: ProjectId; readonly appId: AppId };
+export type RowsAddress = { readonly db: Db; readonly projectId: ProjectId; readonly appId: AppId };
 
 /** Overrides. */
 export type RunWish = {
@@ -26,7 +26,7 @@ export type RunWish = {
 const requestIsKept = new Set<RunState>(["pending", "queued", "running", "failure", "timeout"]);
 
 /** An async run with its request (if runs in its state have one) and, if requested, its result. */
-export async function insertRun(place: RowsPlace, wish: RunWish = {}): Promise<RunId> {
+export async function insertRun(place: RowsAddress, wish: RunWish = {}): Promise<RunId> {
   const { db, projectId, appId } = place;
   const { id = newRunId(), state = "pending", acceptedAt = new Date(), path = "/predict", attempt = 0 } = wish;
   const isEnded = !["pending", "queued", "running"].includes(state);
@@ -68,7 +68,7 @@ async function insertResult(db: Db, id: RunId, result: NonNullable<RunWish["resu
 
 /** A plain call that has ended. */
 export async function insertCall(
-  place: RowsPlace,
+  place: RowsAddress,
   wish: { id?: RunId; state?: "success" | "failure"; receivedAt?: Date; endedAt?: Date; isWebSocket?: boolean } = {},
 ): Promise<RunId> {
   const { id = newRunId(), state = "success", receivedAt = new Date() } = wish;

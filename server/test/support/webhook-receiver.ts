@@ -1,7 +1,7 @@
 // A webhook receiver on loopback that records requests and answers as configured.
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { WithAfter } from "./clean-last.ts";
-import { type FixedPlace, listenAt } from "./fixed-place.ts";
+import { type FixedAddress, listenAt } from "./fixed-address.ts";
 
 /** One request that came. */
 export type Received = { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer };
@@ -17,7 +17,7 @@ export type WebhookReceiver = {
 export async function startReceiver(
   t: WithAfter,
   statusOf: (request: Received) => number | Promise<number> = () => 200,
-  at?: FixedPlace,
+  at?: FixedAddress,
 ): Promise<WebhookReceiver> {
   const received: Received[] = [];
   const counts = new Map<string, number>();

@@ -13,7 +13,7 @@ import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
-import type { Behaviour, ConformanceGround } from "./driver-conformance.ts";
+import type { Behaviour, ConformanceFixture } from "./driver-conformance.ts";
 import { makeFolder } from "./folder.ts";
 import { replicaSpec } from "./replica-spec.ts";
 
@@ -25,7 +25,7 @@ export const cortexRuntimeDir = join(import.meta.dirname, "../../../runtimes/pyt
 export const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
 
 /** One data folder; `close` removes it. */
-export class ProcessGround implements ConformanceGround {
+export class ProcessFixture implements ConformanceFixture {
   readonly dataDir: string;
   readonly #sandbox: Sandbox;
   readonly #runtimeDir: string;

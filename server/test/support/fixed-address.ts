@@ -5,13 +5,16 @@ import type { AddressInfo } from "node:net";
 import { until } from "./until.ts";
 
 /** An address of this machine and a port. */
-export type FixedPlace = { readonly host: string; readonly port: number };
+export type FixedAddress = { readonly host: string; readonly port: number };
 
 /** Longer than another run of the same test occupies the address. */
 const freeMs = 300_000;
 
 /** Listens there as soon as the address is free; returns it. */
-export async function listenAt(server: Server, at: FixedPlace = { host: "127.0.0.1", port: 0 }): Promise<FixedPlace> {
+export async function listenAt(
+  server: Server,
+  at: FixedAddress = { host: "127.0.0.1", port: 0 },
+): Promise<FixedAddress> {
   const listens = async (): Promise<boolean> => {
     server.listen(at.port, at.host);
     try {
