@@ -39,16 +39,16 @@ export function apiKeyHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async rotateApiKey(call) {
-      const { account, token } = await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call));
+      const { account, token } = await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call));
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async deleteApiKey(call) {
-      return show(await useCases.revoke(placeOf(call), call.by), undefined);
+      return show(await useCases.revoke(accountRefOf(call), call.by), undefined);
     },
   };
 }
 
-function placeOf(call: ApiCall): TokenAccountRef {
+function accountRefOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: projectOf(call), accountId: accountOf(call, "api_key_id") };
 }
 

@@ -36,10 +36,10 @@ export function operatorTokenHandlers({
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async rotateOperatorToken(call) {
-      return showIssued(await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call)));
     },
     async deleteOperatorToken(call) {
-      return showAccount(await useCases.revoke(placeOf(call), call.by));
+      return showAccount(await useCases.revoke(accountRefOf(call), call.by));
     },
     async listSigningKeys() {
       return (await keys.list()).map(showKey);
@@ -54,7 +54,7 @@ export function operatorTokenHandlers({
   };
 }
 
-function placeOf(call: ApiCall): TokenAccountRef {
+function accountRefOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: null, accountId: accountOf(call, "token_id") };
 }
 

@@ -48,18 +48,18 @@ export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Han
         throw new Fault("invalid", "The body contains no changes; send name, role or permissions.");
       }
       const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
-      return show(await useCases.update(placeOf(call), change, askingOf(call)));
+      return show(await useCases.update(accountRefOf(call), change, askingOf(call)));
     },
     async rotateServiceAccount(call) {
-      return showIssued(await useCases.rotate(placeOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call)));
     },
     async deleteServiceAccount(call) {
-      return show(await useCases.revoke(placeOf(call), call.by));
+      return show(await useCases.revoke(accountRefOf(call), call.by));
     },
   };
 }
 
-function placeOf(call: ApiCall): TokenAccountRef {
+function accountRefOf(call: ApiCall): TokenAccountRef {
   return { kind, projectId: projectOf(call), accountId: accountOf(call, "service_account_id") };
 }
 

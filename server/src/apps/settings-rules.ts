@@ -39,20 +39,20 @@ function checkReplicas(settings: AppSettings, { source, isComplete }: RulesConte
 
 function checkScaling(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const metric = settings.scalingMetric;
-  const metricPlace = source("scalingMetric")?.path ?? "scalingMetric";
-  const targetPlace = source("scalingTarget")?.path ?? "scalingTarget";
+  const metricPath = source("scalingMetric")?.path ?? "scalingMetric";
+  const targetPath = source("scalingTarget")?.path ?? "scalingTarget";
   const isMetricKnown = isComplete || source("scalingMetric") !== undefined;
   if (metric !== "requests_per_second" && isMetricKnown && settings.scalingTarget > 100) {
     throw new Fault(
       "invalid",
-      `${targetPlace} is ${settings.scalingTarget}, but must be a percentage of at most 100 for the metric ${metric}.`,
+      `${targetPath} is ${settings.scalingTarget}, but must be a percentage of at most 100 for the metric ${metric}.`,
     );
   }
   if (metric !== "cpu_utilization" && metric !== "memory_utilization") return;
   if (settings.minReplicaCount < 1) {
     throw new Fault(
       "invalid",
-      `${metricPlace} is ${metric}, which must be measured on a running replica: minReplicaCount is ${settings.minReplicaCount}, but must be at least 1.`,
+      `${metricPath} is ${metric}, which must be measured on a running replica: minReplicaCount is ${settings.minReplicaCount}, but must be at least 1.`,
     );
   }
   if (settings.scalingBuffer > 0) {

@@ -34,24 +34,24 @@ export const noToml: TomlSettings = {
   warnings: [],
 };
 
-const fieldsByPlace = new Map(
+const fieldsByPath = new Map(
   fieldNames.flatMap((name) => {
     const path: string | null = appFields[name].toml;
     return path === null ? [] : [[path, name] as const];
   }),
 );
-const commandsByPlace = new Map<string, CommandKind>([
+const commandsByPath = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
   ["deployment.shell_commands", "shellCommands"],
 ]);
 /** These select files for uploads; an app with a linked repository gets all files of its folder. */
-const ignoredPlaces = new Set(["deployment.include", "deployment.exclude"]);
+const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 const tables = ["deployment", "hardware", "scaling", "dependencies", "runtime", "runtime.custom", "runtime.cortex"];
-const knownPlaces = [
+const knownPaths = [
   ...tables,
-  ...fieldsByPlace.keys(),
-  ...commandsByPlace.keys(),
-  ...ignoredPlaces,
+  ...fieldsByPath.keys(),
+  ...commandsByPath.keys(),
+  ...ignoredPaths,
   ...packageKinds.map((kind) => `dependencies.${kind}`),
 ];
 
@@ -113,8 +113,8 @@ class Reader {
   }
 
   #readPlace(path: string, value: unknown): void {
-    const field = fieldsByPlace.get(path);
-    const command = commandsByPlace.get(path);
+    const field = fieldsByPath.get(path);
+    const command = commandsByPath.get(path);
     const kind = packageKinds.find((candidate) => path === `dependencies.${candidate}`);
     if (field !== undefined) this.#values.set(field, value);
     else if (command !== undefined) this.#commands[command] = this.#readCommands(path, value);
@@ -122,7 +122,7 @@ class Reader {
     else if (path === "dependencies.paths") this.#readPaths(path, value);
     else if (tables.includes(path)) this.#enter(path, value);
     else if (path === "runtime.deepgram" || path === "runtime.rime") throw this.#noPartner(path);
-    else if (!ignoredPlaces.has(path)) this.#warnUnknown(path);
+    else if (!ignoredPaths.has(path)) this.#warnUnknown(path);
   }
 
   #enter(path: string, value: unknown): void {
@@ -185,8 +185,8 @@ class Reader {
     // Finding a similar name is slow, so skip it for a file with very many unknown names.
     if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
     const name = path.slice(path.lastIndexOf(".") + 1);
-    const sameName = knownPlaces.find((known) => known.endsWith(`.${name}`));
-    const hint = sameName === undefined ? suggestion(path, knownPlaces) : `; did you mean ${sameName}?`;
+    const sameName = knownPaths.find((known) => known.endsWith(`.${name}`));
+    const hint = sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;
     this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${hint || "."}`);
   }
 

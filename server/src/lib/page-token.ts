@@ -39,9 +39,9 @@ export class PageTokens<Cursor extends object> {
   read(query: Query, token: string): Cursor {
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
-    const isPlace = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));
+    const isCursor = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));
     // It must match when written again: each cursor has exactly one token.
-    if (isPlace && token === this.#write(query, parts)) {
+    if (isCursor && token === this.#write(query, parts)) {
       return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
     }
     const advice = `use ${this.#options.next} from its last answer and keep the other parameters the same`;

@@ -119,7 +119,7 @@ export class InvitationUseCases {
       const before = await invitationByEmail(tx, projectId, email);
       const roles = before === undefined ? [role] : [before.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
-      await requireRoom(tx, { projectId, email, now: created_at });
+      await requireSpace(tx, { projectId, email, now: created_at });
       await putInvitation(tx, row);
       await record(tx, {
         ...{ projectId, action: "invitation.create", by: acting.by },
@@ -239,7 +239,7 @@ async function join(tx: Tx, member: { projectId: ProjectId; personId: string; ro
   await insertMember(tx, { project_id: projectId, person_id: personId, role });
 }
 
-async function requireRoom(tx: Tx, given: { projectId: ProjectId; email: string; now: Date }): Promise<void> {
+async function requireSpace(tx: Tx, given: { projectId: ProjectId; email: string; now: Date }): Promise<void> {
   const { projectId, email, now } = given;
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
     throw new Fault("conflict", `${email} is already a member of this project.`);

@@ -16,36 +16,36 @@ export type RoundRobin = { next: number };
 /** Applies even to random-choice-2, which ignores the app's limit: more calls than this on one replica are a mistake. */
 export const runningMax = 10_000;
 
-/** The index of the chosen replica in `rooms`; -1: none can take a call now. `random` is in [0, 1). */
+/** The index of the chosen replica in `candidates`; -1: none can take a call now. `random` is in [0, 1). */
 export function choose(
   algorithm: LoadBalancingAlgorithm,
-  rooms: readonly Candidate[],
+  candidates: readonly Candidate[],
   turn: RoundRobin,
   random: () => number,
 ): number {
   switch (algorithm) {
     case "round-robin":
-      return roundRobin(rooms, turn);
+      return roundRobin(candidates, turn);
     case "first-available":
-      return firstWithRoom(rooms);
+      return firstWithCapacity(candidates);
     case "min-connections":
-      return leastRunning(rooms);
+      return fewestRunning(candidates);
     case "random-choice-2":
-      return betterOfTwo(rooms, random);
+      return betterOfTwo(candidates, random);
     default:
       return never(algorithm);
   }
 }
 
-function hasRoom(room: Candidate): boolean {
-  return room.running < room.concurrency;
+function hasCapacity(candidate: Candidate): boolean {
+  return candidate.running < candidate.concurrency;
 }
 
-function roundRobin(rooms: readonly Candidate[], turn: RoundRobin): number {
-  const count = rooms.length;
+function roundRobin(candidates: readonly Candidate[], turn: RoundRobin): number {
+  const count = candidates.length;
   let index = turn.next < count ? turn.next : 0;
   for (let tries = 0; tries < count; tries++) {
-    if (hasRoom(rooms[index] as Candidate)) {
+    if (hasCapacity(candidates[index] as Candidate)) {
       turn.next = index + 1;
       return index;
     }
@@ -54,35 +54,35 @@ function roundRobin(rooms: readonly Candidate[], turn: RoundRobin): number {
   return -1;
 }
 
-function firstWithRoom(rooms: readonly Candidate[]): number {
-  for (let index = 0; index < rooms.length; index++) {
-    if (hasRoom(rooms[index] as Candidate)) return index;
+function firstWithCapacity(candidates: readonly Candidate[]): number {
+  for (let index = 0; index < candidates.length; index++) {
+    if (hasCapacity(candidates[index] as Candidate)) return index;
   }
   return -1;
 }
 
 /** Ties go to the first. Full replicas are skipped, because concurrency may differ within one app. */
-function leastRunning(rooms: readonly Candidate[]): number {
+function fewestRunning(candidates: readonly Candidate[]): number {
   let best = -1;
   let bestRunning = Number.POSITIVE_INFINITY;
-  for (let index = 0; index < rooms.length; index++) {
-    const room = rooms[index] as Candidate;
-    if (room.running < bestRunning && hasRoom(room)) {
+  for (let index = 0; index < candidates.length; index++) {
+    const candidate = candidates[index] as Candidate;
+    if (candidate.running < bestRunning && hasCapacity(candidate)) {
       best = index;
-      bestRunning = room.running;
+      bestRunning = candidate.running;
     }
   }
   return best;
 }
 
-function betterOfTwo(rooms: readonly Candidate[], random: () => number): number {
-  const count = rooms.length;
+function betterOfTwo(candidates: readonly Candidate[], random: () => number): number {
+  const count = candidates.length;
   if (count === 0) return -1;
   const one = count === 1 ? 0 : Math.floor(random() * count);
   // The second pick is always a different replica.
   const other = count === 1 ? 0 : (one + 1 + Math.floor(random() * (count - 1))) % count;
-  const oneRunning = (rooms[one] as Candidate).running;
-  const otherRunning = (rooms[other] as Candidate).running;
+  const oneRunning = (candidates[one] as Candidate).running;
+  const otherRunning = (candidates[other] as Candidate).running;
   const isOne = oneRunning === otherRunning ? random() < 0.5 : oneRunning < otherRunning;
   return Math.min(oneRunning, otherRunning) >= runningMax ? -1 : isOne ? one : other;
 }

@@ -19,10 +19,10 @@ const idleMsOf = { cortex: 60_000, custom: 4_000 } as const;
 /** Safety margin before the idle timeout that a replica announces. */
 const idleMarginMs = 1_000;
 
-/** How long a connection may idle. `toldSeconds`: the replica's `Keep-Alive`; -1: none. */
-export function idleMs(runtime: "cortex" | "custom", toldSeconds: number): number {
-  if (toldSeconds === -1) return idleMsOf[runtime];
-  return Math.min(toldSeconds * 1000 - idleMarginMs, idleMsOf.cortex);
+/** How long a connection may idle. `announcedSeconds`: the replica's `Keep-Alive`; -1: none. */
+export function idleMs(runtime: "cortex" | "custom", announcedSeconds: number): number {
+  if (announcedSeconds === -1) return idleMsOf[runtime];
+  return Math.min(announcedSeconds * 1000 - idleMarginMs, idleMsOf.cortex);
 }
 
 /** The connections to one replica. Call `close()` when it gets no more calls. */

@@ -31,14 +31,14 @@ export class Admission {
   /** How many more runs of the app may be claimed; `places`: the calls its replicas can handle when fully scaled out. */
   free(appId: AppId, places: number): number {
     const taken = this.#apps.get(appId)?.runs ?? 0;
-    const ofApp = this.#mostOf(places) - taken;
+    const ofApp = this.#maxOf(places) - taken;
     const ofAll = this.#limits.runsMax - this.#runs;
     return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
   }
 
   /** True when it is worth claiming more runs of the app: claiming them one by one would cost a query each. */
   isHalfFree(appId: AppId, places: number): boolean {
-    return (this.#apps.get(appId)?.runs ?? 0) <= this.#mostOf(places) / 2;
+    return (this.#apps.get(appId)?.runs ?? 0) <= this.#maxOf(places) / 2;
   }
 
   /** True when this many more bytes of bodies may be held; an app that holds none may always have one run. */
@@ -65,7 +65,7 @@ export class Admission {
     this.#bytes -= bytes;
   }
 
-  #mostOf(places: number): number {
+  #maxOf(places: number): number {
     const { appMax } = this.#limits;
     return Math.min(appMax, Math.max(Math.min(appMin, appMax), 2 * places));
   }

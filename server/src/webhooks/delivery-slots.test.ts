@@ -75,7 +75,7 @@ test("what is released is free again, once", () => {
   const taken = [...takeAll(places, "a"), ...takeAll(places, "b", "p-2")];
   taken[0]?.hold(600);
   assert.equal(places.bytesLeft, 400);
-  assert.equal(places.isRoomy, false);
+  assert.equal(places.hasCapacity, false);
   for (const place of [...taken, ...taken]) place.release();
   assert.equal(places.bytesLeft, 1000);
   assert.equal(takeAll(places, "a").length + takeAll(places, "b", "p-2").length, taken.length);

@@ -66,7 +66,7 @@ export class DeliverySlots {
   }
 
   /** True while less than half is held: a delivery larger than the rest is then admitted, so that it does not wait forever. */
-  get isRoomy(): boolean {
+  get hasCapacity(): boolean {
     return this.#bytes < this.#options.bytesMax / 2;
   }
 
@@ -105,7 +105,7 @@ export class DeliverySlots {
     const window = this.#windows.get(lane) ?? { max: this.#first(), troubles: 0, closedUntilMs: 0 };
     this.#windows.set(lane, window);
     if (!isTrouble) {
-      window.max = Math.min(this.#mostOfLane(), window.max + 1);
+      window.max = Math.min(this.#maxOfLane(), window.max + 1);
       window.troubles = 0;
       window.closedUntilMs = 0;
       return;
@@ -131,10 +131,10 @@ export class DeliverySlots {
   }
 
   #first(): number {
-    return Math.min(windowFirst, this.#mostOfLane());
+    return Math.min(windowFirst, this.#maxOfLane());
   }
 
-  #mostOfLane(): number {
+  #maxOfLane(): number {
     return Math.max(1, Math.floor(this.#options.atOnce / sharePart));
   }
 }

@@ -148,16 +148,16 @@ export type ClaimedRow = {
   readonly scheduleAttempts: number;
 };
 
-/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `isRoomy` lets the first be larger. */
+/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `hasCapacity` lets the first be larger. */
 export type Claim = {
   readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
   readonly bytesMax: number;
-  readonly isRoomy: boolean;
+  readonly hasCapacity: boolean;
 };
 
 /** Leases due deliveries, oldest first within each endpoint, to `holder`. Skips locked rows. */
 export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holder): Promise<ClaimedRow[]> {
-  const { wanted, bytesMax, isRoomy } = claim;
+  const { wanted, bytesMax, hasCapacity } = claim;
   const { rows } = await sql<ClaimedRow>`
     with wanted as (
       select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.max)}::integer[])
@@ -177,7 +177,7 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
            lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond'
       from sized
      where claimed.id = sized.id
-       and (sized.total <= ${bytesMax} or (sized.total = sized.body_bytes and ${isRoomy}))
+       and (sized.total <= ${bytesMax} or (sized.total = sized.body_bytes and ${hasCapacity}))
     returning claimed.id, claimed.lease_epoch as epoch, claimed.endpoint_id as "endpointId",
               claimed.project_id as "projectId", claimed.run_id as "runId", claimed.url,
               claimed.secret_sealed as "secretSealed", claimed.status_code as "statusCode",

@@ -69,7 +69,7 @@ export class Dispatcher {
   /** A slot to send a new delivery at once; null when it must wait, also because others of its endpoint do. */
   takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): DeliverySlot | null {
     const { places } = this.#parts;
-    const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.isRoomy);
+    const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.hasCapacity);
     const slot = mustWait ? null : places.take(wish);
     slot?.hold(bytes);
     return slot;
@@ -171,7 +171,7 @@ export class Dispatcher {
 
   async #claim(shares: readonly Share[]): Promise<number> {
     const { db, holder, places, onStep } = this.#parts;
-    const room = { bytesMax: places.bytesLeft, isRoomy: places.isRoomy };
+    const room = { bytesMax: places.bytesLeft, hasCapacity: places.hasCapacity };
     for (const { endpointId } of shares) this.#waiting.begin(endpointId);
     try {
       const wanted = shares.map((share) => ({ endpointId: share.endpointId, max: share.places.length }));

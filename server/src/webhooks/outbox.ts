@@ -139,8 +139,8 @@ export class Outbox {
   post(given: NewDelivery): void {
     const count = this.#posting.size;
     if (count >= postedMax) return this.#lose("too many answers wait to be written");
-    const isRoomy = count === 0 || this.#postedBytes + (given.body?.length ?? 0) <= postedBytesMax;
-    const delivery = isRoomy ? given : { ...given, body: null };
+    const hasCapacity = count === 0 || this.#postedBytes + (given.body?.length ?? 0) <= postedBytesMax;
+    const delivery = hasCapacity ? given : { ...given, body: null };
     const bytes = delivery.body?.length ?? 0;
     this.#postedBytes += bytes;
     const posting = this.#post(delivery).finally(() => {

@@ -106,20 +106,20 @@ function rebuild(value: Loose): ExportLine | null {
   switch (value["kind"]) {
     case "slipway-audit-export":
       return "project" in value &&
-        isPlace(value["after"]) &&
-        isPlace(value["through"]) &&
+        isPosition(value["after"]) &&
+        isPosition(value["through"]) &&
         (value["filter"] === null || isObject(value["filter"])) &&
         typeof value["jws"] === "string"
         ? exportHeader(value as unknown as ExportHeader)
         : null;
     case "stub":
-      return isPlace(value) && typeof value["jws"] === "string" ? stubLine(value as unknown as StubLine) : null;
+      return isPosition(value) && typeof value["jws"] === "string" ? stubLine(value as unknown as StubLine) : null;
     case "checkpoint":
-      return isPlace(value) && isCount(value["previous"]) && typeof value["jws"] === "string"
+      return isPosition(value) && isCount(value["previous"]) && typeof value["jws"] === "string"
         ? checkpointLine(value as unknown as CheckpointLine)
         : null;
     case "entry":
-      return isPlace(value) && isWhole(value["entry"]) ? rebuildEntry(value as unknown as EntryLine) : null;
+      return isPosition(value) && isWhole(value["entry"]) ? rebuildEntry(value as unknown as EntryLine) : null;
     default:
       return null;
   }
@@ -167,7 +167,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-function isPlace(value: unknown): boolean {
+function isPosition(value: unknown): boolean {
   return (
     isObject(value) &&
     isCount(value["number"]) &&

@@ -49,13 +49,13 @@ const entriesMax = 500;
 const bytesMax = 512_000;
 /** Then other forwardings get their turn; a slow receiver gets fewer batches. */
 const batchesMax = 20;
-const flightMs = 30_000;
+const sendingMs = 30_000;
 const answerBytesMax = 0;
 
 /** Rejects when the database does not answer; the lease then expires. */
 export async function sendBatches(lease: ForwardingLease, parts: SenderParts): Promise<void> {
   const { db, leases, clock, stopping } = parts;
-  const endMs = clock.monotonicMs() + flightMs;
+  const endMs = clock.monotonicMs() + sendingMs;
   for (let count = 0; count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs; count++) {
     if (!(await leases.renew(lease))) return;
     const [row] = await readForwardings(db, [lease.id]);

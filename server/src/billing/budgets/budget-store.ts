@@ -33,13 +33,13 @@ export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
 
 /** The budget, or null. */
 export async function findBudget(db: Db, scope: BudgetScope): Promise<Budget | null> {
-  const row = await ofPlace(db, scope).executeTakeFirst();
+  const row = await ofScope(db, scope).executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
 /** The budget, locked until the transaction ends, or null. */
 export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | null> {
-  const row = await ofPlace(tx, scope).forNoKeyUpdate().executeTakeFirst();
+  const row = await ofScope(tx, scope).forNoKeyUpdate().executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
@@ -175,9 +175,9 @@ export async function removeNotice(db: Db, id: string): Promise<void> {
   await db.deleteFrom("budget_notices").where("id", "=", id).execute();
 }
 
-type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofPlace>["executeTakeFirstOrThrow"]>>;
+type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofScope>["executeTakeFirstOrThrow"]>>;
 
-function ofPlace(db: Db | Tx, { projectId, appId }: BudgetScope) {
+function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
   return db
     .selectFrom("budgets")
     .selectAll()

@@ -38,7 +38,7 @@ export function detectCgroups(instanceId: string, sources: CgroupSources | null 
   for (const hierarchy of hierarchies(sources)) {
     const controllers = hierarchy.controllers.filter((one) => !places.some(({ controller }) => controller === one));
     if (controllers.length === 0) continue;
-    const found = firstPlace({ ...hierarchy, controllers }, name, problems);
+    const found = firstParent({ ...hierarchy, controllers }, name, problems);
     places.push(...found);
   }
   const lacking = wanted.filter((one) => !places.some(({ controller }) => controller === one));
@@ -94,7 +94,7 @@ function ownPath(own: string, controller: string): string {
 }
 
 /** Tries beside the platform's own cgroup first, where no process has to move; then below it; then at the top. */
-function firstPlace(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupParent[] {
+function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupParent[] {
   const { version, mount } = hierarchy;
   const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
   const beside = version === 2 && own !== mount ? [dirname(own)] : [];

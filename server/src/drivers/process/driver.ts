@@ -197,7 +197,7 @@ export class ProcessDriver implements Driver {
     return [...this.#replicas.values()].some((replica) => !replica.isEnded);
   }
 
-  #ground() {
+  #context() {
     return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
   }
 
@@ -214,7 +214,7 @@ export class ProcessDriver implements Driver {
     const refusal = this.#options.disk?.startRefusal(spec.projectId) ?? null;
     if (refusal !== null) throw new StartRefused(refusal);
     const launched = await launch(spec, {
-      ...this.#ground(),
+      ...this.#context(),
       ports: this.#ports,
       cgroups: this.#cgroups,
       signal,

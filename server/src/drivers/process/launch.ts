@@ -51,9 +51,9 @@ export type LaunchContext = {
 export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
 
 /** Path of the project's storage in a sandboxed app. */
-const storagePlace = "/persistent-storage";
+const storagePath = "/persistent-storage";
 /** Folder where a sandboxed cortex app creates its socket. */
-const listenPlace = "/run/slipway";
+const listenPath = "/run/slipway";
 /** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
 
@@ -221,7 +221,7 @@ async function spawnReplica(
   const places = {
     homeDir: paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? storagePlace : storageDirOf(spec, context),
+    storageDir: isSandboxed ? storagePath : storageDirOf(spec, context),
     venvDir: artifact.venvDir,
     python: artifact.python,
   };
@@ -231,7 +231,7 @@ async function spawnReplica(
     environment: appEnvironment(spec, places, {
       port: choice.port,
       host: choice.network === null ? choice.host : "0.0.0.0",
-      socket: isSandboxed && choice.socket !== null ? `${listenPlace}/${listenName}` : choice.socket,
+      socket: isSandboxed && choice.socket !== null ? `${listenPath}/${listenName}` : choice.socket,
     }),
     view: viewOf(spec, artifact, { paths, context }),
     user: projectUser(spec.projectId),
@@ -277,8 +277,8 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, context);
   const placed = [
-    { from: storageDirOf(spec, context), at: storagePlace },
-    { from: paths.listen, at: listenPlace },
+    { from: storageDirOf(spec, context), at: storagePath },
+    { from: paths.listen, at: listenPath },
   ];
   return {
     stagingDir: paths.staging,
