@@ -85,25 +85,32 @@ test("who was demoted or whose token ended a moment ago gives nothing to anybody
 });
 
 /** Holds Ada's row as a change of her password does, has `act` come to wait for it, changes the password and lets go. */
-async function whilePasswordChanges<T>({ api, adaId }: PeopleStage, act: () => Promise<T>): Promise<T> {
+async function whilePasswordChanges<T>(stage: PeopleStage, act: () => Promise<T>): Promise<T> {
+  const { api, adaId } = stage;
   const hash = await hashPassword("another horse battery");
   const acting = await api.db.transaction().execute(async (tx) => {
     await tx.selectFrom("people").select("id").where("id", "=", adaId).forNoKeyUpdate().execute();
-    const begun = act();
-    let isAnswered = false;
-    void begun.then(() => (isAnswered = true));
-    await until("somebody waits for the change, or is answered", async () => {
-      const { rows } = await sql`
-        select 1 from pg_locks where not granted
-           and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(api.db);
-      return rows.length > 0 || isAnswered;
-    });
+    const begun = await waitingBehind(stage, act);
     await tx.updateTable("person_accounts").set({ password_hash: hash }).where("person_id", "=", adaId).execute();
     await tx.deleteFrom("person_verifications").where("value", "=", adaId).execute();
     await tx.deleteFrom("person_sessions").where("person_id", "=", adaId).execute();
-    return { begun };
+    return begun;
   });
-  return await acting.begun;
+  return await acting.answer;
+}
+
+/** Has `act` come to wait for a lock, or be answered without. */
+async function waitingBehind<T>({ api }: PeopleStage, act: () => Promise<T>): Promise<{ answer: Promise<T> }> {
+  const answer = act();
+  let isAnswered = false;
+  void answer.then(() => (isAnswered = true));
+  await until("somebody waits for the change, or is answered", async () => {
+    const { rows } = await sql`
+      select 1 from pg_locks where not granted
+         and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(api.db);
+    return rows.length > 0 || isAnswered;
+  });
+  return { answer };
 }
 
 test("a sign-in with the old password that is under way while the password is changed opens no session", async (t) => {
@@ -128,4 +135,20 @@ test("the second step of a sign-in with the old password ends with the password"
   const { status } = await whilePasswordChanges(stage, () => post("/v2/auth/sign-in/two-factor", { challenge, code }));
   assert.equal(status, 401);
   assert.deepEqual(await api.db.selectFrom("person_sessions").select("id").execute(), []);
+});
+
+test("a session that is ended while it turns two-factor sign-in on does not go on as a new one", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { api, signIn } = stage;
+  const { accessToken: token } = await signIn();
+  const { uri } = (await api.call("POST", "/v2/auth/two-factor", { token, body: { password: adasPassword } })).body;
+  const confirm = { token, body: { code: appCode(uri) } };
+  const confirming = await api.db.transaction().execute(async (tx) => {
+    await tx.deleteFrom("person_sessions").execute();
+    return waitingBehind(stage, () => api.call("POST", "/v2/auth/two-factor/confirm", confirm));
+  });
+  assert.equal((await confirming.answer).status, 401);
+  assert.deepEqual(await api.db.selectFrom("person_sessions").select("id").execute(), []);
+  const { twoFactorRequired } = await signIn();
+  assert.equal(twoFactorRequired, undefined, "nothing was turned on");
 });

@@ -79,7 +79,8 @@ export class Sessions {
   /** A new session in place of the caller's, opened where that one was. Throws `Fault("unauthorized")` when it has ended. */
   async replace(tx: Tx, caller: PersonCaller): Promise<SessionRow> {
     const { session } = await this.required(tx, caller);
-    await this.#end(tx, { personId: caller.personId, only: session.id });
+    // Whoever ends one session does not lock the person, and may have done so since it was read.
+    if (!(await this.#end(tx, { personId: caller.personId, only: session.id }))) throw sessionEnded();
     return this.#insert(tx, session);
   }
 
@@ -88,7 +89,7 @@ export class Sessions {
     const session = await sessionById(db, sessionId);
     const person = session === undefined ? undefined : await personById(db, session.person_id);
     const isOver = session === undefined || session.expires_at.getTime() <= this.#parts.clock.now();
-    if (isOver || person === undefined) throw new Fault("unauthorized", "The session has ended; sign in again.");
+    if (isOver || person === undefined) throw sessionEnded();
     return { person, session };
   }
 
@@ -192,4 +193,8 @@ export class Sessions {
     const accessToken = await signPersonToken({ ...named, key: keys.current(), nowMs: clock.now() });
     return { accessToken, expiresIn: personTokenSeconds };
   }
+}
+
+function sessionEnded(): Fault {
+  return new Fault("unauthorized", "The session has ended; sign in again.");
 }
