@@ -34,6 +34,17 @@ test("a body that is announced with Expect reaches the fallback too", async (t) 
   await client.sees("fallback /v2/x");
 });
 
+test("an expectation that nobody meets is refused, and a body that never ends holds no connection by it", async (t) => {
+  const bed = await openProxyBed(t);
+  for (const path of ["/v2/x", `${helloPath}/run`]) {
+    const client = await bed.connect();
+    client.ask(`POST ${path}`, ["Expect: 200-ok", "Transfer-Encoding: chunked"], "1\r\nx\r\n");
+    await client.sees('"message":"The only expectation that is supported');
+    assert.match(client.text, /^HTTP\/1\.1 417 [^{]*\r\nConnection: close\r\n/);
+    await client.sawEnd();
+  }
+});
+
 test("what is not HTTP is answered with a reason and closed", async (t) => {
   const bed = await openProxyBed(t);
   const asked: [string, RegExp][] = [

@@ -32,6 +32,12 @@ export function unfitness(request: IncomingMessage): Refusal | null {
   return { status: "400 Bad Request", message: "HTTP/1.0 does not support Transfer-Encoding: send a Content-Length." };
 }
 
+/** An unsupported expectation (RFC 9110, 10.1.1). Node would answer it itself and then read the body without a limit. */
+export const unmetExpectation: Refusal = {
+  status: "417 Expectation Failed",
+  message: "The only expectation that is supported is 100-continue: send the request without the header Expect.",
+};
+
 /** The open answers of each connection that node's server reads. */
 export class OpenAnswers {
   /** The latest request's answer, and the previous one's if that was still open. */

@@ -6,7 +6,7 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { Deadlines } from "./deadlines.ts";
-import { headBytesMax, OpenAnswers, refuseUnfit, unfitness } from "./malformed.ts";
+import { headBytesMax, OpenAnswers, refuseUnfit, unfitness, unmetExpectation } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { closeStalled, SlowBodies } from "./slow-clients.ts";
@@ -103,6 +103,10 @@ export function createListener(parts: ListenerParts): Listener {
     // For calls, the app decides whether it wants the body.
     if (!isCall(request) && unfitness(request) === null) response.writeContinue();
     take(request, response);
+  });
+  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
+    answers.add(response);
+    refuseUnfit(response, unmetExpectation);
   });
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => {
     upgraded.add(socket);
