@@ -38,11 +38,11 @@ function refused(status: number, call: WalkCall = {}): () => WalkRefusal {
   return () => ({ ...call, ...nobody, status });
 }
 
-/** A person with two-factor sign-in on, and the code that they have now. */
+/** A person with two-factor sign-in on, and the code after the one that turned it on. */
 async function withTwoFactor(walk: Walk): Promise<{ readonly caller: WalkCaller; readonly code: () => string }> {
   const { uri, caller } = await enrolling(walk);
   const { body } = await walk.call("confirmTwoFactor", { caller, body: { code: appCode(uri) } });
-  return { caller: { token: body.accessToken, type: "person" }, code: () => appCode(uri) };
+  return { caller: { token: body.accessToken, type: "person" }, code: () => appCode(uri, 1) };
 }
 
 async function enrolling(walk: Walk): Promise<{ readonly caller: Walked["caller"]; readonly uri: string }> {

@@ -193,7 +193,7 @@ test("the provider is no way around a second factor", async (t) => {
   const [, challenge = ""] = /^\/dashboard\/device\?code=A#challenge=(2fa-[\w-]+)$/.exec(place) ?? [];
   assert.notEqual(challenge, "", place);
   assert.equal(await tokenOf(fixture, browser), null, "there is no session before the code");
-  const { status } = await fixture.post("/v2/auth/sign-in/two-factor", { challenge, code: appCode(uri) });
+  const { status } = await fixture.post("/v2/auth/sign-in/two-factor", { challenge, code: appCode(uri, 1) });
   assert.equal(status, 200);
 });
 

@@ -47,7 +47,7 @@ test("with two-factor sign-in on, a password gives a challenge, and a code of th
   const first = await post("/v2/auth/sign-in", credentials);
   assert.deepEqual([first.status, first.body.twoFactorRequired, first.headers.get("set-cookie")], [200, true, null]);
   assert.equal((await post("/v2/auth/token", { refresh_token: first.body.challenge })).status, 401);
-  const done = await secondStep(stage, first.body.challenge, appCode(uri));
+  const done = await secondStep(stage, first.body.challenge, appCode(uri, 1));
   assert.equal(done.status, 200, JSON.stringify(done.body));
   assert.equal(done.body.person.twoFactorEnabled, true);
   assert.match(done.headers.get("set-cookie") ?? "", /^slipway_session=/);
@@ -59,7 +59,7 @@ test("with two-factor sign-in on, a password gives a challenge, and a code of th
 test("behind https and below a path the second step is the same, and links lead there", async (t) => {
   const stage = await startPeopleStage(t, { publicUrl: "https://example.test/slipway" });
   const { uri, backupCodes } = await enrolled(stage);
-  assert.equal((await secondStep(stage, await challengeOf(stage), appCode(uri))).status, 200);
+  assert.equal((await secondStep(stage, await challengeOf(stage), appCode(uri, 1))).status, 200);
   assert.equal((await secondStep(stage, await challengeOf(stage), backupCodes[0] ?? "")).status, 200);
   await stage.post("/v2/auth/password/forgot", { email: adasEmail });
   assert.match(
@@ -78,20 +78,38 @@ test("a code of the app is good for one sign-in, also when it is used twice at t
   assert.equal((await secondStep(stage, await challengeOf(stage), code)).status, 401);
 });
 
+test("a code of the app that was taken for one thing is good for no other, and none before it is", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { uri, backupCodes, token } = await enrolled(stage);
+  const change = (path: string, code: string): Promise<ApiAnswer> =>
+    stage.api.call("POST", `/v2/auth/two-factor/${path}`, { token, body: { code, password: adasPassword } });
+  const [confirmed, next] = [appCode(uri), appCode(uri, 1)];
+  assert.equal((await secondStep(stage, await challengeOf(stage), confirmed)).status, 401);
+  assert.equal((await change("disable", confirmed)).status, 422);
+  assert.equal((await secondStep(stage, await challengeOf(stage), next)).status, 200);
+  for (const code of [next, confirmed]) {
+    assert.equal((await change("backup-codes", code)).status, 422);
+    assert.equal((await change("disable", code)).status, 422);
+    assert.equal((await secondStep(stage, await challengeOf(stage), code)).status, 401);
+  }
+  assert.equal((await change("disable", backupCodes[0] ?? "")).status, 200);
+});
+
 test("a challenge is good once, and for five codes", async (t) => {
   const stage = await startPeopleStage(t);
-  const { uri } = await enrolled(stage);
+  const { uri, backupCodes } = await enrolled(stage);
+  const [backup = ""] = backupCodes;
   const guessed = await challengeOf(stage);
   for (let round = 0; round < 5; round++) {
     const { status, body } = await secondStep(stage, guessed, wrongCode(uri));
     assert.deepEqual([status, body], [401, { message: "The code is wrong or was already used." }]);
   }
-  assert.equal((await secondStep(stage, guessed, appCode(uri))).status, 401, "the right code comes too late");
+  assert.equal((await secondStep(stage, guessed, backup)).status, 401, "the right code comes too late");
   const used = await challengeOf(stage);
-  assert.equal((await secondStep(stage, used, appCode(uri))).status, 200);
-  assert.equal((await secondStep(stage, used, appCode(uri, 1))).status, 401);
+  assert.equal((await secondStep(stage, used, appCode(uri, 1))).status, 200);
+  assert.equal((await secondStep(stage, used, backup)).status, 401);
   for (const challenge of ["x", "2fa-", `2fa-${"A".repeat(32)}`]) {
-    assert.equal((await secondStep(stage, challenge, appCode(uri, 1))).status, 401, challenge);
+    assert.equal((await secondStep(stage, challenge, backup)).status, 401, challenge);
   }
   await challengeOf(stage);
   const { identifier } = await stage.api.db
@@ -99,7 +117,7 @@ test("a challenge is good once, and for five codes", async (t) => {
     .select("identifier")
     .where("value", "=", stage.adaId)
     .executeTakeFirstOrThrow();
-  assert.equal((await secondStep(stage, identifier, appCode(uri, 1))).status, 401, "a stored hash is no challenge");
+  assert.equal((await secondStep(stage, identifier, backup)).status, 401, "a stored hash is no challenge");
 });
 
 test("wrong codes over many sign-ins lock the second step for a while, the right one included", async (t) => {
@@ -117,7 +135,7 @@ test("wrong codes over many sign-ins lock the second step for a while, the right
     isLocked = (await secondStep(stage, await challengeOf(stage), wrongCode(uri))).status === 429;
   }
   assert.ok(isLocked, "after twenty wrong codes");
-  const { status, headers, body } = await secondStep(stage, last, appCode(uri));
+  const { status, headers, body } = await secondStep(stage, last, appCode(uri, 1));
   assert.deepEqual([status, headers.get("retry-after")], [429, "900"], JSON.stringify(body));
   assert.match(body.message, /too many wrong codes/);
 });
@@ -133,7 +151,7 @@ test("the lock ends after a quarter of an hour with a new count, and a challenge
     }
   }
   const locked = await challengeOf(stage);
-  assert.equal((await secondStep(stage, locked, appCode(uri))).status, 429);
+  assert.equal((await secondStep(stage, locked, appCode(uri, 1))).status, 429);
   clock.moveMs = 601_000;
   assert.equal((await secondStep(stage, locked, appCode(uri, 20))).status, 401, "the challenge has ended");
   const early = await challengeOf(stage);
@@ -152,9 +170,9 @@ test("backup codes are good once each, and new ones replace them", async (t) => 
   assert.equal((await secondStep(stage, await challengeOf(stage), first)).status, 200);
   assert.equal((await secondStep(stage, await challengeOf(stage), first)).status, 401);
   const path = "/v2/auth/two-factor/backup-codes";
-  const without = await stage.api.call("POST", path, { token, body: { code: appCode(uri), password: "wrong" } });
+  const without = await stage.api.call("POST", path, { token, body: { code: appCode(uri, 1), password: "wrong" } });
   assert.equal(without.status, 422, JSON.stringify(without.body));
-  const body = { code: appCode(uri), password: adasPassword };
+  const body = { code: appCode(uri, 1), password: adasPassword };
   const renewed = await stage.api.call("POST", path, { token, body });
   assert.equal(renewed.status, 200, JSON.stringify(renewed.body));
   assert.equal((await secondStep(stage, await challengeOf(stage), second)).status, 401);
@@ -183,9 +201,9 @@ test("turning it on needs the password and a code, turning it off too; both repl
   assert.equal((await call("/confirm", { code: appCode(uri, 1) }, next)).status, 409);
   assert.equal((await call("", { password: adasPassword }, next)).status, 409);
   assert.equal((await call("/disable", { password: adasPassword, code: wrongCode(uri) }, next)).status, 422);
-  assert.equal((await call("/disable", { password: "wrong", code: appCode(uri) }, next)).status, 422);
-  assert.equal((await call("/disable", { code: appCode(uri) }, next)).status, 422);
-  const off = await call("/disable", { password: adasPassword, code: appCode(uri) }, next);
+  assert.equal((await call("/disable", { password: "wrong", code: appCode(uri, 1) }, next)).status, 422);
+  assert.equal((await call("/disable", { code: appCode(uri, 1) }, next)).status, 422);
+  const off = await call("/disable", { password: adasPassword, code: appCode(uri, 1) }, next);
   assert.equal(off.status, 200, JSON.stringify(off.body));
   assert.equal(off.body.person.twoFactorEnabled, false);
   assert.equal((await signIn()).person.email, adasEmail);

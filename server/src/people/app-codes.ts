@@ -23,9 +23,13 @@ export function appUri(secret: string, email: string): string {
   return `otpauth://totp/Slipway:${encodeURIComponent(email)}?${query.toString()}`;
 }
 
-/** Whether an app with the secret shows the code at the time, or the step before or after it. */
-export function isAppCode(secret: string, code: string, atMs: number): boolean {
-  return steps.map((step) => isSameText(code, appCode(secret, Math.floor(atMs / stepMs) + step))).includes(true);
+/** When an app with the secret begins to show the code, in ms, of the step at the time, before and after it; null: it does not. */
+export function appCodeTime(secret: string, code: string, atMs: number): number | null {
+  const now = Math.floor(atMs / stepMs);
+  // All are compared: how long it takes says nothing about which one it was.
+  const shown = steps.map((step) => now + step).filter((step) => isSameText(code, appCode(secret, step)));
+  const last = shown.at(-1);
+  return last === undefined ? null : last * stepMs;
 }
 
 /** Ten codes such as `aB3dE-fG5hJ`, of 59 bits each. */

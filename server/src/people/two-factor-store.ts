@@ -6,7 +6,11 @@ import type { PersonTwoFactorsTable } from "#store/tables.ts";
 
 export type TwoFactorRow = Selectable<PersonTwoFactorsTable>;
 
-/** A person's second factor, or undefined. Locks the row: codes of one person are taken one after the other. */
+/**
+ * A person's second factor, or undefined. `last_code_at`: when the app began to show the last code that was taken; before that
+ * was kept, when it was taken, and its hash. Locks the row: codes of one person are taken
+ * one after the other.
+ */
 export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | undefined> {
   const rows = tx.selectFrom("person_two_factors").selectAll().where("person_id", "=", personId);
   return rows.forUpdate().executeTakeFirst();
@@ -24,7 +28,7 @@ export async function putTwoFactor(
     .onConflict((conflict) =>
       conflict
         .column("person_id")
-        .doUpdateSet({ secret, backup_codes })
+        .doUpdateSet({ secret, backup_codes, last_code_at: null })
         .where("person_two_factors.verified", "=", false),
     )
     .returning("id")

@@ -1,6 +1,5 @@
 // Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what, which codes are taken, and
 // what the audit log says of it. A code is good once; wrong ones in a row lock the second step for a while.
-import { createHash } from "node:crypto";
 import { personByEmail } from "#accounts/account-store.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -9,7 +8,7 @@ import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { appUri, isAppCode, isSameText, newAppSecret, newBackupCodes } from "./app-codes.ts";
+import { appCodeTime, appUri, isSameText, newAppSecret, newBackupCodes } from "./app-codes.ts";
 import { limits } from "./attempt-limits.ts";
 import type { Challenges } from "./challenges.ts";
 import type { Trier } from "./device-cookies.ts";
@@ -37,8 +36,6 @@ export type CodeSignIn = Trier & { readonly challenge: string; readonly code: st
 type Confirmation = { readonly code: string; readonly password: Secret | null };
 
 const appCodeForm = /^\d{6}$/;
-/** The app's codes are taken for one step of 30 seconds before and after their own. */
-const codeReuseMs = 120_000;
 /** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
 const wrongCodesMax = 10;
 const lockSeconds = 900;
@@ -91,9 +88,7 @@ export class TwoFactor {
       if (person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in is already on.");
       const factor = await lockTwoFactor(tx, person.id);
       if (factor === undefined) throw new Fault("conflict", notOn);
-      const { secret, clock } = this.#parts;
-      if (!isAppCode(await openFactor(secret, factor.secret), code, clock.now()))
-        throw new Fault("not_usable", wrongCode);
+      if (!(await this.#takeAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
     });
   }
 
@@ -162,11 +157,8 @@ export class TwoFactor {
       return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
     }
     const code = given.code.replaceAll(" ", "");
-    const hash = createHash("sha256").update(`${person.id} ${code}`).digest("base64url");
-    const isUsed = factor.last_code_hash === hash && now - (factor.last_code_at?.getTime() ?? 0) < codeReuseMs;
-    if (!isUsed && (await this.#takeCode(tx, factor, code))) {
-      const last = appCodeForm.test(code) ? { last_code_hash: hash, last_code_at: new Date(now) } : {};
-      await updateTwoFactor(tx, person.id, { ...last, failed_verification_count: 0, locked_until: null });
+    if (await this.#takeCode(tx, factor, code)) {
+      await updateTwoFactor(tx, person.id, { failed_verification_count: 0, locked_until: null });
       return null;
     }
     const wrong = (factor.locked_until === null ? factor.failed_verification_count : 0) + 1;
@@ -177,12 +169,21 @@ export class TwoFactor {
 
   /** Whether it is a code of the app now, or a backup code, which it takes away. */
   async #takeCode(tx: Tx, factor: TwoFactorRow, code: string): Promise<boolean> {
-    const { secret, clock } = this.#parts;
-    if (appCodeForm.test(code)) return isAppCode(await openFactor(secret, factor.secret), code, clock.now());
+    if (appCodeForm.test(code)) return this.#takeAppCode(tx, factor, code);
+    const { secret } = this.#parts;
     const codes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
     const others = codes.filter((one) => !isSameText(one, code));
     if (others.length === codes.length) return false;
     await updateTwoFactor(tx, factor.person_id, { backup_codes: await this.#sealCodes(others) });
+    return true;
+  }
+
+  /** Whether it is a code of the app now, later than the last that was taken, for whatever it was: whoever saw one has no use for it. */
+  async #takeAppCode(tx: Tx, factor: TwoFactorRow, code: string): Promise<boolean> {
+    const { secret, clock } = this.#parts;
+    const time = appCodeTime(await openFactor(secret, factor.secret), code, clock.now());
+    if (time === null || time <= (factor.last_code_at?.getTime() ?? 0)) return false;
+    await updateTwoFactor(tx, factor.person_id, { last_code_at: new Date(time) });
     return true;
   }
 
