@@ -214,6 +214,30 @@ test("turning it on needs the password and a code, turning it off too; both repl
   );
 });
 
+test("what was begun with the old password is not confirmed after a new one, however that was set", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { api, post, signIn } = stage;
+  const operator = await api.issue({ kind: "operator" });
+  const [second, third] = ["my second password", "my third password"];
+  const ways = [
+    (token: string) =>
+      api.call("POST", "/v2/auth/password", { token, body: { currentPassword: adasPassword, newPassword: second } }),
+    async () => {
+      const wish = { token: operator, body: { email: adasEmail } };
+      const { url } = (await api.call("POST", "/v2/operator/password-resets", wish)).body;
+      return post("/v2/auth/password/reset", { token: url.split("/").at(-1), password: third });
+    },
+  ];
+  for (const [index, password] of [adasPassword, second].entries()) {
+    const { accessToken: token } = await signIn({ email: adasEmail, password });
+    const { uri } = (await api.call("POST", "/v2/auth/two-factor", { token, body: { password } })).body;
+    assert.equal((await ways[index]?.(token))?.status, 200);
+    const later = await signIn({ email: adasEmail, password: [second, third][index] ?? "" });
+    const confirm = { token: later.accessToken, body: { code: appCode(uri) } };
+    assert.equal((await api.call("POST", "/v2/auth/two-factor/confirm", confirm)).status, 409);
+  }
+});
+
 test("whoever has a stolen access token cannot guess the password or codes with it", async (t) => {
   const stage = await startPeopleStage(t);
   const { accessToken: token } = await stage.signIn();

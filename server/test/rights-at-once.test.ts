@@ -152,3 +152,12 @@ test("a session that is ended while it turns two-factor sign-in on does not go o
   const { twoFactorRequired } = await signIn();
   assert.equal(twoFactorRequired, undefined, "nothing was turned on");
 });
+
+test("a second factor that is begun while the password is changed is not there afterwards", async (t) => {
+  const stage = await startPeopleStage(t);
+  const { accessToken: token } = await stage.signIn();
+  const begin = { token, body: { password: adasPassword } };
+  const { status } = await whilePasswordChanges(stage, () => stage.api.call("POST", "/v2/auth/two-factor", begin));
+  assert.equal(status, 401);
+  assert.deepEqual(await stage.api.db.selectFrom("person_two_factors").select("id").execute(), []);
+});

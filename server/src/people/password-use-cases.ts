@@ -22,6 +22,7 @@ import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { Sessions } from "./sessions.ts";
+import { deleteUnconfirmed } from "./two-factor-store.ts";
 import { deleteVerificationsOf, insertVerification, takeVerification, verificationOf } from "./verification-store.ts";
 
 /** A link that sets a password. */
@@ -67,6 +68,7 @@ export class PasswordUseCases {
       const { person } = await this.#sessions.required(tx, caller);
       await updatePassword(tx, person.id, hash);
       await deleteVerificationsOf(tx, person.id);
+      await deleteUnconfirmed(tx, person.id);
       await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
     });
@@ -125,6 +127,7 @@ export class PasswordUseCases {
     }
     if (secret.startsWith(mailed)) await confirmAddress(tx, person.id);
     await deleteVerificationsOf(tx, person.id);
+    await deleteUnconfirmed(tx, person.id);
     await this.#sessions.endOthers(tx, { personId: person.id, except: null });
     const changes = { password: { new: "set by a link" } };
     await recordOfPerson(tx, {

@@ -11,6 +11,7 @@ import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
+import { deleteUnconfirmed } from "./two-factor-store.ts";
 import { deleteVerificationsOf } from "./verification-store.ts";
 
 /** Why somebody is not let in; shown by the sign-in page. */
@@ -65,6 +66,7 @@ export class ProviderGate {
     const accounts = await deleteAccounts(tx, person.id);
     await deleteSessions(tx, { personId: person.id });
     await deleteVerificationsOf(tx, person.id);
+    await deleteUnconfirmed(tx, person.id);
     await confirmAddress(tx, person.id);
     await notify(tx, "people", person.id);
     if (accounts === 0) return;

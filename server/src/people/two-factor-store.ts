@@ -1,7 +1,7 @@
 // Rows of second factors. A person has one at most.
 import { randomUUID } from "node:crypto";
 import type { Selectable, Updateable } from "kysely";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
 import type { PersonTwoFactorsTable } from "#store/tables.ts";
 
 export type TwoFactorRow = Selectable<PersonTwoFactorsTable>;
@@ -18,11 +18,11 @@ export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | 
 
 /** Puts one that is not confirmed in place of another such; false when the person has a confirmed one. */
 export async function putTwoFactor(
-  db: Db,
+  tx: Tx,
   row: Pick<TwoFactorRow, "person_id" | "secret" | "backup_codes">,
 ): Promise<boolean> {
   const { secret, backup_codes } = row;
-  const put = await db
+  const put = await tx
     .insertInto("person_two_factors")
     .values({ ...row, id: randomUUID() })
     .onConflict((conflict) =>
@@ -34,6 +34,12 @@ export async function putTwoFactor(
     .returning("id")
     .executeTakeFirst();
   return put !== undefined;
+}
+
+/** Takes one away that is not confirmed: whoever began it need not know the password any more. */
+export async function deleteUnconfirmed(tx: Tx, personId: string): Promise<void> {
+  const rows = tx.deleteFrom("person_two_factors").where("person_id", "=", personId);
+  await rows.where("verified", "=", false).execute();
 }
 
 /** Changes what is kept of it. */

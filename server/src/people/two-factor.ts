@@ -75,9 +75,13 @@ export class TwoFactor {
       const secret = newAppSecret();
       const backupCodes = newBackupCodes();
       const sealed = { secret: await sealFactor(key, secret), backup_codes: await this.#sealCodes(backupCodes) };
-      if (!(await putTwoFactor(db, { person_id: caller.personId, ...sealed }))) {
+      await db.transaction().execute(async (tx) => {
+        await lockPerson(tx, caller.personId);
+        // Whoever has changed the password since it was compared has ended this session.
+        await this.#sessions.required(tx, caller);
+        if (await putTwoFactor(tx, { person_id: caller.personId, ...sealed })) return;
         throw new Fault("conflict", "Two-factor sign-in is already on; turn it off first.");
-      }
+      });
       return { uri: appUri(secret, caller.email), backupCodes };
     });
   }
