@@ -141,7 +141,7 @@ export class Browser {
     await page.send("Emulation.setDeviceMetricsOverride", metrics);
     const scheme = { name: "prefers-color-scheme", value: look.isDark === true ? "dark" : "light" };
     await page.send("Emulation.setEmulatedMedia", { features: [scheme] });
-    for (const domain of ["Page", "Runtime", "Log"]) await page.send(`${domain}.enable`);
+    for (const domain of ["Page", "Runtime", "Log", "Network"]) await page.send(`${domain}.enable`);
     return page;
   }
 }
@@ -161,6 +161,7 @@ export class Page {
 
   /** Handles an event of the browser. */
   hear(method: string, params: Json): void {
+    if (method === "Network.loadingFailed" && isCutOff(params)) this.reload().catch(() => undefined);
     if (method === "Runtime.exceptionThrown") this.complaints.push(JSON.stringify(params.exceptionDetails));
     if (method !== "Log.entryAdded") return;
     const { level, source, text } = params.entry;
@@ -170,7 +171,7 @@ export class Page {
   /** Opens the address as if it were typed. */
   async goTo(url: string): Promise<void> {
     const { errorText } = await this.send("Page.navigate", { url });
-    if (errorText !== undefined) throw new Error(`${url}: ${errorText}`);
+    if (errorText !== undefined && errorText !== networkChanged) throw new Error(`${url}: ${errorText}`);
   }
 
   /** Reloads the page. */
@@ -243,6 +244,14 @@ export class Page {
     await this.send("Input.dispatchKeyEvent", { type: "keyDown", ...event });
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode: code });
   }
+}
+
+/** Tests beside this one make and remove network interfaces: Chromium then drops what it is loading, and waits for a person to reload. */
+const networkChanged = "net::ERR_NETWORK_CHANGED";
+
+/** A part without which there is no page was dropped. */
+function isCutOff({ errorText, type }: Json): boolean {
+  return errorText === networkChanged && ["Document", "Script", "Stylesheet"].includes(type);
 }
 
 /** Finds elements as people do: visible ones only. */
