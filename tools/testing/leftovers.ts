@@ -1,10 +1,20 @@
 // Detects what a test run must not leave behind: processes and temporary files. The run has its own temporary folder, named in
 // TMPDIR: everything in it at the end is a leftover, and so is every process that mentions it.
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { removeFolder } from "@slipway/server/test/support/folder.ts";
+import { isAlive } from "@slipway/server/test/support/is-alive.ts";
 
 /** A process that outlived the run. */
 export type LeftProcess = { readonly pid: number; readonly command: string };
@@ -43,6 +53,7 @@ export function makeRunFolder(): RunFolder {
     remove: () => {
       removeFolder(path);
       for (const table of networkTables()) if (!tablesBefore.has(table)) removeTable(table);
+      removeClocksOfTheDead();
     },
   };
 }
@@ -60,6 +71,15 @@ function networkTables(): string[] {
 function removeTable(table: string): void {
   const isUsed = readdirSync("/sys/class/net").some((name) => name.startsWith(table.replace("slipway_", "slp")));
   if (!isUsed) spawnSync("nft", ["delete", "table", "inet", table]);
+}
+
+/** Shared memory of libfaketime, named by process: one that is killed does not remove it. */
+function removeClocksOfTheDead(): void {
+  const folder = "/dev/shm";
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const [, pid] = /^(?:faketime_shm|sem\.faketime_sem)_(\d+)$/.exec(name) ?? [];
+    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(folder, name), { force: true });
+  }
 }
 
 function processesNaming(path: string): LeftProcess[] {
