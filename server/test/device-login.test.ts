@@ -155,6 +155,17 @@ test("an approval ends with the session that it was given in", async (t) => {
   assert.equal((await redeem(api, begun.device_code)).body.error, "invalid_grant");
 });
 
+test("whose session has ended a moment ago approves nothing, and is told so", async (t) => {
+  const { api } = await start(t);
+  const ada = await addPerson(api, "Ada");
+  const { user_code: code } = await begin(api);
+  // Checked and remembered; nobody is notified of the end.
+  assert.equal((await api.call("GET", `/v2/auth/device-logins/${code}`, { token: ada.token })).status, 200);
+  await api.db.deleteFrom("person_sessions").where("person_id", "=", ada.id).execute();
+  const answer = await decide(api, { code, decision: "approve", token: ada.token });
+  assert.deepEqual([answer.status, answer.body], [401, { message: "The session has ended; sign in again." }]);
+});
+
 test("only people approve, and only what they name", async (t) => {
   const { api } = await start(t);
   const ada = await addPerson(api, "Ada");

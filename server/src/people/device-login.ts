@@ -24,6 +24,8 @@ import {
 import { lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
 
+const sessionConstraint = "device_logins_session_id_fkey";
+
 /** What a new session is used with. */
 export type DeviceTokens = { readonly accessToken: Secret; readonly refreshToken: Secret };
 
@@ -110,7 +112,7 @@ export class DeviceLogins {
     return row;
   }
 
-  /** Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict")`. */
+  /** Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict" | "unauthorized")`. */
   async decide(
     typedCode: string,
     given: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
@@ -121,7 +123,7 @@ export class DeviceLogins {
     const state = isApproved ? "approved" : "denied";
     const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
-      const decided = await decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) });
+      const decided = await decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) }).catch(refuseEnded);
       if (decided === undefined) throw new Fault("conflict", "This code was already approved or denied.");
       await recordDecision(tx, decided, given);
       return decided;
@@ -172,4 +174,10 @@ function unknownCode(): Fault {
     "not_found",
     "No device is showing this code, or the code has expired: codes are valid for ten minutes.",
   );
+}
+
+/** The session ended after its token was checked: the row refers to it. */
+function refuseEnded(error: unknown): never {
+  const isEnded = error instanceof Error && "constraint" in error && error.constraint === sessionConstraint;
+  throw isEnded ? new Fault("unauthorized", "The session has ended; sign in again.", { cause: error }) : error;
 }
