@@ -21,8 +21,10 @@ import { steadyClock } from "#lib/steady-clock.ts";
 import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
 import { openListener } from "#proxy/open.ts";
+import type { Proxy } from "#proxy/proxy.ts";
 import { resealRuns } from "#runs/reseal.ts";
 import type { RunStep } from "#runs/run-steps.ts";
+import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { openWebhooks } from "#webhooks/open.ts";
@@ -147,8 +149,8 @@ class Reached {
 }
 
 type ApiNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "clock"> & {
-  readonly scheduler: { waitReason: ApiParts["waitReason"] };
-  readonly proxy: Parameters<typeof openListener>[1]["proxy"];
+  readonly scheduler: Scheduler;
+  readonly proxy: Proxy;
   readonly reached: Reached;
   readonly lifecycle: Lifecycle;
 };
@@ -166,9 +168,10 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   });
   await api.ready();
   lifecycle.onClose("api", () => api.close());
-  const fallback: Parameters<typeof openListener>[1]["fallback"] = (request, response) =>
-    api.routing(request, response);
-  const port = await openListener(config, { proxy, fallback, lifecycle, clock });
+  const port = await openListener(config, {
+    ...{ proxy, lifecycle, clock },
+    fallback: (request, response) => api.routing(request, response),
+  });
   // Live logs would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
   reached.urls = urlsOf(config, port);

@@ -1,24 +1,23 @@
 // Rules about names: an exported name of the server or the contract is defined once, and no file name or export contains a word
 // that GLOSSARY.md lists as not used.
 import { posix } from "node:path";
-import { lineAt, isTest, type Finding, type Source } from "./source.ts";
+import { exportName, isExported, isTest, lineAt, lineOf, type Finding, type Source } from "./source.ts";
 
 /** A word that is not used, in lower case, and its replacement. */
 export type UnusedWord = { readonly word: string; readonly instead: string };
-
-const exportForm =
-  /^export (?:default )?(?:async )?(?:abstract )?(?:function\*?|class|const|let|type|interface|enum) (\w+)/gm;
 
 /** Every name that is exported by two files or contains a word that is not used. */
 export function nameFindings(sources: readonly Source[], unused: readonly UnusedWord[]): Finding[] {
   const findings: Finding[] = [];
   const firstPaths = new Map<string, string>();
-  for (const { path, text } of sources) {
+  for (const { path, tree } of sources) {
     if (!/^(?:server|contract|cli)\/src\//.test(path) || isTest(path)) continue;
     const base = posix.basename(path).replace(/\.ts$/, "");
     findings.push(...unusedWords(base, unused).map((what) => ({ path, rule: "names", what })));
-    for (const { 1: name = "", index } of text.matchAll(exportForm)) {
-      const line = lineAt(text, index);
+    for (const statement of tree.statements) {
+      if (!isExported(statement)) continue;
+      const name = exportName(statement);
+      const line = lineOf(tree, statement);
       findings.push(...unusedWords(name, unused).map((what) => ({ path, line, rule: "names", what })));
       // The command line is a separate program.
       if (path.startsWith("cli/")) continue;

@@ -1,7 +1,7 @@
 // Rules about the shape of a file: its size and that of its functions, its name, its opening comment, and a doc comment on every
 // exported function, class, interface and value.
 import { posix } from "node:path";
-import { SyntaxKind, type Node } from "typescript/unstable/ast";
+import type { Node } from "typescript/unstable/ast";
 import {
   isArrowFunction,
   isCallExpression,
@@ -14,7 +14,7 @@ import {
   isVariableStatement,
 } from "typescript/unstable/ast/is";
 import { emptyNames, sizesMax } from "#rules.ts";
-import { isTest, lineAt, lineOf, walk, type Finding, type Source } from "./source.ts";
+import { exportName, isExported, isTest, lineAt, lineOf, walk, type Finding, type Source } from "./source.ts";
 
 const functionKinds = [
   isArrowFunction,
@@ -100,17 +100,6 @@ function isSelfExplanatory(path: string, statement: Node): boolean {
   return isTypeAliasDeclaration(statement) || (path.startsWith("contract/") && isVariableStatement(statement));
 }
 
-function isExported(statement: Node): boolean {
-  const { modifiers } = statement as { modifiers?: readonly Node[] };
-  return modifiers?.some((modifier) => modifier.kind === SyntaxKind.ExportKeyword) === true;
-}
-
 function hasDocComment(statement: Node, text: string): boolean {
   return /\/\*\*[\s\S]*\*\/\s*$/.test(text.slice(statement.pos, statement.getStart()));
-}
-
-function exportName(statement: Node): string {
-  if (isVariableStatement(statement)) return statement.declarationList.declarations[0]?.name.getText() ?? "";
-  const { name } = statement as { name?: Node };
-  return name?.getText() ?? "default";
 }

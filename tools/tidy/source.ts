@@ -8,6 +8,7 @@ import {
   isExportDeclaration,
   isImportDeclaration,
   isStringLiteral,
+  isVariableStatement,
 } from "typescript/unstable/ast/is";
 
 /** A violation of a rule: where, which rule, and how to fix it. */
@@ -59,6 +60,19 @@ export function lineAt(text: string, position: number): number {
 export function walk(node: Node, visit: (node: Node) => void): void {
   visit(node);
   node.forEachChild((child) => walk(child, visit));
+}
+
+/** True for a statement that begins with `export`. */
+export function isExported(statement: Node): boolean {
+  const { modifiers } = statement as { modifiers?: readonly Node[] };
+  return modifiers?.some((modifier) => modifier.kind === SyntaxKind.ExportKeyword) === true;
+}
+
+/** The name that an exported statement declares. */
+export function exportName(statement: Node): string {
+  if (isVariableStatement(statement)) return statement.declarationList.declarations[0]?.name.getText() ?? "";
+  const { name } = statement as { name?: Node };
+  return name?.getText() ?? "default";
 }
 
 /** True for tests and test support files. */

@@ -12,7 +12,7 @@ import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { People } from "#people/people.ts";
 import type { SessionRow } from "#people/people-store.ts";
-import type { SignedIn } from "#people/sessions.ts";
+import { sessionEnded, type SignedIn } from "#people/sessions.ts";
 import { pathPart, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import {
@@ -51,7 +51,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       const body = readBody({ fields: tokenFields, required: [] }, call.body ?? {});
       const sent = refreshTokenOf(call, body["refresh_token"], api);
       const found = await people.sessionOf(sent.value);
-      if (found === null) throw new Fault("unauthorized", "The session has ended; sign in again.");
+      if (found === null) throw sessionEnded();
       const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
       // The session continues, and so does its cookie.
       if (sent.isCookie) setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
@@ -69,9 +69,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       const row = await people.personById(caller.personId);
       const sessions = await people.sessions.list(caller.personId);
       const session = sessions.find(({ id }) => id === caller.sessionId);
-      if (row === undefined || session === undefined) {
-        throw new Fault("unauthorized", "The session has ended; sign in again.");
-      }
+      if (row === undefined || session === undefined) throw sessionEnded();
       const projects = [...caller.roles].map(([id, role]) => ({ id, role }));
       return { person: showPerson(row), session: showSession(session, caller), projects } satisfies z.infer<typeof me>;
     },

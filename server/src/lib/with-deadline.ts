@@ -3,7 +3,7 @@ import type { Clock } from "./clock.ts";
 
 /** No answer in time. The outcome of the work is unknown. */
 export class DeadlineExceeded extends Error {
-  override readonly name = "Late";
+  override readonly name = "DeadlineExceeded";
 }
 
 /** Like `answer`, but rejects with `DeadlineExceeded` after `waitMs`. */

@@ -63,6 +63,14 @@ export class AttemptLimits {
     return used <= max ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
   }
 
+  /** Counts one try at `work`, which is given back when it succeeds. Throws as `take` does. */
+  async counted<Result>(limit: Limit, who: string, work: () => Promise<Result>): Promise<Result> {
+    await this.take(limit, who);
+    const done = await work();
+    await this.giveBack(limit, who);
+    return done;
+  }
+
   /** What was right was no try. */
   async giveBack({ kind }: Limit, who: string): Promise<void> {
     await giveBackAttempt(this.#db, keyOf(kind, who));

@@ -23,6 +23,7 @@ import {
 } from "./device-store.ts";
 import { lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
+import { sessionEnded } from "./sessions.ts";
 
 const sessionConstraint = "device_logins_session_id_fkey";
 
@@ -179,5 +180,5 @@ function unknownCode(): Fault {
 /** The session ended after its token was checked: the row refers to it. */
 function refuseEnded(error: unknown): never {
   const isEnded = error instanceof Error && "constraint" in error && error.constraint === sessionConstraint;
-  throw isEnded ? new Fault("unauthorized", "The session has ended; sign in again.", { cause: error }) : error;
+  throw isEnded ? sessionEnded(error) : error;
 }

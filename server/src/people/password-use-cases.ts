@@ -51,9 +51,14 @@ export class PasswordUseCases {
 
   /** Changes it, and ends the person's other sessions. Throws `Fault("not_usable")` when the current one is wrong. */
   async change(caller: PersonCaller, given: { current: Secret; next: Secret; by: By }): Promise<void> {
-    const { db, hashes, limits: counts } = this.#parts;
+    const { limits: counts } = this.#parts;
     checkNewPassword("newPassword", given.next, caller.email);
-    await counts.take(limits.confirm, caller.personId);
+    await counts.counted(limits.confirm, caller.personId, () => this.#change(caller, given));
+    this.#tell(caller.email, "changed");
+  }
+
+  async #change(caller: PersonCaller, given: { current: Secret; next: Secret; by: By }): Promise<void> {
+    const { db, hashes } = this.#parts;
     const known = await passwordHashOf(db, caller.personId);
     if (known === null) {
       throw new Fault("conflict", "You have no password; request a link to set one, as for a forgotten password.");
@@ -72,8 +77,6 @@ export class PasswordUseCases {
       await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
     });
-    await counts.giveBack(limits.confirm, caller.personId);
-    this.#tell(caller.email, "changed");
   }
 
   /**

@@ -2,6 +2,7 @@
 // back. Whatever comes back becomes a session, a challenge, or one of a few words for why not.
 import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
+import { DeadlineExceeded, withDeadline } from "#lib/with-deadline.ts";
 import { limits } from "./attempt-limits.ts";
 import type { Challenge, Challenges } from "./challenges.ts";
 import { deleteSessions, lockPerson, sessionByToken } from "./people-store.ts";
@@ -11,7 +12,7 @@ import type { PeopleSettings } from "./people-settings.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
 import { openProviderAuth, type ProviderAuth, type ProviderId } from "./provider-auth.ts";
 import { ProviderGate, type GateRefusal } from "./provider-gate.ts";
-import type { Sessions, SignedIn } from "./sessions.ts";
+import { sessionEnded, type Sessions, type SignedIn } from "./sessions.ts";
 
 /** Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by the provider; `failed`: it answered nonsense. */
 export type ProviderRefusal = GateRefusal | "expired" | "refused" | "failed";
@@ -127,7 +128,7 @@ export class ProviderSignIn {
       // Sessions of the person may have been ended a moment ago, this one among them.
       const ended = made === undefined ? [] : await deleteSessions(tx, { personId: made.person_id, only: made.id });
       if (person === undefined || ended.length === 0) {
-        throw new Fault("unauthorized", "The session has ended; sign in again.");
+        throw sessionEnded();
       }
       if (person.two_factor_enabled) return this.#challenges.make(tx, person.id);
       return { person, session: await this.#sessions.open(tx, person, { way: id, by }) };
@@ -174,15 +175,10 @@ export class ProviderSignIn {
 
   /** Ends waiting for a provider that does not answer. */
   async #ask<T>(id: ProviderId, asked: Promise<T>): Promise<T> {
-    const done = new AbortController();
-    const late = this.#parts.clock.sleep(waitMs, done.signal).then(
-      () => Promise.reject(this.#away(id)),
-      () => new Promise<never>(() => undefined),
-    );
     try {
-      return await Promise.race([asked, late]);
-    } finally {
-      done.abort();
+      return await withDeadline(this.#parts.clock, waitMs, asked);
+    } catch (error) {
+      throw error instanceof DeadlineExceeded ? this.#away(id) : error;
     }
   }
 

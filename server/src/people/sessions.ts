@@ -195,6 +195,7 @@ export class Sessions {
   }
 }
 
-function sessionEnded(): Fault {
-  return new Fault("unauthorized", "The session has ended; sign in again.");
+/** The refusal of a session that was ended or has expired. */
+export function sessionEnded(cause?: unknown): Fault {
+  return new Fault("unauthorized", "The session has ended; sign in again.", cause === undefined ? {} : { cause });
 }

@@ -7,9 +7,8 @@ import type { PersonTwoFactorsTable } from "#store/tables.ts";
 export type TwoFactorRow = Selectable<PersonTwoFactorsTable>;
 
 /**
- * A person's second factor, or undefined. `last_code_at`: when the app began to show the last code that was taken; before that
- * was kept, when it was taken, and its hash. Locks the row: codes of one person are taken
- * one after the other.
+ * A person's second factor, or undefined. `last_code_at`: when the app began to show the last code that was taken; in rows of
+ * earlier versions when it was taken. Locks the row, so that codes of one person are taken one after the other.
  */
 export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | undefined> {
   const rows = tx.selectFrom("person_two_factors").selectAll().where("person_id", "=", personId);

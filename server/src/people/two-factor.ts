@@ -1,7 +1,6 @@
 // Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what, which codes are taken, and
 // what the audit log says of it. A code is good once; wrong ones in a row lock the second step for a while.
-import { personByEmail } from "#accounts/account-store.ts";
-import type { PersonRow } from "#accounts/account-store.ts";
+import { personByEmail, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { isPassword } from "#accounts/passwords.ts";
 import type { By } from "#audit/actor.ts";
@@ -57,12 +56,12 @@ export class TwoFactor {
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
   async signIn(given: CodeSignIn): Promise<SignedIn> {
     const { db, limits: counts, deviceCookies } = this.#parts;
-    const trier = deviceCookies.keyOf(given);
-    await counts.take(limits.signInAddress, trier);
-    // A refusal is returned, not thrown: the count of wrong codes is part of the transaction, and must be kept.
-    const done = await db.transaction().execute((tx) => this.#signIn(tx, given));
-    if (done instanceof Fault) throw done;
-    await counts.giveBack(limits.signInAddress, trier);
+    const done = await counts.counted(limits.signInAddress, deviceCookies.keyOf(given), async () => {
+      // A refusal is returned, not thrown: the count of wrong codes is part of the transaction, and must be kept.
+      const answer = await db.transaction().execute((tx) => this.#signIn(tx, given));
+      if (answer instanceof Fault) throw answer;
+      return answer;
+    });
     return this.#sessions.tokensOf(done);
   }
 
@@ -229,12 +228,8 @@ export class TwoFactor {
   }
 
   /** Counts a try, unless it succeeds: passwords and codes of somebody whose access token was stolen are guessed here. */
-  async #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
-    const { limits: counts } = this.#parts;
-    await counts.take(limits.confirm, personId);
-    const done = await work();
-    await counts.giveBack(limits.confirm, personId);
-    return done;
+  #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
+    return this.#parts.limits.counted(limits.confirm, personId, work);
   }
 
   #sealCodes(codes: readonly string[]): Promise<string> {

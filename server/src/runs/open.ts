@@ -1,6 +1,7 @@
 // Opens async runs, the records of plain calls, and the forwarding of plain calls' answers to webhooks.
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { startRetention } from "#lib/retention.ts";
 import { Secret } from "#lib/secret.ts";
@@ -78,6 +79,6 @@ export function openRuns(
   });
   const steps = () => runRetention({ db, clock, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
-  const onCancelled = (runId: Parameters<Runs["cancel"]>[0]): void => runs.cancel(runId);
+  const onCancelled = (runId: RunId): void => runs.cancel(runId);
   return { runs, runUseCases: new RunUseCases({ db, clock, log, onCancelled, resultRetentionDays, resultBytesMax }) };
 }
