@@ -34,6 +34,8 @@ export class AnswerHead extends FieldReader {
   hasDate = false;
   /** Values of `Set-Cookie`, which `lines` leaves out; null: none. */
   cookies: string[] | null = null;
+  /** The value of `Location`, which `text` leaves out: it is meant for the app's own root. Null: none. */
+  location: string | null = null;
   /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
@@ -81,6 +83,9 @@ export class AnswerHead extends FieldReader {
         return true;
       case "set-cookie":
         (this.cookies ??= []).push(value);
+        return false;
+      case "location":
+        this.location = value;
         return false;
       case "connection":
         if (value.toLowerCase() === "close") this.#closes = true;

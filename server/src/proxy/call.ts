@@ -13,6 +13,7 @@ import type { Client, ClientUser } from "./client.ts";
 import { cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
+import { locationOfApp } from "./location.ts";
 import { statusOf } from "./refusal.ts";
 import type { ConnectionUser, Loss, ReplicaConnection } from "./replica-connection.ts";
 import { idleMs } from "./replica-pool.ts";
@@ -135,10 +136,11 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    const { client, runId, fields, isSandboxed } = this.about;
+    const { client, runId, fields, lines, isSandboxed } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
     const cookies = cookiesOfApp(head.cookies, this.about);
-    client.head(head, runId, { sendsTrailers, isSandboxed, cookies });
+    const location = head.location === null ? null : locationOfApp(head.location, lines);
+    client.head(head, runId, { sendsTrailers, isSandboxed, cookies, location });
   }
 
   onPiece(piece: Piece, isLast: boolean): void {

@@ -24,6 +24,8 @@ export type HeadGiven = {
   readonly isSandboxed: boolean;
   /** Values of `Set-Cookie`, see cookies.ts. */
   readonly cookies: readonly string[];
+  /** The value of `Location`, see location.ts; null: none. */
+  readonly location: string | null;
 };
 
 /** The client of one call. Writes nothing after `end`, `refuse`, a last piece or `destroy`. */

@@ -2,6 +2,7 @@
 // their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { trimmed } from "./fields.ts";
+import { appPath } from "./target.ts";
 
 /**
  * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a nameless cookie's value
@@ -22,9 +23,8 @@ const none: readonly string[] = Object.freeze([]);
 export function cookiesOfApp(given: readonly string[] | null, app: App): readonly string[] {
   if (given === null) return none;
   const appName = app.appId.slice(app.projectId.length + 1);
-  return given
-    .filter((cookie) => !ownForm.test(cookie))
-    .map((cookie) => bound(cookie, `/v4/${app.projectId}/${appName}`));
+  const path = appPath({ projectId: app.projectId, appName });
+  return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, path));
 }
 
 /** As lines of a head. */
@@ -40,7 +40,7 @@ export function withoutOwnCookies(value: string): string {
 }
 
 /** The path comes first: browsers read a limited number of attributes. */
-function bound(cookie: string, appPath: string): string {
+function bound(cookie: string, rootPath: string): string {
   const [pair = "", ...attributes] = cookie.split(";");
   let path = "";
   let kept = "";
@@ -50,12 +50,12 @@ function bound(cookie: string, appPath: string): string {
     if (!ownAttributes.has(name)) kept += `;${attribute}`;
     else if (name === "path") path = equals === -1 ? "" : trimmed(attribute, equals + 1, attribute.length);
   }
-  return `${pair}; Path=${pathUnder(appPath, path)}${kept}`;
+  return `${pair}; Path=${pathUnder(rootPath, path)}${kept}`;
 }
 
 /** An app's root is its own path, whether or not it knows that path. */
-function pathUnder(appPath: string, given: string): string {
-  if (!given.startsWith("/") || given === "/") return appPath;
-  const path = given === appPath || given.startsWith(`${appPath}/`) ? given : appPath + given;
-  return path.length > pathLengthMax ? appPath : path;
+function pathUnder(rootPath: string, given: string): string {
+  if (!given.startsWith("/") || given === "/") return rootPath;
+  const path = given === rootPath || given.startsWith(`${rootPath}/`) ? given : rootPath + given;
+  return path.length > pathLengthMax ? rootPath : path;
 }

@@ -26,6 +26,7 @@ export type FieldKind =
   | "forwarded-for"
   | "forwarded-proto"
   | "forwarded-host"
+  | "location"
   | "forwarded";
 
 const kinds: readonly (readonly [string, FieldKind])[] = [
@@ -52,7 +53,10 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["x-forwarded-for", "forwarded-for"],
   ["x-forwarded-proto", "forwarded-proto"],
   ["x-forwarded-host", "forwarded-host"],
+  // Only the platform knows which path is an app's root for its clients.
+  ["x-forwarded-prefix", "forwarded"],
   ["forwarded", "forwarded"],
+  ["location", "location"],
   ["service-worker-allowed", "whole-site"],
   ["clear-site-data", "whole-site"],
   ["strict-transport-security", "whole-site"],

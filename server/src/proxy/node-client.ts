@@ -79,11 +79,12 @@ export class NodeClient implements HttpClient {
     else if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(head.status, fieldList(head.lines));
   }
 
-  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed, cookies }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed, cookies, location }: HeadGiven): void {
     const response = this.#response;
     const fields = answerFields(head);
     fields.push("X-Request-Id", runId);
     for (const cookie of cookies) fields.push("Set-Cookie", cookie);
+    if (location !== null) fields.push("Location", location);
     if (isSandboxed) fields.push("Content-Security-Policy", pagePolicy);
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);

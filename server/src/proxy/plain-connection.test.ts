@@ -59,7 +59,8 @@ function answer(connection: PlainConnection, bytes: number): void {
     { isHead: false, isUpgrade: false },
     {
       onInformation: () => assert.fail("none was sent"),
-      onHead: (one) => connection.head(one, newRunId(), { sendsTrailers: false, isSandboxed: false, cookies: [] }),
+      onHead: (one) =>
+        connection.head(one, newRunId(), { sendsTrailers: false, isSandboxed: false, cookies: [], location: null }),
       onPiece: (piece, isLast) => void connection.piece(piece, isLast),
       onEnd: () => undefined,
     },

@@ -110,14 +110,16 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.write(`${head.text}\r\n`, "latin1");
   }
 
-  head(head: AnswerHead, runId: RunId, { isSandboxed, cookies }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { isSandboxed, cookies, location }: HeadGiven): void {
     const isLengthTold = head.body === "length" || head.body === "none";
     this.#isChunked = !isLengthTold;
     const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
     const policy = isSandboxed ? `Content-Security-Policy: ${pagePolicy}\r\n` : "";
-    this.#head = `${head.text}${framing}${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${policy}${connection}\r\n`;
+    const redirect = location === null ? "" : `Location: ${location}\r\n`;
+    const own = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${policy}${connection}`;
+    this.#head = `${head.text}${framing}${own}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {

@@ -377,5 +377,5 @@ function withoutRelease(route: AppRoute | undefined): Fault {
 }
 
 function linesFor(route: AppRoute, fields: RequestFields, origin: Origin): string {
-  return fields.linesFor({ origin, isOpen: route.disableAuth });
+  return fields.linesFor({ origin, route });
 }

@@ -89,33 +89,39 @@ test("a transfer coding other than chunked is refused", () => {
   assert.equal(read(["transfer-encoding: Chunked"]).isChunked, true);
 });
 
+const route = { projectId: "p-0123abcd", appName: "web", disableAuth: false };
+const root = "X-Forwarded-Prefix: /v4/p-0123abcd/web\r\n";
+
 function originOf(peer: string, proxies: number): Origin {
   return { address: proxies === 0 ? peer : "9.9.9.9", peer, proxies };
 }
 
 test("what proxies before say about the client is passed on only when they are trusted", () => {
   const lines = ["Host: a.test", "X-Forwarded-For: 9.9.9.9", "X-Forwarded-Proto: https", "X-Forwarded-Host: b.test"];
-  const fields = read([...lines, "Forwarded: for=9.9.9.9"]);
+  const forged = ["X-Forwarded-Prefix: /evil", "x_forwarded_prefix: /evil"];
+  const fields = read([...lines, ...forged, "Forwarded: for=9.9.9.9"]);
   assert.equal(fields.passed, "Host: a.test\r\n");
   assert.equal(
-    addedLines(fields, { origin: originOf("10.0.0.1", 0), isOpen: false }),
-    "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n",
+    addedLines(fields, { origin: originOf("10.0.0.1", 0), route }),
+    `X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n${root}`,
   );
   assert.equal(
-    addedLines(fields, { origin: originOf("10.0.0.1", 1), isOpen: false }),
-    "X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n",
+    addedLines(fields, { origin: originOf("10.0.0.1", 1), route }),
+    `X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n${root}`,
   );
 });
 
 test("what is remembered of the lines holds for one client and one kind of app only", () => {
   const fields = read(["Host: a.test", "Authorization: Basic x"]);
-  const context = { origin: originOf("10.0.0.1", 0), isOpen: false };
+  const context = { origin: originOf("10.0.0.1", 0), route };
   const lines = fields.linesFor(context);
   assert.equal(fields.linesFor({ ...context }), lines);
   assert.match(
-    fields.linesFor({ ...context, isOpen: true }),
+    fields.linesFor({ ...context, route: { ...route, disableAuth: true } }),
     /^Host: a\.test\r\nAuthorization: Basic x\r\nX-Forwarded-For: 10/,
   );
   assert.match(fields.linesFor({ ...context, origin: originOf("10.0.0.2", 0) }), /X-Forwarded-For: 10\.0\.0\.2/);
+  const other = { ...route, appName: "other" };
+  assert.match(fields.linesFor({ ...context, route: other }), /\r\nX-Forwarded-Prefix: \/v4\/p-0123abcd\/other\r\n$/);
   assert.equal(fields.linesFor(context), lines);
 });

@@ -2,6 +2,7 @@
 import { withoutOwnCookies } from "./cookies.ts";
 import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
+import { appPath, type NamedApp } from "./target.ts";
 
 /** The fields of one request. Immutable once constructed, so it is shared by all requests with the same lines. */
 export class RequestFields extends FieldReader {
@@ -41,8 +42,8 @@ export class RequestFields extends FieldReader {
   /** All lines for the replica except framing and the call's id; cached for the next call with the same context. */
   linesFor(context: LineContext): string {
     const known = this.#sentFor;
-    const { origin, isOpen } = context;
-    if (known !== null && known.isOpen === isOpen && isSame(known.origin, origin)) return this.#sent;
+    const { origin, route } = context;
+    if (known !== null && known.route === route && isSame(known.origin, origin)) return this.#sent;
     // Optional for HTTP/1.0 clients; HTTP/1.1 demands it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
     this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
@@ -55,6 +56,7 @@ export class RequestFields extends FieldReader {
       case "trailer":
       case "date":
       case "set-cookie":
+      case "location":
         return true;
       case "cookie":
         return this.#takeCookie(value);
@@ -136,26 +138,27 @@ export class RequestFields extends FieldReader {
 /** What the lines for a replica depend on besides the request itself. */
 export type LineContext = {
   readonly origin: Origin;
-  /** The app accepts every call, so it handles the callers' tokens itself. */
-  readonly isOpen: boolean;
+  /** The app. `disableAuth`: it accepts every call, so it handles the callers' tokens itself. */
+  readonly route: NamedApp & { readonly disableAuth: boolean };
 };
 
 const protoForm = /^(?:http|ws)s?$/i;
 const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**
- * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not passed on), and the
- * caller's own token for an open app.
+ * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not passed on), the path that is the
+ * app's root for the client, and the caller's own token for an open app.
  */
-export function addedLines(fields: RequestFields, { origin, isOpen }: LineContext): string {
+export function addedLines(fields: RequestFields, { origin, route }: LineContext): string {
   const { peer, proxies } = origin;
   const before = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = before === "" ? peer : `${before}, ${peer}`;
   const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? "http";
   const host = believed(origin, fields.forwardedHost, hostForm) ?? fields.host;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
-  const tokens = isOpen ? fields.authorizationLines : "";
-  return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}`;
+  const tokens = route.disableAuth ? fields.authorizationLines : "";
+  const root = `X-Forwarded-Prefix: ${appPath(route)}\r\n`;
+  return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}${root}`;
 }
 
 function isSame(one: Origin, other: Origin): boolean {

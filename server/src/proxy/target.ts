@@ -14,6 +14,14 @@ export type Target = {
   readonly webhookEndpoint: string | null;
 };
 
+/** What a path says of an app. */
+export type NamedApp = Pick<Target, "projectId" | "appName">;
+
+/** The path that clients see as the root of the app. */
+export function appPath({ projectId, appName }: NamedApp): string {
+  return `/v4/${projectId}/${appName}`;
+}
+
 const formHint = "App calls go to /v4/{project}/{app}/{path}.";
 const reservedHint = "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
 const scheme = /^https?:\/\/[^/?#]*/i;

@@ -12,6 +12,7 @@ import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
 import { cookieLines, cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
+import { locationOfApp } from "./location.ts";
 import { answerBytes, refusalOf, statusOf } from "./refusal.ts";
 import { connectionFault, takenReason } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
@@ -123,12 +124,13 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   onHead(head: AnswerHead): void {
-    const { socket, runId } = this.about;
+    const { socket, runId, lines } = this.about;
     this.status = head.status;
     const isSwitch = head.status === 101;
     const cookies = cookiesOfApp(head.cookies, this.about);
     // A chunked body is delimited by the end of the connection here.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
+    if (head.location !== null) text += `Location: ${locationOfApp(head.location, lines)}\r\n`;
     text += isSwitch
       ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
       : "Connection: close\r\n\r\n";
