@@ -348,6 +348,14 @@ export const settingTable = {
     max: 43200,
     about: "How long running calls may continue after the platform was asked to stop.",
   },
+  SLIPWAY_REPLICA_EXIT_SECONDS: {
+    kind: "integer",
+    default: "30",
+    min: 1,
+    max: 900,
+    about:
+      "How long a replica without running calls may take to exit after SIGTERM before it is killed; never longer than its app's responseGracePeriodSeconds.",
+  },
   SLIPWAY_LOG_LEVEL: {
     kind: "choice",
     default: "info",

@@ -63,6 +63,7 @@ export type Config = {
   readonly people: PeopleConfig;
   readonly metrics: MetricsConfig | null;
   readonly drainSeconds: number;
+  readonly replicaExitSeconds: number;
   readonly logLevel: string;
   /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -102,9 +103,6 @@ export function readConfig(environment: Environment): Config {
   const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
   const size = (name: PlatformSettingName, unit: number): number | null =>
     text(name) === null ? null : integer(name) * unit;
-  const refuse = (why: string): never => {
-    throw new ConfigRefused(why);
-  };
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
   return Object.freeze<Config>({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
@@ -154,9 +152,14 @@ export function readConfig(environment: Environment): Config {
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     metrics: readMetrics({ text, refuse }),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
+    replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     toolEnvironment: Object.freeze(pickToolEnvironment(environment)),
   });
+}
+
+function refuse(why: string): never {
+  throw new ConfigRefused(why);
 }
 
 /** Paths inside the data folder. Each area owns one. */

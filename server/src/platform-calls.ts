@@ -43,7 +43,7 @@ const runsCloseMs = 10_000;
 
 /** Opens them. When this resolves, replicas are known and managed; runs are processed once they are started. */
 export async function openCalls(
-  settings: ProxySettings & RunSettings & { readonly drainSeconds: number },
+  settings: ProxySettings & RunSettings & { readonly drainSeconds: number; readonly replicaExitSeconds: number },
   parts: Parts,
 ): Promise<OpenedCalls> {
   const { notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
@@ -65,7 +65,8 @@ export async function openCalls(
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
   const load = { demand: proxy, occupancy: proxy, allowance };
-  const scheduler = openScheduler(parts, { driver, routes, view, environmentOf, lines, ...load });
+  const exitMs = settings.replicaExitSeconds * 1000;
+  const scheduler = openScheduler(parts, { driver, routes, view, environmentOf, lines, exitMs, ...load });
   const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler });
   await runs.prepare();
   await scheduler.start();

@@ -100,3 +100,22 @@ test("an app without replicas has none to restart", async (t) => {
   await stage.reach("the first call is served", () => proxy.outcomes.served === 1);
   assert.equal(stage.driver.started.size, 1);
 });
+
+test("a replica that ignores SIGTERM is killed seconds after its last call, not after the grace period", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, isStubborn: true }];
+  const { proxy, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ minReplicaCount: 2, maxReplicaCount: 2, responseGracePeriodSeconds: 900 }));
+  await stage.reach("they run", () => view.ready(stage.appId).length === 2);
+  proxy.call(stage.appId, 100_000);
+  stage.withdraw();
+  await stage.clock.advance(31_000);
+  await stage.reach("the idle one is gone", () => stage.driver.running().length === 1);
+  await stage.reach("the call is served", () => proxy.outcomes.served === 1);
+  await stage.clock.advance(31_000);
+  await stage.reach("the other one is gone", () => stage.driver.running().length === 0);
+  assert.deepEqual(proxy.outcomes, { served: 1, refused: 0, crashed: 0 });
+  const [first] = await stage.rows();
+  const drainedMs = (first?.stopped_at?.getTime() ?? 0) - (first?.draining_at?.getTime() ?? 0);
+  assert.ok(drainedMs < 140_000, `it took ${drainedMs} ms`);
+});

@@ -174,3 +174,29 @@ test("a row whose replica was never started gets its end", async (t) => {
   assert.deepEqual(await stage.states(), { stopped: 1 });
   assert.equal((await stage.rows())[0]?.reason, "The platform stopped.");
 });
+
+test("a replica that was draining is not replaced by a new process without any call, whatever that one could read", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, isStubborn: true }];
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10 }));
+  proxy.call(stage.appId, 10);
+  await stage.reach("it drains", async () => (await stage.states())["draining"] === 1);
+  await stage.closeProcess(scheduler);
+  const noted = await stage.db.selectFrom("app_scaling").selectAll().executeTakeFirstOrThrow();
+  const reopen = async (): Promise<void> => {
+    const next = await stage.openProcess(t);
+    await stage.clock.advance(15_000);
+    await stage.closeProcess(next.scheduler);
+    assert.equal(stage.driver.started.size, 1);
+  };
+  await reopen();
+  // As after a kill before its end was noted.
+  await stage.db
+    .updateTable("app_scaling")
+    .set({ counts: [1], held_until: noted.held_until.slice(-1) })
+    .execute();
+  await reopen();
+  await stage.db.deleteFrom("app_scaling").execute();
+  await reopen();
+});

@@ -6,7 +6,7 @@ import type { AppId } from "#lib/ids.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
-import { decide, newHistory } from "./decide.ts";
+import { adoptedHistory, decide, newHistory } from "./decide.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { plan, planExchange, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
 import { ProjectLimits } from "./project-limits.ts";
@@ -80,6 +80,13 @@ export class AppReconciler {
       return;
     }
     this.#runLive(route, route.live, replicas);
+  }
+
+  /** The platform has started and knows its replicas: cooldowns go on for those, and start no others. */
+  adopted(): void {
+    for (const [appId, state] of this.states) {
+      state.history = adoptedHistory(state.history, this.#parts.fleet.ofApp(appId).filter(isWanted).length);
+    }
   }
 
   /** Evaluates the exit of a replica that was not on trial. */
@@ -176,7 +183,7 @@ export class AppReconciler {
   /** The app's state, without outdated failures. */
   #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
     const state = this.states.get(appId) ?? {
-      history: newHistory(ofLive.length, nowMs),
+      history: newHistory(ofLive.filter(isWanted).length, nowMs),
       starts: undefined,
       heldBack: undefined,
     };
@@ -246,6 +253,10 @@ export class AppReconciler {
 
 function isOfLive(replica: Replica, live: Live): boolean {
   return replica.release.releaseId === live.releaseId;
+}
+
+function isWanted({ state }: Replica): boolean {
+  return state === "starting" || state === "ready";
 }
 
 /** How many starts may be added now, considering failures and starts that the driver has not answered. */

@@ -44,6 +44,8 @@ export type RunnerParts = {
   readonly restartsOf: (appId: AppId) => number;
   readonly probe: Probe;
   readonly counters: Counters;
+  /** How long a replica without calls may take to exit after SIGTERM. */
+  readonly exitMs: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly events: RunnerEvents;
@@ -153,9 +155,11 @@ export class ReplicaRunner {
   /** Asks the driver to end a draining replica when its calls have ended or their grace period is over. Called every turn. */
   endWhenIdle(replica: Replica): void {
     const { clock, occupancy } = this.#parts;
-    if (replica.state !== "draining" || replica.isTerminating) return;
+    if (replica.state !== "draining" || replica.terminating === "idle") return;
     const isIdle = occupancy.running(replica.replicaId) === 0;
-    if (isIdle || clock.monotonicMs() >= replica.terminateAtMs) void this.#terminate(replica);
+    if (isIdle) void this.#terminate(replica, "idle");
+    else if (replica.terminating === "no" && clock.monotonicMs() >= replica.terminateAtMs)
+      void this.#terminate(replica, "busy");
   }
 
   /** Handles an event of the driver. Events of unknown replicas concern ones settled before. */
@@ -320,19 +324,21 @@ export class ReplicaRunner {
     return stored;
   }
 
-  async #terminate(replica: Replica): Promise<void> {
-    const { clock, driver, log } = this.#parts;
-    replica.isTerminating = true;
+  async #terminate(replica: Replica, how: "busy" | "idle"): Promise<void> {
+    const { clock, driver, exitMs, log } = this.#parts;
+    replica.terminating = how;
     await this.#creating.get(replica);
     if (replica.state === "stopped") return;
-    const graceMs = Math.max(terminateMsMin, replica.graceEndsAtMs - clock.monotonicMs());
+    const leftMs = Math.max(terminateMsMin, replica.graceEndsAtMs - clock.monotonicMs());
+    // The driver keeps the earlier of two ends.
+    const graceMs = how === "idle" ? Math.min(exitMs, leftMs) : leftMs;
     try {
       await driver.stop(replica.replicaId, { graceMs });
     } catch (error) {
       log.error({ err: error, replicaId: replica.replicaId }, "the driver could not stop a replica");
       replica.terminateAtMs = clock.monotonicMs() + stopAgainMs;
       clock.after(stopAgainMs, () => {
-        replica.isTerminating = false;
+        replica.terminating = "no";
         this.endWhenIdle(replica);
       });
       return;

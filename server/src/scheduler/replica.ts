@@ -59,7 +59,8 @@ export class Replica {
   graceEndsAtMs = Number.POSITIVE_INFINITY;
   /** When the driver was, or will be, asked to end it even if calls are still running. */
   terminateAtMs = Number.POSITIVE_INFINITY;
-  isTerminating = false;
+  /** The driver was asked to end it: while calls still ran, or after the last one, when it gets less time. */
+  terminating: "no" | "busy" | "idle" = "no";
   /** The driver's sentence that explains why it may never take calls; null when nothing is unusual. */
   hint: string | null = null;
   /** Leave it alone until then: a trial, or one that waits for its promotion. */

@@ -41,6 +41,8 @@ export type SchedulerParts = {
   readonly lines: LineStore;
   readonly view: ReplicaView;
   readonly log: Log;
+  /** How long a replica without calls may take to exit after SIGTERM; by default 30 s. */
+  readonly exitMs?: number;
   /** Limits of projects, and stops of apps; absent: neither exists. */
   readonly allowance?: Allowance;
   readonly clock?: Clock;
@@ -53,6 +55,7 @@ const lookIntervalMs = 1000;
 const compareIntervalMs = 30_000;
 /** A kill loses changes since the last save. */
 const saveIntervalMs = 2000;
+const exitMsDefault = 30_000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
 
@@ -76,7 +79,7 @@ export class Scheduler implements TrialStarter {
   #isRunning = false;
 
   constructor(parts: SchedulerParts) {
-    const { log, clock = systemClock, probe = networkProbe(clock) } = parts;
+    const { log, clock = systemClock, probe = networkProbe(clock), exitMs = exitMsDefault } = parts;
     const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance = everythingAllowed } = parts;
     const fleet = this.#fleet;
     const counters = new Counters();
@@ -95,6 +98,7 @@ export class Scheduler implements TrialStarter {
       restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
       probe,
       counters,
+      exitMs,
       clock,
       log,
       events: {
@@ -138,6 +142,7 @@ export class Scheduler implements TrialStarter {
       event: (event) => this.#runner.event(event),
       lines: (lines) => this.#lines(lines),
     });
+    this.#look.adopted();
     this.#isRunning = true;
     const { routes, allowance } = this.#parts;
     this.#unlisten.push(
