@@ -1,7 +1,7 @@
 // The shapes of the answers of the management API. Tests validate real answers against them, and OpenAPI is generated from
 // them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
 import { z } from "zod";
-import { buildStates, deliveryStates, runStates } from "./words.ts";
+import { buildCauses, buildStates, deliveryStates, runStates } from "./words.ts";
 
 const time = z.iso.datetime();
 const buildStatus = z.enum(buildStates);
@@ -68,7 +68,7 @@ export const build = z.strictObject({
   id: z.uuid(),
   appId: z.string(),
   number: z.int().min(1),
-  cause: z.enum(["create", "push", "rebuild"]),
+  cause: z.enum(buildCauses),
   status: buildStatus,
   reason: z.string().nullable(),
   commit: z.string().nullable(),

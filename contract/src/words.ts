@@ -130,6 +130,12 @@ export const buildStates = [
 ] as const;
 export type BuildState = (typeof buildStates)[number];
 
+/** Why a build was made, and with it a release. */
+export const buildCauses = ["create", "push", "rebuild", "deploy", "settings"] as const;
+
+/** States of a release; the first three are not final. */
+export const releaseStates = ["starting", "rolling_out", "live", "replaced", "taken_back", "failed"] as const;
+
 /** Final states of a run or a call. */
 export const finalStates = ["success", "failure", "cancelled", "timeout"] as const;
 export type FinalState = (typeof finalStates)[number];

@@ -20,6 +20,8 @@ async function create(api: ApiUnderTest, name: string, fields: object = {}): Pro
   return answer.body;
 }
 
+let releases = 0;
+
 /** Makes a release of the build take calls; tells nobody unless `tells`. */
 async function promote(
   api: ApiUnderTest,
@@ -35,6 +37,7 @@ async function promote(
       .values({
         ...{ id: releaseId, project_id: api.projectId, app_id: appId, build_id: buildId },
         ...{ settings: toJson({ ...settings, ...fields }), artifact: toJson({ kind: "x" }) },
+        ...{ number: ++releases, cause: "create", state: "replaced", end_reason: "x", ended_at: new Date() },
       })
       .execute();
     await tx.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();

@@ -382,6 +382,7 @@ async function addRelease(api: ApiUnderTest, { appId, buildId }: Created): Promi
       build_id: buildId,
       settings: toJson(settings),
       artifact: toJson({ kind: "x" }),
+      ...{ number: 1, cause: "create", state: "live" },
     })
     .execute();
   await api.db.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();

@@ -169,6 +169,7 @@ export class Stage {
         build_id: release.buildId,
         settings: toJson(settings),
         artifact: toJson(artifact),
+        ...{ number: this.#releases, cause: "create", state: "starting" },
       })
       .execute();
     return { ...release, artifact };

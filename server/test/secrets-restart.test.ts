@@ -21,8 +21,8 @@ async function addApp(api: ApiUnderTest, name: string): Promise<string> {
 async function release({ db }: ApiUnderTest, appId: string): Promise<void> {
   await sql`
     with made as (
-      insert into releases (id, project_id, app_id, build_id, settings, artifact)
-      select gen_random_uuid(), project_id, app_id, id, '{}', '{}' from builds where app_id = ${appId}
+      insert into releases (id, project_id, app_id, build_id, settings, artifact, number, cause, state)
+      select gen_random_uuid(), project_id, app_id, id, '{}', '{}', 1, 'create', 'live' from builds where app_id = ${appId}
       returning id
     ) update apps set live_release_id = made.id from made where apps.id = ${appId}`.execute(db);
 }

@@ -130,11 +130,25 @@ async function rowsOf(database: Client): Promise<Record<string, string[]>> {
 }
 
 test("lists, logs, builds, runs, secrets, money and the audit log are answered as the version before answered them", async (t) => {
-  const { platform } = await oldPlatform(t);
+  const { platform, database } = await oldPlatform(t);
   await platform.restart();
-  assert.match(platform.output(), /"migration":"0021-whose-replicas"/);
+  assert.match(platform.output(), /"migration":"0021-whose-replicas"[^]*"migration":"0022-releases"/);
   await answersAsBefore(platform);
   for (const page of facts.pages) await goesOnFrom(platform, page);
+  const { rows: releases } = await database.query(
+    `select name, number, cause, state, end_reason as reason, ended_at = lead(promoted_at) over (order by name, number) as "atNext",
+       commit_sha is not null and branch is not null and collected_at is null as "isWhole"
+     from releases join apps on apps.id = app_id order by name, number`,
+  );
+  const live = { cause: "create", state: "live", reason: null, atNext: null, isWhole: true };
+  assert.deepEqual(releases, [
+    { ...live, name: "teller", number: 1 },
+    {
+      ...live,
+      ...{ name: "web", number: 1, state: "replaced", reason: "A newer release took its place.", atNext: true },
+    },
+    { ...live, name: "web", number: 2, cause: "rebuild" },
+  ]);
   // Its replica went when the platform was killed: from then on nobody pays for it.
   const away = await get(platform, "usage?from=2026-11-04&to=2026-11-21");
   assert.deepEqual(away.items, []);

@@ -95,9 +95,10 @@ export class UsageStage {
       .values({ id: place.buildId, ...build, ended_at: new Date(this.clock.now()), is_metered: true })
       .execute();
     const release = { ...of, build_id: place.buildId, settings: toJson({}), artifact: toJson({}) };
+    const facts = { number: 1, cause: "create", state: "live" } as const;
     await db
       .insertInto("releases")
-      .values({ id: place.releaseId, ...release })
+      .values({ id: place.releaseId, ...release, ...facts })
       .execute();
     return place;
   }

@@ -18,6 +18,8 @@ export type BuildRow = Omit<
   | "cancel_requested_at"
   | `environment_${string}`
   | "is_metered"
+  | "created_by"
+  | "fingerprint"
 >;
 export type ReplicaRow = Selectable<ReplicasTable>;
 
@@ -63,6 +65,14 @@ export async function insertApp(
     .returning("id")
     .executeTakeFirst();
   return row !== undefined;
+}
+
+/**
+ * Locks an app's row, which changes of an app take before those of its builds and releases; undefined when there is no
+ * such app.
+ */
+export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
+  return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
 }
 
 /** True when the app exists in the project. */
@@ -130,7 +140,7 @@ export async function readBuilds(
   let query = db
     .selectFrom("builds")
     .select(["id", "project_id", "app_id", "number", "cause", "status", "reason", "commit_sha"])
-    .select(["created_at", "updated_at", "started_at", "ended_at"])
+    .select(["branch", "commit_message", "commit_author", "created_at", "updated_at", "started_at", "ended_at"])
     .where("app_id", "=", given.appId)
     .where("project_id", "=", given.projectId);
   if (given.buildId !== undefined) query = query.where("id", "=", given.buildId);

@@ -4,11 +4,12 @@ import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
+import { failReleases } from "./release-store.ts";
 
 /** What a worker needs to know about a build. */
 export type BuildRecord = {
@@ -77,7 +78,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
 
 /**
  * Moves a build, within `tx`. Returns false when the lease is lost, the state does not allow it, or the build should
- * continue but was cancelled meanwhile. Final states and `pending` release the lease.
+ * continue but was cancelled meanwhile. Final states and `pending` release the lease; a failure ends the build's release.
  */
 export async function moveBuild(
   tx: Tx,
@@ -105,6 +106,7 @@ export async function moveBuild(
     update = update.where("cancel_requested_at", "is", null);
   const moved = await update.returning("id").executeTakeFirst();
   if (moved === undefined) return false;
+  if (isEnd(to)) await failReleases(tx, [move.buildId]);
   await notify(tx, "builds", move.buildId);
   return true;
 }
@@ -172,69 +174,9 @@ export async function endAbandoned(db: Db): Promise<number> {
           and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
         for update skip locked)
       returning id`.execute(tx);
-    for (const { id } of rows) await notify(tx, "builds", id);
+    const ids = rows.map(({ id }) => id);
+    if (ids.length > 0) await failReleases(tx, ids);
+    for (const id of ids) await notify(tx, "builds", id);
     return rows.length;
   });
-}
-
-/** Creates the release of a build, or updates the one of an earlier attempt with the new artifact. */
-export async function putRelease(
-  tx: Tx,
-  release: {
-    readonly releaseId: ReleaseId;
-    readonly projectId: ProjectId;
-    readonly appId: AppId;
-    readonly buildId: BuildId;
-    readonly settings: AppSettings;
-    readonly artifact: Artifact;
-  },
-): Promise<ReleaseId> {
-  const content = { settings: toJson(release.settings), artifact: toJson(release.artifact) };
-  const row = await tx
-    .insertInto("releases")
-    .values({
-      id: release.releaseId,
-      project_id: release.projectId,
-      app_id: release.appId,
-      build_id: release.buildId,
-      ...content,
-    })
-    .onConflict((conflict) => conflict.column("build_id").doUpdateSet(content))
-    .returning("id")
-    .executeTakeFirstOrThrow();
-  return row.id;
-}
-
-/** Makes a release live, so that it takes the app's traffic. Locks the app's row. */
-export async function makeLive(tx: Tx, appId: AppId, releaseId: ReleaseId): Promise<void> {
-  await tx
-    .updateTable("releases")
-    .set({ promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())` })
-    .where("id", "=", releaseId)
-    .execute();
-  await tx
-    .updateTable("apps")
-    .set({ live_release_id: releaseId, updated_at: sql<Date>`clock_timestamp()` })
-    .where("id", "=", appId)
-    .execute();
-  await notify(tx, "apps", appId);
-}
-
-/**
- * Artifacts to keep: of live releases, of releases with replicas, and of the last `keptMax` releases of each app that
- * were live. Also returns unfinished builds.
- */
-export async function readUsed(
-  db: Db,
-  keptMax: number,
-): Promise<{ readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }> {
-  const { rows } = await sql<{ artifact: Artifact }>`
-    select artifact from (
-      select r.artifact, r.promoted_at is not null as was_live, a.live_release_id = r.id as is_live,
-        exists (select from replicas p where p.release_id = r.id and p.stopped_at is null) as has_replicas,
-        rank() over (partition by r.app_id order by r.promoted_at desc nulls last) as place
-      from releases r join apps a on a.id = r.app_id) as release
-    where is_live or has_replicas or (was_live and place <= ${keptMax})`.execute(db);
-  const unfinished = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
-  return { artifacts: rows.map((row) => row.artifact), building: unfinished.map((row) => row.id) };
 }

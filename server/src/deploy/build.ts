@@ -2,6 +2,7 @@
 // starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
+import { lockApp } from "#apps/app-store.ts";
 import { requestedSource, resolveSettings } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
@@ -18,8 +19,9 @@ import { BuildStopped, endingOf } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { planBuild } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
-import { moveBuild, putRelease, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
+import { moveBuild, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
 import { promote } from "./promote.ts";
+import { putRelease } from "./release-store.ts";
 import type { Source } from "./source.ts";
 import { runTrial, type CandidateRelease, type TrialStarter } from "./trial.ts";
 
@@ -198,6 +200,7 @@ class BuildWork {
     const candidate = { releaseId: newReleaseId(), projectId, appId, buildId, settings, artifact };
     const releaseId = await db.transaction().execute(async (tx) => {
       const held = leases.held(this.#lease);
+      await lockApp(tx, appId);
       const isMoved = await moveBuild(tx, { buildId, held, to: "initializing", reason: null, artifact });
       return isMoved ? await putRelease(tx, candidate) : null;
     });

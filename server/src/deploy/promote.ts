@@ -1,13 +1,15 @@
 // Promotes a release that passed its trial: release, app, build, the last line of its log and the audit row change in
 // one transaction, so that a kill at any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
+import { lockApp } from "#apps/app-store.ts";
+import { makeLive } from "#apps/release-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db } from "#store/database.ts";
-import { makeLive, moveBuild } from "./build-store.ts";
+import { moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
@@ -21,8 +23,10 @@ export async function promote(
   const { release, held } = given;
   const { buildId, appId, projectId, releaseId } = release;
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
+    await lockApp(tx, appId);
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
-    await makeLive(tx, appId, releaseId);
+    const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
+    await makeLive(tx, { appId, releaseId, endOfOther });
     // A reader of the line may call the app at once.
     const at = parts.clock.now();
     await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line: "App started successfully!" }]);

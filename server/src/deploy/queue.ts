@@ -10,8 +10,9 @@ import { Leases, type Lease } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
 import type { BuildEnd } from "./build-states.ts";
-import { claimable, endAbandoned, readCancelled, readUsed } from "./build-store.ts";
+import { claimable, endAbandoned, readCancelled } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
+import { readUsed } from "./release-store.ts";
 
 export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly notifications: Pick<Notifications, "listen">;

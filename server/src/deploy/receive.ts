@@ -2,6 +2,7 @@
 // related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
+import { lockApp } from "#apps/app-store.ts";
 import type { BuildRef, NewBuild, ReceivedBuild } from "#apps/build-receiver.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId } from "#lib/ids.ts";
@@ -9,6 +10,7 @@ import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore } from "./build-states.ts";
+import { failReleases } from "./release-store.ts";
 
 /** Maximum number of unfinished builds of one app; they wait for each other. */
 const unfinishedMax = 50;
@@ -89,6 +91,7 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
       .where("status", "in", buildStatesBefore("cancelled"))
       .execute();
   }
+  if (cancelled !== undefined) await failReleases(tx, [given.buildId]);
   await notify(tx, "builds", given.buildId);
   return { status: cancelled?.status ?? build.status };
 }
@@ -98,7 +101,7 @@ async function insertBuild(
   build: NewBuild & { readonly commit: string | null; readonly settings: object | null },
 ): Promise<ReceivedBuild> {
   // Serializes numbers: adding a build locks the app's row until the transaction ends.
-  await tx.selectFrom("apps").select("id").where("id", "=", build.appId).forUpdate().executeTakeFirst();
+  await lockApp(tx, build.appId);
   const { latest, unfinished } = await tx
     .selectFrom("builds")
     .select([

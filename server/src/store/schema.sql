@@ -44,9 +44,14 @@ create table apps (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   restarts integer not null default 0,
+  stopped_at timestamp with time zone,
+  auto_deploy_paused_at timestamp with time zone,
+  auto_deploy_paused_reason text,
+  deleting_at timestamp with time zone,
   constraint apps_pkey PRIMARY KEY (id),
   constraint apps_check CHECK ((id = ((project_id || '-'::text) || name))),
   constraint apps_live_release_id_fkey FOREIGN KEY (live_release_id) REFERENCES releases(id),
+  constraint apps_paused CHECK (((auto_deploy_paused_at IS NULL) = (auto_deploy_paused_reason IS NULL))),
   constraint apps_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
   constraint apps_project_id_name_key UNIQUE (project_id, name)
 );
@@ -233,15 +238,21 @@ create table builds (
   environment_started_at timestamp with time zone,
   environment_ended_at timestamp with time zone,
   is_metered boolean not null default false,
+  branch text,
+  commit_message text,
+  commit_author text,
+  created_by jsonb,
+  fingerprint text,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint builds_app_id_number_key UNIQUE (app_id, number),
-  constraint builds_cause_check CHECK ((cause = ANY (ARRAY['create'::text, 'push'::text, 'rebuild'::text]))),
+  constraint builds_cause_check CHECK ((cause = ANY (ARRAY['create'::text, 'push'::text, 'rebuild'::text, 'deploy'::text, 'settings'::text]))),
   constraint builds_check CHECK (((ended_at IS NULL) = (status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text])))),
   constraint builds_number_check CHECK ((number >= 1)),
   constraint builds_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
   constraint builds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text, 'success'::text, 'build_failure'::text, 'init_failure'::text, 'init_timeout'::text, 'cancelled'::text])))
 );
+CREATE INDEX builds_by_fingerprint ON public.builds USING btree (app_id, fingerprint) WHERE (fingerprint IS NOT NULL);
 CREATE INDEX builds_to_claim ON public.builds USING btree (created_at) WHERE (ended_at IS NULL);
 CREATE INDEX builds_to_meter ON public.builds USING btree (project_id, id) WHERE ((ended_at IS NOT NULL) AND (NOT is_metered));
 
@@ -587,13 +598,32 @@ create table releases (
   artifact jsonb not null,
   created_at timestamp with time zone not null default now(),
   promoted_at timestamp with time zone,
+  number integer not null,
+  cause text not null,
+  created_by jsonb,
+  commit_sha text,
+  commit_message text,
+  commit_author text,
+  branch text,
+  origins jsonb,
+  base_settings jsonb,
+  state text not null,
+  end_reason text,
+  ended_at timestamp with time zone,
+  collected_at timestamp with time zone,
   constraint releases_pkey PRIMARY KEY (id),
   constraint releases_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint releases_app_id_number_key UNIQUE (app_id, number),
   constraint releases_build_id_fkey FOREIGN KEY (build_id) REFERENCES builds(id),
-  constraint releases_build_id_key UNIQUE (build_id),
-  constraint releases_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+  constraint releases_cause_check CHECK ((cause = ANY (ARRAY['create'::text, 'push'::text, 'rebuild'::text, 'deploy'::text, 'settings'::text]))),
+  constraint releases_end CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['starting'::text, 'rolling_out'::text, 'live'::text])))),
+  constraint releases_end_reason CHECK (((ended_at IS NULL) = (end_reason IS NULL))),
+  constraint releases_number_check CHECK ((number >= 1)),
+  constraint releases_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint releases_state_check CHECK ((state = ANY (ARRAY['starting'::text, 'rolling_out'::text, 'live'::text, 'replaced'::text, 'taken_back'::text, 'failed'::text])))
 );
-CREATE INDEX releases_by_app ON public.releases USING btree (app_id, created_at DESC);
+CREATE INDEX releases_by_build ON public.releases USING btree (build_id);
+CREATE UNIQUE INDEX releases_live ON public.releases USING btree (app_id) WHERE (state = 'live'::text);
 
 create table replicas (
   id text not null,

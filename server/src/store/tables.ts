@@ -42,6 +42,10 @@ export type AppsTable = {
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
   restarts: Generated<number>;
+  stopped_at: Date | null;
+  auto_deploy_paused_at: Date | null;
+  auto_deploy_paused_reason: string | null;
+  deleting_at: Date | null;
 };
 
 export type AuditChainsTable = {
@@ -162,7 +166,7 @@ export type BuildsTable = {
   project_id: ProjectId;
   app_id: AppId;
   number: number;
-  cause: "create" | "push" | "rebuild";
+  cause: "create" | "push" | "rebuild" | "deploy" | "settings";
   status: "pending" | "building" | "initializing" | "success" | "build_failure" | "init_failure" | "init_timeout" | "cancelled";
   reason: string | null;
   request: Json;
@@ -181,6 +185,11 @@ export type BuildsTable = {
   environment_started_at: Date | null;
   environment_ended_at: Date | null;
   is_metered: Generated<boolean>;
+  branch: string | null;
+  commit_message: string | null;
+  commit_author: string | null;
+  created_by: Json | null;
+  fingerprint: string | null;
 };
 
 export type CallsTable = {
@@ -410,6 +419,19 @@ export type ReleasesTable = {
   artifact: Json;
   created_at: Generated<Date>;
   promoted_at: Date | null;
+  number: number;
+  cause: "create" | "push" | "rebuild" | "deploy" | "settings";
+  created_by: Json | null;
+  commit_sha: string | null;
+  commit_message: string | null;
+  commit_author: string | null;
+  branch: string | null;
+  origins: Json | null;
+  base_settings: Json | null;
+  state: "starting" | "rolling_out" | "live" | "replaced" | "taken_back" | "failed";
+  end_reason: string | null;
+  ended_at: Date | null;
+  collected_at: Date | null;
 };
 
 export type ReplicasTable = {

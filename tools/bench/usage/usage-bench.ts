@@ -140,8 +140,8 @@ async function fill(owner: Client, apps: number): Promise<void> {
     insert into apps (id, project_id, name, request) values ('${firstApp}', '${projectId}', 'app-1', '{}');
     insert into builds (id, project_id, app_id, number, cause, status, request, ended_at, is_metered)
     values ('00000000-0000-4000-8000-000000000001', '${projectId}', '${firstApp}', 1, 'create', 'success', '{}', now(), true);
-    insert into releases (id, project_id, app_id, build_id, settings, artifact)
-    values ('00000000-0000-4000-8000-000000000002', '${projectId}', '${firstApp}', '00000000-0000-4000-8000-000000000001', '{}', '{}');
+    insert into releases (id, project_id, app_id, build_id, settings, artifact, number, cause, state)
+    values ('00000000-0000-4000-8000-000000000002', '${projectId}', '${firstApp}', '00000000-0000-4000-8000-000000000001', '{}', '{}', 1, 'create', 'live');
     insert into replicas (id, project_id, app_id, release_id, build_id, driver, state, compute, compute_tier, gpu_count, cpu_cores, memory_gb, created_at, started_at, ready_at)
     select 'bench-' || n, '${projectId}', '${firstApp}', '00000000-0000-4000-8000-000000000002', '00000000-0000-4000-8000-000000000001',
            'process', 'ready', 'CPU', 'interruptible', 0, 1, 2, to_timestamp(${nowMs / 1000}), to_timestamp(${nowMs / 1000}), to_timestamp(${nowMs / 1000})

@@ -1,0 +1,79 @@
+// Queries on the releases that builds make and on the artifacts that they need.
+import { sql } from "kysely";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import { must } from "#lib/assert.ts";
+import type { BuildId, ReleaseId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+
+/**
+ * Creates the release of a build with what the build knows of its commit and its maker, or updates the one of an earlier
+ * attempt with the new artifact. The caller holds the lock on the app's row, which orders the numbers.
+ */
+export async function putRelease(
+  tx: Tx,
+  release: {
+    readonly releaseId: ReleaseId;
+    readonly buildId: BuildId;
+    readonly settings: AppSettings;
+    readonly artifact: Artifact;
+  },
+): Promise<ReleaseId> {
+  const { buildId } = release;
+  const content = { settings: toJson(release.settings), artifact: toJson(release.artifact) };
+  const earlier = await tx
+    .updateTable("releases")
+    .set(content)
+    .where("build_id", "=", buildId)
+    .where("state", "=", "starting")
+    .returning("id")
+    .executeTakeFirst();
+  if (earlier !== undefined) return earlier.id;
+  const { rows } = await sql<{ id: ReleaseId }>`
+    insert into releases (id, project_id, app_id, build_id, number, state, settings, artifact,
+      cause, created_by, commit_sha, commit_message, commit_author, branch)
+    select ${release.releaseId}, project_id, app_id, id,
+      (select coalesce(max(number), 0) + 1 from releases where app_id = builds.app_id), 'starting',
+      ${content.settings}, ${content.artifact}, cause, created_by, commit_sha, commit_message, commit_author, branch
+    from builds where id = ${buildId}
+    returning id`.execute(tx);
+  return must(rows[0], "a release is made of a build").id;
+}
+
+/** Ends the releases that these builds made and that never took calls, with the reason of the build; of ended builds only. */
+export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promise<void> {
+  await tx
+    .updateTable("releases")
+    .from("builds")
+    .set((set) => ({
+      state: "failed" as const,
+      end_reason: set.fn.coalesce("builds.reason", set.val("Its build has ended.")),
+      ended_at: sql<Date>`clock_timestamp()`,
+    }))
+    .whereRef("releases.build_id", "=", "builds.id")
+    .where("builds.id", "in", buildIds)
+    .where("builds.status", "<>", "success")
+    .where("builds.ended_at", "is not", null)
+    .where("releases.state", "=", "starting")
+    .execute();
+}
+
+/**
+ * Artifacts to keep: of live releases, of releases with replicas, and of the last `keptMax` releases of each app that
+ * were live. Also returns unfinished builds.
+ */
+export async function readUsed(
+  db: Db,
+  keptMax: number,
+): Promise<{ readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }> {
+  const { rows } = await sql<{ artifact: Artifact }>`
+    select artifact from (
+      select r.artifact, r.promoted_at is not null as was_live, r.state in ('rolling_out', 'live') as is_live,
+        exists (select from replicas p where p.release_id = r.id and p.stopped_at is null) as has_replicas,
+        rank() over (partition by r.app_id order by r.promoted_at desc nulls last) as place
+      from releases r) as release
+    where is_live or has_replicas or (was_live and place <= ${keptMax})`.execute(db);
+  const unfinished = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
+  return { artifacts: rows.map((row) => row.artifact), building: unfinished.map((row) => row.id) };
+}
