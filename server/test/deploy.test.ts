@@ -17,14 +17,14 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
-import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "fates of builds", count: 11, max: 5 });
+const test = drawTests({ what: "fates of builds", count: 12, max: 5 });
 
 const good = { ok: true } as const;
 
@@ -160,16 +160,16 @@ test("an app that does not start ends as init_failure with its own words in the 
   }
 });
 
-test("while there is no room for the compute type, the build waits in initializing with that reason shown, and other builds go on", async (t) => {
-  const reason = "No machine here has HOPPER_H100.";
+test("while there is no room for the app, the build waits in initializing with that reason shown, and other builds go on", async (t) => {
+  const reason = "All of the platform's CPU is in use.";
   const trial = playedTrial(([{ settings }]) =>
-    settings.compute[0] === "CPU" ? good : { ok: false, kind: "no_capacity", reason },
+    settings.memory < 64 ? good : { ok: false, kind: "no_capacity", reason },
   );
   const { db, url, server, start } = await open(t, { trial, buildsAtOnce: 1 });
   const routes = await openRoutes(t, { db, url });
   await server.createRepo("acme", "app", { "main.py": "" });
   await start();
-  const app = await createApp(db, { request: { compute: ["HOPPER_H100"] } });
+  const app = await createApp(db, { request: { memory: 64 } });
   const { buildId } = await requestBuild(db, app);
   await until(
     "the reason is shown",
@@ -178,10 +178,24 @@ test("while there is no room for the compute type, the build waits in initializi
   await until("calls are told the reason", () => routes.byAppId(app.appId)?.latestBuild?.reason === reason);
   const other = await createApp(db, { name: "other" });
   await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
-  const log = await buildLog(db, buildId);
-  assert.ok(log.some((line) => line.startsWith("Warning: compute is HOPPER_H100, but this machine has CPU")));
   await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
   await buildInState(db, buildId, ["cancelled"]);
+});
+
+test("an app that requests a compute type that is not here fails at once, and is told what to request", async (t) => {
+  const trial = playedTrial(() => assert.fail("it must not be tried"));
+  const { db, server, start } = await open(t, { trial });
+  await server.createRepo("acme", "app", {
+    "main.py": "",
+    "cerebrium.toml": '[cerebrium.hardware]\ncompute = "TURING_T4"\n',
+  });
+  await start();
+  const { buildId } = await requestBuild(db, await createApp(db));
+  const { row } = await buildInState(db, buildId, ["build_failure"]);
+  assert.match(
+    row.reason ?? "",
+    /^The app requests compute TURING_T4, but this platform has only CPU\. Request .*hardware\.compute/,
+  );
 });
 
 test("a build can be cancelled in every stage, as soon as word of it comes, and leaves nothing", async (t) => {

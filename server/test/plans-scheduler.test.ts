@@ -137,7 +137,7 @@ describe("the number of GPUs of a project", () => {
     const release = await stage.addRelease({ compute: ["AMPERE_A10"], gpuCount: 1 });
     const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
     const outcome = await scheduler.tryRelease(release, options);
-    assert.ok(!outcome.ok && outcome.kind === "no_capacity");
+    assert.ok(!outcome.ok && outcome.kind === "impossible");
     assert.match(outcome.reason, /^The plan "hobby" allows no GPUs, and a replica of the app needs 1\. /);
     stage.promote(release);
     proxy.call(stage.appId, 10);

@@ -154,7 +154,7 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
   });
   assert.deepEqual(none, {
     ok: false,
-    kind: "no_capacity",
+    kind: "impossible",
     reason:
       "The app requests compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Request a compute type that it has; to test the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
   });

@@ -105,16 +105,15 @@ test("there must be something to start", () => {
   assert.match(refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }), /there is no such file/);
 });
 
-test("what the driver cannot do is said with what to do instead; a Dockerfile ends the build", () => {
+test("what the driver cannot do is said with what to do instead; a Dockerfile or a compute type that is not here ends the build", () => {
   const toml =
     '[cerebrium.deployment]\ndocker_base_image_url = "nvidia/cuda"\n[cerebrium.dependencies.apt]\nffmpeg = "latest"\n[cerebrium.dependencies.conda]\ncuda = "12"\n';
-  const { warnings } = planned({ toml, body: { compute: ["HOPPER_H100"] }, capabilities: none });
+  const { warnings } = planned({ toml, capabilities: none });
   for (const expected of [
     /nvidia\/cuda.*no driver that uses images.*installed on the machine/,
     /ffmpeg.*no driver that does.*install them there/,
     /cuda==12.*no driver that does.*dependencies\.pip/,
     /does not enforce cpu and memory of replicas here/,
-    /HOPPER_H100, but this machine has CPU/,
   ]) {
     assert.ok(
       warnings.some((warning) => expected.test(warning)),
@@ -122,6 +121,10 @@ test("what the driver cannot do is said with what to do instead; a Dockerfile en
     );
   }
   assert.deepEqual(planned({ toml }).warnings, []);
+  assert.match(
+    refusal({ body: { compute: ["HOPPER_H100", "HOPPER_H200"] } }),
+    /^The app requests compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU\. Request a compute type that/,
+  );
   const files = { Dockerfile: "FROM scratch\n" };
   const body = { runtime: "custom", dockerfilePath: "Dockerfile" };
   assert.match(

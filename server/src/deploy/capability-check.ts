@@ -22,6 +22,13 @@ export function checkCapabilities(given: {
 }): CapabilityFindings {
   const { settings, capabilities, driver, aptPackages, condaPackages } = given;
   const warnings: string[] = [];
+  if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
+    const here = capabilities.compute.length === 0 ? "none" : `only ${capabilities.compute.join(", ")}`;
+    return {
+      warnings,
+      refusal: `The app requests compute ${settings.compute.join(" or ")}, but this platform has ${here}. Request a compute type that it has (compute, or hardware.compute in the TOML file); to try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.`,
+    };
+  }
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,
@@ -47,11 +54,6 @@ export function checkCapabilities(given: {
     const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
     warnings.push(
       `the ${driver} driver does not enforce ${kinds.join(" and ")} of replicas here: leave room for them on the machine, or ask the operator to give the platform cgroups (docs/guides/isolation.md).`,
-    );
-  }
-  if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
-    warnings.push(
-      `compute is ${settings.compute.join(", ")}, but this machine has ${capabilities.compute.join(", ") || "none"}: replicas wait until it is available.`,
     );
   }
   return { refusal: null, warnings };

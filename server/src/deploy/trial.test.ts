@@ -84,6 +84,12 @@ test("room that never appears is init_timeout with that reason, within the time 
   assert.ok(deadlines.every((deadlineMs) => deadlineMs > 0));
 });
 
+test("what waiting cannot help with is init_failure at once, with that reason alone", async () => {
+  const { result, waits, deadlines } = attempt([{ ok: false, kind: "impossible", reason: "There are no GPUs here." }]);
+  await assert.rejects(result, { name: "StartFailed", end: "init_failure", message: "There are no GPUs here." });
+  assert.deepEqual([waits, deadlines], [[], [60_000]]);
+});
+
 test("a replica that ends is init_failure, one that is too slow init_timeout", async () => {
   for (const [kind, end] of [
     ["failed", "init_failure"],

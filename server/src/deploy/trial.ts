@@ -19,8 +19,11 @@ export type TrialOutcome =
   | { readonly ok: true }
   | {
       readonly ok: false;
-      /** `no_capacity`: nothing was started, since no machine has the resources; a retry is possible. */
-      readonly kind: "failed" | "timeout" | "no_capacity";
+      /**
+       * `no_capacity`: nothing was started, since no machine has free resources; a retry is possible. `impossible`: nothing
+       * was started, and waiting would not help.
+       */
+      readonly kind: "failed" | "timeout" | "no_capacity" | "impossible";
       /** A sentence for the app's owner. */
       readonly reason: string;
     };
@@ -98,7 +101,8 @@ export async function runTrial(run: TrialRun): Promise<number> {
   }
 }
 
-function startFailed(kind: "failed" | "timeout", reason: string, limitMs: number): StartFailed {
+function startFailed(kind: "failed" | "timeout" | "impossible", reason: string, limitMs: number): StartFailed {
+  if (kind === "impossible") return new StartFailed("init_failure", reason);
   const sentence = /[.!?]$/.test(reason) ? reason : `${reason}.`;
   if (kind === "failed") {
     return new StartFailed("init_failure", `${sentence} Its output is in the build log; fix the app and deploy again.`);

@@ -43,11 +43,11 @@ export class Trials {
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
     const choice = chooseCompute(release.settings, this.#driver);
-    if (!choice.ok) return { ok: false, kind: "no_capacity", reason: choice.reason };
+    if (!choice.ok) return { ok: false, kind: choice.isFull ? "no_capacity" : "impossible", reason: choice.reason };
     // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.
     const limits = this.#allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, gpuCountOf(release.settings, choice.compute));
-    if (reason !== undefined) return { ok: false, kind: "no_capacity", reason };
+    if (reason !== undefined) return { ok: false, kind: "impossible", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
     const replica = this.#runner.start(release, {
       compute: choice.compute,

@@ -87,7 +87,14 @@ export class ProcessFixture implements ConformanceFixture {
       chmodSync(join(appDir, name), 0o644);
     }
     const venvDir = join(this.dataDir, "venv");
-    return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: "3" };
+    return {
+      kind: "process",
+      appDir,
+      python: join(venvDir, "bin/python"),
+      venvDir,
+      pythonVersion: "3",
+      takesRootPath: false,
+    };
   }
 
   isReady(address: Address): Promise<boolean> {

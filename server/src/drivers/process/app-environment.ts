@@ -10,6 +10,8 @@ export type AppPaths = {
   readonly storageDir: string;
   readonly venvDir: string | null;
   readonly python: string;
+  /** uvicorn is told below which path clients see the app. */
+  readonly takesRootPath: boolean;
 };
 
 /**
@@ -36,6 +38,7 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAd
   };
   if (places.venvDir !== null) environment["VIRTUAL_ENV"] = places.venvDir;
   if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
+  if (places.takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }

@@ -13,14 +13,16 @@ export type ProcessArtifact = {
   readonly venvDir: string;
   /** For example `3.11`. */
   readonly pythonVersion: string;
+  /** uvicorn can be told below which path clients see the app. */
+  readonly takesRootPath: boolean;
 };
 
 /** Parses an artifact from the database. Fails when another driver made it. */
 export function processArtifact(artifact: Artifact): ProcessArtifact {
-  const { kind, appDir, python, venvDir, pythonVersion } = artifact;
+  const { kind, appDir, python, venvDir, pythonVersion, takesRootPath } = artifact;
   assert(kind === "process", `an artifact of kind ${kind} cannot be run by the process driver`);
   const isPath = (value: unknown): value is string => typeof value === "string" && value.startsWith("/");
   assert(isPath(appDir) && isPath(python) && isPath(venvDir), "an artifact of the process driver holds absolute paths");
   assert(typeof pythonVersion === "string", "an artifact of the process driver names its Python version");
-  return { kind: "process", appDir, python, venvDir, pythonVersion };
+  return { kind: "process", appDir, python, venvDir, pythonVersion, takesRootPath: takesRootPath === true };
 }

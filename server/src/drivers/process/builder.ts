@@ -18,6 +18,7 @@ import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
 import { removeFolder } from "./replica-files.ts";
+import { findRootPathUse } from "./root-path.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export type ProcessBuilderOptions = {
@@ -122,7 +123,9 @@ export class ProcessBuilder implements Builder {
     this.#handedOut.set(plan.buildId, venvDir);
     await runCommands("shell_commands", given);
     await this.#compile(given, venvDir === ownDir);
-    return { kind: "process", appDir, python: join(venvDir, "bin/python"), venvDir, pythonVersion: python.version };
+    const takesRootPath = await findRootPathUse({ plan, tools, appDir, venvDir });
+    const interpreter = join(venvDir, "bin/python");
+    return { kind: "process", appDir, python: interpreter, venvDir, pythonVersion: python.version, takesRootPath };
   }
 
   async #buildAlone(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {

@@ -224,6 +224,7 @@ async function spawnReplica(
     storageDir: isSandboxed ? storagePath : storageDirOf(spec, context),
     venvDir: artifact.venvDir,
     python: artifact.python,
+    takesRootPath: artifact.takesRootPath,
   };
   const confined = sandboxed(context.sandbox, {
     command: program as [string, ...string[]],

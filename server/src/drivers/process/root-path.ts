@@ -1,0 +1,43 @@
+// Finds out whether the web server of an app can be told below which path clients see the app, so that the links that the app
+// writes lead there, such as those of FastAPI's /docs. uvicorn takes the path from a variable and puts it in front of the paths
+// that the app sees, so this is done only for apps that expect it.
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { BuildPlan } from "#drivers/builder.ts";
+import { runTool, type BuildTools } from "./build-tool.ts";
+
+/** From these versions on they agree that the path that an app sees begins with its root path (ASGI, 2.3). */
+const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
+/** Code that reads paths itself would find them changed. */
+const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
+
+/** True when uvicorn may be told the path. The build log says so, or why not. */
+export async function findRootPathUse(given: {
+  readonly plan: BuildPlan;
+  readonly tools: BuildTools;
+  readonly appDir: string;
+  readonly venvDir: string;
+}): Promise<boolean> {
+  const { plan, tools, appDir, venvDir } = given;
+  if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
+  const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
+  const found = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
+  const isFree = found.end.kind === "exited" && found.end.exitCode === 1;
+  const [file = ""] = found.output.split("\n");
+  const text = isFree
+    ? "uvicorn is told the app's path (UVICORN_ROOT_PATH), so that links such as those of /docs lead below it."
+    : `${file.replace("./", "")} handles paths itself, so uvicorn is not told the app's path; see docs/guides/web-apps.md.`;
+  tools.log("code", "platform", text);
+  return isFree;
+}
+
+async function areInstalled(venvDir: string): Promise<boolean> {
+  const [python = ""] = await readdir(join(venvDir, "lib")).catch(() => []);
+  const names = await readdir(join(venvDir, "lib", python, "site-packages")).catch(() => []);
+  return Object.entries(versionsMin).every(([name, [majorMin, minorMin]]) =>
+    names.some((entry) => {
+      const [, major = "", minor = ""] = new RegExp(`^${name}-(\\d+)\\.(\\d+).*\\.dist-info$`, "i").exec(entry) ?? [];
+      return Number(major) > majorMin || (major === String(majorMin) && Number(minor) >= minorMin);
+    }),
+  );
+}
