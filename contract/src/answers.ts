@@ -72,6 +72,11 @@ export const build = z.strictObject({
   status: buildStatus,
   reason: z.string().nullable(),
   commit: z.string().nullable(),
+  /** Null until the commit is fetched, and for builds of earlier versions. */
+  commitMessage: z.string().nullable(),
+  commitAuthor: z.string().nullable(),
+  /** Whose newest commit it is; null when the commit was given. */
+  branch: z.string().nullable(),
   createdAt: time,
   updatedAt: time,
   startedAt: time.nullable(),

@@ -10,6 +10,7 @@ import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
 import { projectRoutes } from "./project-routes.ts";
+import { releaseRoutes } from "./release-routes.ts";
 import { paths, type Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
 import { tokenRoutes } from "./token-routes.ts";
@@ -61,6 +62,7 @@ export const routes = {
     status: 200,
     answer: answers.buildList,
   },
+  ...releaseRoutes,
   getBuild: {
     method: "GET",
     path: buildPath,

@@ -74,6 +74,7 @@ describe("the table of routes", () => {
     const created = await create(api);
     const bodies: Readonly<Record<string, unknown>> = {
       createGitApp: { name: "other", gitRepo: "a/b" },
+      createBuild: {},
       setProjectSecrets: { KEY: "value" },
       setAppSecrets: { KEY: "value" },
       setCredential: { kind: "token", secret: "x" },

@@ -40,6 +40,10 @@ const appsAndBuilds: WalkRows = {
     succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
     resource: ({ body }) => ({ type: "app", id: body.appId }),
   },
+  createBuild: {
+    succeed: () => ({ body: { branch: "main" } }),
+    resource: ({ body }) => ({ type: "build", id: body.buildId }),
+  },
   cancelBuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
   rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
 };

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { platformActor } from "#audit/actor.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -29,7 +30,7 @@ test("a project with many builds in the queue does not keep another's first one 
       .insertInto("apps")
       .values({ id: appId, project_id: projectId, name, request: toJson({}) })
       .execute();
-    const build = { projectId, appId, cause: "create" as const, request: {}, configToml: null };
+    const build = { projectId, appId, cause: "create" as const, by: platformActor };
     return (await db.transaction().execute((tx) => receiveBuild(tx, build))).buildId;
   };
   const [busyProject, otherProject] = [await addProject(), await addProject()];

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { sql } from "kysely";
 import { Routes } from "#apps/routes.ts";
+import { platformActor } from "#audit/actor.ts";
 import { rebuild, requestCancel } from "#deploy/receive.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -313,7 +314,9 @@ test("a rebuild takes the recorded commit and settings, whatever the branch hold
   const first = await requestBuild(db, app);
   await buildInState(db, first.buildId, ["success"]);
   await server.push("acme", "app", { "main.py": "new", "cerebrium.toml": "[cerebrium.hardware]\nmemory = 3\n" });
-  const again = await db.transaction().execute((tx) => rebuild(tx, { ...app, buildId: first.buildId }));
+  const again = await db
+    .transaction()
+    .execute((tx) => rebuild(tx, { ...app, buildId: first.buildId, by: platformActor }));
   const { row } = await buildInState(db, again.buildId, ["success"]);
   assert.deepEqual([row.number, row.cause, row.commit_sha], [2, "rebuild", commit]);
   assert.equal((row.settings as { memory: number }).memory, 1.5);
@@ -332,7 +335,9 @@ test("a rebuild of a build whose stored settings cannot be read fails with the f
     .updateTable("builds")
     .set({ settings: sql`settings || '{"memory": "much"}'` })
     .execute();
-  const again = await db.transaction().execute((tx) => rebuild(tx, { ...app, buildId: first.buildId }));
+  const again = await db
+    .transaction()
+    .execute((tx) => rebuild(tx, { ...app, buildId: first.buildId, by: platformActor }));
   const { row } = await buildInState(db, again.buildId, ["build_failure"]);
   assert.match(row.reason ?? "", /stored settings cannot be read: memory is "much"/);
 });

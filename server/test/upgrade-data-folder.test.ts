@@ -34,6 +34,9 @@ const moving = new Set([
   "drawn_micros",
   "waitReason",
   "used",
+  "commitMessage",
+  "commitAuthor",
+  "branch",
 ]);
 /** Lists that grow, and endpoints, of which deliveries that are under way tell more. */
 const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;

@@ -1,15 +1,26 @@
-// Builds: read, cancel, repeat.
+// Builds: read, request, cancel, repeat.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import { buildFields } from "@slipway/contract/release-routes.ts";
+import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import type { Builds, BuildView } from "#apps/builds.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import { appOf, buildOf, projectOf, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
 import { buildLogUrl, type Urls } from "./urls.ts";
 
 type Parts = { readonly builds: Builds; readonly urls: () => Urls };
-type Ids = "listBuilds" | "getBuild" | "cancelBuild" | "rebuild";
+type Ids = "listBuilds" | "createBuild" | "getBuild" | "cancelBuild" | "rebuild";
 
 /** Route handlers for builds. */
 export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
+  const showReceived = (
+    app: { readonly projectId: ProjectId; readonly appId: AppId },
+    { buildId, status }: Pick<ReceivedBuild, "buildId" | "status">,
+  ): z.infer<typeof answers.receivedBuild> => {
+    return { buildId, status, logUrl: buildLogUrl(urls(), { ...app, buildId }) };
+  };
   return {
     async listBuilds(call) {
       return (await builds.list(projectOf(call), appOf(call))).map(showBuild);
@@ -20,15 +31,18 @@ export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
     async cancelBuild(call) {
       return showBuild(await builds.cancel(buildOf(call), call.by));
     },
+    async createBuild(call) {
+      const app = { projectId: projectOf(call), appId: appOf(call) };
+      const { commit, branch } = readBody({ fields: buildFields, required: [] }, call.body ?? {});
+      if (commit && branch) {
+        throw new Fault("invalid", "commit and branch are both given, but a build is of one of them: leave one out.");
+      }
+      const given = { ...(commit && { commit: String(commit) }), ...(branch && { branch: String(branch) }) };
+      return showReceived(app, await builds.create(app, { ...given, by: call.by }));
+    },
     async rebuild(call) {
-      const place = buildOf(call);
-      const { buildId, status } = await builds.rebuild(place, call.by);
-      const answer: z.infer<typeof answers.receivedBuild> = {
-        buildId,
-        status,
-        logUrl: buildLogUrl(urls(), { ...place, buildId }),
-      };
-      return answer;
+      const build = buildOf(call);
+      return showReceived(build, await builds.rebuild(build, call.by));
     },
   };
 }
@@ -42,6 +56,9 @@ function showBuild(build: BuildView): z.infer<typeof answers.build> {
     status: build.status,
     reason: build.reason,
     commit: build.commit,
+    commitMessage: build.commitMessage,
+    commitAuthor: build.commitAuthor,
+    branch: build.branch,
     createdAt: build.createdAt.toISOString(),
     updatedAt: build.updatedAt.toISOString(),
     startedAt: build.startedAt?.toISOString() ?? null,

@@ -15,7 +15,7 @@ export type BuildRow = Omit<
   | "settings"
   | "artifact"
   | `lease_${string}`
-  | "cancel_requested_at"
+  | `cancel_${string}`
   | `environment_${string}`
   | "is_metered"
   | "created_by"
@@ -73,6 +73,18 @@ export async function insertApp(
  */
 export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
   return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
+}
+
+/** Lets pushes be deployed again; false when they were not paused. The caller holds the lock on the app's row. */
+export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
+  const resumed = await tx
+    .updateTable("apps")
+    .set({ auto_deploy_paused_at: null, auto_deploy_paused_reason: null })
+    .where("id", "=", appId)
+    .where("auto_deploy_paused_at", "is not", null)
+    .returning("id")
+    .executeTakeFirst();
+  return resumed !== undefined;
 }
 
 /** True when the app exists in the project. */

@@ -96,18 +96,21 @@ export class Apps {
     const { projectId, by } = given;
     const { request, name } = given.checked;
     const appId = appIdOf(projectId, name);
-    const build = { projectId, appId, request: request.fields, configToml: request.configToml };
     return await this.#db.transaction().execute(async (tx) => {
       const dockerAuthSealed =
         request.dockerAuth && this.#sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
-      const isNew = await insertApp(tx, { ...build, id: appId, name, dockerAuthSealed });
+      const isNew = await insertApp(tx, {
+        ...{ id: appId, projectId, name, dockerAuthSealed },
+        ...{ request: request.fields, configToml: request.configToml },
+      });
       if (!isNew) {
         throw new Fault(
           "conflict",
           `name is "${name}", but the project already has an app with that name; choose another.`,
         );
       }
-      const { buildId, status } = await this.#builds.receiveBuild(tx, { ...build, cause: "create" });
+      const build = { projectId, appId, cause: "create", by: by.actor } as const;
+      const { buildId, status } = await this.#builds.receiveBuild(tx, build);
       await record(tx, {
         projectId,
         action: "app.create",

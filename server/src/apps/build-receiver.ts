@@ -1,17 +1,26 @@
 // The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
+import type { Actor } from "#audit/actor.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";
 
 type Status = BuildsTable["status"];
 
-/** A new build. `request` is the app's request body without dockerAuth. */
+/** A new build of the app as it is requested now. Without a commit and a branch: of the newest commit of its branch. */
 export type NewBuild = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly cause: BuildsTable["cause"];
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly configToml: string | null;
+  readonly by: Actor;
+  /** A full commit id. */
+  readonly commit?: string | undefined;
+  /** Instead of the app's own branch, which does not change. */
+  readonly branch?: string | undefined;
+  /** Of the commit, when they are known before it is fetched. */
+  readonly message?: string | undefined;
+  readonly author?: string | undefined;
+  /** Also ends builds of earlier pushes that are running; pending ones always end when a push is built. */
+  readonly isRunningSuperseded?: boolean | undefined;
 };
 
 export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
@@ -19,7 +28,8 @@ export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number
 /** Adds and cancels builds within the caller's transaction; `deploy/receive.ts` implements it. */
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
-  rebuild(tx: Tx, build: BuildRef): Promise<ReceivedBuild>;
+  /** Repeats a build with its commit and its settings. */
+  rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;
 }
 

@@ -5,7 +5,7 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
-import type { BuildReceiver, BuildRef } from "./build-receiver.ts";
+import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
 
 type BuildStatus = BuildRow["status"];
 
@@ -18,6 +18,9 @@ export type BuildView = {
   readonly status: BuildStatus;
   readonly reason: string | null;
   readonly commit: string | null;
+  readonly commitMessage: string | null;
+  readonly commitAuthor: string | null;
+  readonly branch: string | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
   readonly startedAt: Date | null;
@@ -66,10 +69,32 @@ export class Builds {
     return await this.get(ref);
   }
 
+  /**
+   * Adds a build of a commit, of the newest commit of a branch, or of the app's own branch; pushes are deployed again from
+   * then on. Throws `Fault("not_found" | "rate_limited")`.
+   */
+  async create(
+    app: { readonly projectId: ProjectId; readonly appId: AppId },
+    { commit, branch, by }: { readonly commit?: string; readonly branch?: string; readonly by: By },
+  ): Promise<ReceivedBuild> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const build = await this.#receiver.receiveBuild(tx, { ...app, commit, branch, cause: "deploy", by: by.actor });
+      const given = Object.entries({ commit, branch }).filter(([, value]) => value !== undefined);
+      await record(tx, {
+        projectId: app.projectId,
+        action: "build.create",
+        by,
+        resource: resourceOf({ ...app, buildId: build.buildId }),
+        changes: Object.fromEntries(given.map(([name, value]) => [name, { new: value }])),
+      });
+      return build;
+    });
+  }
+
   /** Adds a build of the same commit and settings. Throws `Fault("not_found" | "rate_limited")`. */
   async rebuild(ref: BuildRef, by: By): Promise<{ readonly buildId: BuildId; readonly status: BuildStatus }> {
     return await this.#db.transaction().execute(async (tx) => {
-      const { buildId, status } = await this.#receiver.rebuild(tx, ref);
+      const { buildId, status } = await this.#receiver.rebuild(tx, { ...ref, by: by.actor });
       const changes = { buildId: { old: ref.buildId, new: buildId } };
       await record(tx, {
         projectId: ref.projectId,
@@ -96,6 +121,9 @@ function view(row: BuildRow): BuildView {
     status: row.status,
     reason: row.reason,
     commit: row.commit_sha,
+    commitMessage: row.commit_message,
+    commitAuthor: row.commit_author,
+    branch: row.branch,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     startedAt: row.started_at,

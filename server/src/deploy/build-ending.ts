@@ -8,10 +8,13 @@ import { StartFailed } from "./trial.ts";
 export class BuildStopped extends Error {
   override readonly name = "BuildStopped";
   readonly why: "cancelled" | "timeout" | "lease_lost" | "stopping";
+  /** A sentence for the app's owner; null: a person asked. */
+  readonly reason: string | null;
 
-  constructor(why: BuildStopped["why"]) {
+  constructor(why: BuildStopped["why"], reason: string | null = null) {
     super(`the work on the build was ended: ${why}`);
     this.why = why;
+    this.reason = reason;
   }
 }
 
@@ -32,7 +35,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof BuildStopped) {
     if (error.why === "lease_lost") return { kind: "leave" };
     if (error.why === "stopping") return { kind: "put_back" };
-    if (error.why === "cancelled") return end("cancelled", "Cancelled.");
+    if (error.why === "cancelled") return end("cancelled", error.reason ?? "Cancelled.");
     return end(
       "build_failure",
       `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines show what took so long; make it faster and deploy again.`,

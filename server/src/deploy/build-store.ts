@@ -10,6 +10,7 @@ import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";
+import type { FetchedSource } from "./source.ts";
 
 /** What a worker needs to know about a build. */
 export type BuildRecord = {
@@ -22,6 +23,8 @@ export type BuildRecord = {
   readonly configToml: string | null;
   /** Known from an earlier attempt or, for a rebuild, from the earlier build. */
   readonly commit: string | null;
+  /** The one asked for; null: the app's own. */
+  readonly branch: string | null;
   /** In stored form. */
   readonly settings: unknown;
 };
@@ -59,7 +62,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     .selectFrom("builds")
     .innerJoin("apps", "apps.id", "builds.app_id")
     .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.request"])
-    .select(["builds.config_toml", "builds.commit_sha", "builds.settings"])
+    .select(["builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings"])
     .where("builds.id", "=", buildId)
     .executeTakeFirst();
   if (row === undefined) return undefined;
@@ -72,6 +75,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     request: row.request as Readonly<Record<string, unknown>>,
     configToml: row.config_toml,
     commit: row.commit_sha,
+    branch: row.branch,
     settings: row.settings,
   };
 }
@@ -94,7 +98,8 @@ export async function moveBuild(
   const letsGo = isEnd(to) || to === "pending";
   let update = tx
     .updateTable("builds")
-    .set({ status: to, reason: move.reason, updated_at: sql<Date>`clock_timestamp()` })
+    .set({ status: to, reason: to === "cancelled" ? sql`coalesce(cancel_reason, ${move.reason})` : move.reason })
+    .set({ updated_at: sql<Date>`clock_timestamp()` })
     .where(move.held)
     .where("status", "in", buildStatesBefore(to));
   if (to === "building") update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
@@ -119,7 +124,7 @@ export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
   found: {
-    readonly commit?: string;
+    readonly source?: Pick<FetchedSource, "commit" | "message" | "author" | "branch">;
     readonly settings?: AppSettings;
     readonly reason?: string;
     /** When an environment was created. */
@@ -130,7 +135,7 @@ export async function recordProgress(
     .updateTable("builds")
     .set({
       updated_at: sql<Date>`clock_timestamp()`,
-      ...(found.commit === undefined ? {} : { commit_sha: found.commit }),
+      ...(found.source === undefined ? {} : columnsOf(found.source)),
       ...(found.settings === undefined ? {} : { settings: toJson(found.settings) }),
       ...(found.reason === undefined ? {} : { reason: found.reason }),
       ...(found.environment === undefined
@@ -144,15 +149,22 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-/** Those of the builds with a cancel request. */
-export async function readCancelled(db: Db, buildIds: readonly BuildId[]): Promise<BuildId[]> {
-  const rows = await db
+function columnsOf({ commit, message, author, branch }: Omit<FetchedSource, "appDir">) {
+  const found = { commit_sha: commit, commit_message: message, commit_author: author };
+  return branch === null ? found : { ...found, branch };
+}
+
+/** Those of the builds with a cancel request, and why. */
+export async function readCancelled(
+  db: Db,
+  buildIds: readonly BuildId[],
+): Promise<{ readonly id: BuildId; readonly reason: string | null }[]> {
+  return await db
     .selectFrom("builds")
-    .select("id")
+    .select(["id", "cancel_reason as reason"])
     .where("id", "in", buildIds)
     .where("cancel_requested_at", "is not", null)
     .execute();
-  return rows.map((row) => row.id);
 }
 
 /**
@@ -166,7 +178,7 @@ export async function endAbandoned(db: Db): Promise<number> {
         status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
         reason = case when cancel_requested_at is null
           then ${`The platform was stopped ${takesMax} times during this build, so the build is not started again. Deploy again; if it happens once more, ask the operator to check the platform's log.`}
-          else 'Cancelled.' end,
+          else coalesce(cancel_reason, 'Cancelled.') end,
         ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
       where id in (
         select id from builds

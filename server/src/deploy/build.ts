@@ -140,12 +140,12 @@ class BuildWork {
 
   async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit, request, configToml } = this.#record;
+    const { buildId, projectId, appId, commit, branch, request, configToml } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
-    const wanted = settled ?? requestedSource(request);
+    const wanted = { ...(settled ?? requestedSource(request)), ...(branch === null ? {} : { gitBranch: branch }) };
     const { log } = this.#output;
     const fetched = await source.fetch({ projectId, buildId, settings: wanted, commit, log, signal });
-    await this.#keep({ commit: fetched.commit });
+    await this.#keep({ source: fetched });
     const readText = textReader(fetched.appDir);
     const repositoryToml = readAppToml(readText);
     const decided = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });

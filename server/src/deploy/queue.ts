@@ -94,7 +94,7 @@ export class BuildQueue {
     if ((await endAbandoned(db)) > 0) this.#isUntidy = true;
     const ids = [...this.#running.keys()];
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
-    for (const id of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled"));
+    for (const { id, reason } of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
     while (await this.#beginNext());
     if (this.#running.size === 0 && this.#isUntidy) await this.#tidy();
   }

@@ -2,48 +2,53 @@
 // related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
-import { lockApp } from "#apps/app-store.ts";
+import { lockApp, noSuchApp, resumeAutoDeploy } from "#apps/app-store.ts";
 import type { BuildRef, NewBuild, ReceivedBuild } from "#apps/build-receiver.ts";
+import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
-import { newBuildId } from "#lib/ids.ts";
+import { newBuildId, type AppId, type BuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";
+import { commitText } from "./source.ts";
 
 /** Maximum number of unfinished builds of one app; they wait for each other. */
 const unfinishedMax = 50;
 
 /**
- * Adds a build to the queue, status `pending`. Throws `Fault("rate_limited")` when too many builds of the app are
- * unfinished. Locks the app's row.
+ * Adds a build to the queue, status `pending`. A push ends the builds of earlier pushes that are still pending. Throws
+ * `Fault("not_found")` when the app does not exist, `Fault("rate_limited")` when too many of its builds are unfinished.
+ * Locks the app's row.
  */
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
-  return await insertBuild(tx, { ...build, commit: null, settings: null });
+  const app = await lockedApp(tx, build.appId);
+  return await insertBuild(tx, {
+    ...{ build, request: app.request, configToml: app.config_toml, settings: null },
+    ...{ commit: build.commit, branch: build.branch, message: build.message, author: build.author },
+  });
 }
 
 /**
  * Adds a build of the same source: the recorded commit and the stored settings of an earlier build as far as it got;
  * for the rest, its original request. Throws `Fault("not_found")` when the build does not belong to the app.
  */
-export async function rebuild(tx: Tx, given: BuildRef): Promise<ReceivedBuild> {
+export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild> {
+  await lockedApp(tx, given.appId);
   const earlier = await tx
     .selectFrom("builds")
-    .select(["request", "config_toml", "commit_sha", "settings"])
+    .select(["request", "config_toml", "settings", "commit_sha", "commit_message", "commit_author", "branch"])
     .where("id", "=", given.buildId)
     .where("app_id", "=", given.appId)
     .where("project_id", "=", given.projectId)
     .executeTakeFirst();
   if (earlier === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
   return await insertBuild(tx, {
-    projectId: given.projectId,
-    appId: given.appId,
-    cause: "rebuild",
-    request: earlier.request as Readonly<Record<string, unknown>>,
-    configToml: earlier.config_toml,
-    commit: earlier.commit_sha,
-    settings: earlier.settings as object | null,
+    build: { projectId: given.projectId, appId: given.appId, cause: "rebuild", by: given.by },
+    ...{ request: earlier.request, configToml: earlier.config_toml, settings: earlier.settings as object | null },
+    ...{ commit: earlier.commit_sha, branch: earlier.branch },
+    ...{ message: earlier.commit_message, author: earlier.commit_author },
   });
 }
 
@@ -67,16 +72,21 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
       `The build has already ended, with status ${build.status}; only a running build can be cancelled.`,
     );
   }
+  return { status: (await askToEnd(tx, given.buildId, null)) ? "cancelled" : build.status };
+}
+
+/** Ends a pending build at once, and returns true; asks the worker of another one. The caller holds the lock on its row. */
+async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promise<boolean> {
   const cancelled = await tx
     .updateTable("builds")
     .set({
       status: "cancelled",
-      reason: "Cancelled before it started.",
+      reason: reason ?? "Cancelled before it started.",
       cancel_requested_at: sql<Date>`clock_timestamp()`,
       ended_at: sql<Date>`clock_timestamp()`,
       updated_at: sql<Date>`clock_timestamp()`,
     })
-    .where("id", "=", given.buildId)
+    .where("id", "=", buildId)
     .where("status", "=", "pending")
     .returning("status")
     .executeTakeFirst();
@@ -85,57 +95,104 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
       .updateTable("builds")
       .set({
         cancel_requested_at: sql<Date>`coalesce(cancel_requested_at, clock_timestamp())`,
+        cancel_reason: reason,
         updated_at: sql<Date>`clock_timestamp()`,
       })
-      .where("id", "=", given.buildId)
+      .where("id", "=", buildId)
       .where("status", "in", buildStatesBefore("cancelled"))
       .execute();
-  }
-  if (cancelled !== undefined) await failReleases(tx, [given.buildId]);
-  await notify(tx, "builds", given.buildId);
-  return { status: cancelled?.status ?? build.status };
+  } else await failReleases(tx, [buildId]);
+  await notify(tx, "builds", buildId);
+  return cancelled !== undefined;
 }
 
-async function insertBuild(
+/**
+ * Ends an app's unfinished builds of earlier pushes: those that nobody works on at once, running ones within about a
+ * second. The caller holds the lock on the app's row. `reason` is a sentence.
+ */
+export async function supersedePushes(
   tx: Tx,
-  build: NewBuild & { readonly commit: string | null; readonly settings: object | null },
-): Promise<ReceivedBuild> {
-  // Serializes numbers: adding a build locks the app's row until the transaction ends.
-  await lockApp(tx, build.appId);
-  const { latest, unfinished } = await tx
+  given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
+): Promise<void> {
+  const builds = await tx
     .selectFrom("builds")
-    .select([
-      sql<number>`coalesce(max(number), 0)`.as("latest"),
-      sql<number>`count(*) filter (where ended_at is null)`.as("unfinished"),
-    ])
-    .where("app_id", "=", build.appId)
+    .select(["id", "status"])
+    .where("app_id", "=", given.appId)
+    .where("cause", "=", "push")
+    .where("ended_at", "is", null)
+    .where("cancel_requested_at", "is", null)
+    .where("status", "in", given.isRunningSuperseded ? buildStatesBefore("cancelled") : ["pending"])
+    .orderBy("number")
+    .forUpdate()
+    .execute();
+  for (const { id } of builds) await askToEnd(tx, id, given.reason);
+}
+
+/** The locked row of an app that takes changes. */
+async function lockedApp(tx: Tx, appId: AppId): Promise<NonNullable<Awaited<ReturnType<typeof lockApp>>>> {
+  const app = await lockApp(tx, appId);
+  if (app === undefined || app.deleting_at !== null) throw noSuchApp(appId);
+  return app;
+}
+
+type InsertedBuild = {
+  readonly build: Omit<NewBuild, "commit" | "branch" | "message" | "author">;
+  readonly request: unknown;
+  readonly configToml: string | null;
+  readonly settings: object | null;
+  readonly commit: string | null | undefined;
+  readonly branch: string | null | undefined;
+  readonly message: string | null | undefined;
+  readonly author: string | null | undefined;
+};
+
+/** The caller holds the lock on the app's row, which orders the numbers. */
+async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild> {
+  const { projectId, appId, cause, by, isRunningSuperseded = false } = given.build;
+  const latest = await tx
+    .selectFrom("builds")
+    .select((build) => build.fn.coalesce(build.fn.max("number"), sql<number>`0`).as("number"))
+    .where("app_id", "=", appId)
     .executeTakeFirstOrThrow();
-  if (unfinished >= unfinishedMax) {
-    throw new Fault(
-      "rate_limited",
-      `The app already has ${unfinished} unfinished builds; wait for one to end, or cancel some.`,
-      {
-        retryAfterSeconds: 30,
-      },
-    );
+  const number = latest.number + 1;
+  if (cause === "push") {
+    const reason = `Build ${number} of a newer commit took its place.`;
+    await supersedePushes(tx, { appId, reason, isRunningSuperseded });
   }
+  await checkUnfinished(tx, appId);
   const buildId = newBuildId();
   await tx
     .insertInto("builds")
     .values({
-      id: buildId,
-      project_id: build.projectId,
-      app_id: build.appId,
-      number: latest + 1,
-      cause: build.cause,
-      status: "pending",
-      request: toJson(build.request),
-      config_toml: build.configToml,
-      commit_sha: build.commit,
-      settings: build.settings === null ? null : toJson(build.settings),
+      ...{ id: buildId, project_id: projectId, app_id: appId, number, cause, status: "pending" },
+      request: toJson(given.request as object),
+      config_toml: given.configToml,
+      settings: given.settings === null ? null : toJson(given.settings),
+      commit_sha: given.commit,
+      commit_message: given.message && commitText(given.message, "message"),
+      commit_author: given.author && commitText(given.author, "author"),
+      branch: given.branch,
+      created_by: toJson(by),
       created_at: sql<Date>`clock_timestamp()`,
     })
     .execute();
+  // What a person deploys ends the pause that a rollback began.
+  if (cause === "deploy" || cause === "rebuild") await resumeAutoDeploy(tx, appId);
   await notify(tx, "builds", buildId);
-  return { buildId, number: latest + 1, status: "pending" };
+  return { buildId, number, status: "pending" };
+}
+
+async function checkUnfinished(tx: Tx, appId: AppId): Promise<void> {
+  const { unfinished } = await tx
+    .selectFrom("builds")
+    .select((build) => build.fn.countAll<number>().as("unfinished"))
+    .where("app_id", "=", appId)
+    .where("ended_at", "is", null)
+    .executeTakeFirstOrThrow();
+  if (unfinished < unfinishedMax) return;
+  throw new Fault(
+    "rate_limited",
+    `The app already has ${unfinished} unfinished builds; wait for one to end, or cancel some.`,
+    { retryAfterSeconds: 30 },
+  );
 }

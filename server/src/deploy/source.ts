@@ -14,7 +14,22 @@ export type SourceRequest = {
 };
 
 /** The app's folder at the commit. The caller deletes it with `remove`. */
-export type FetchedSource = { readonly commit: string; readonly appDir: string };
+export type FetchedSource = {
+  readonly commit: string;
+  readonly message: string;
+  /** Name and address. */
+  readonly author: string;
+  /** Whose newest commit it is; null: the commit was given. */
+  readonly branch: string | null;
+  readonly appDir: string;
+};
+
+/** What is stored of the words of a commit: at most `max` characters that the database takes. */
+export function commitText(text: string, max: keyof typeof commitTextMax): string {
+  return text.replaceAll("\0", "").slice(0, commitTextMax[max]).toWellFormed();
+}
+
+const commitTextMax = { message: 2000, author: 300 } as const;
 
 /** Fetches sources into separate folders. */
 export interface Source {

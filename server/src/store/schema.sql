@@ -242,6 +242,7 @@ create table builds (
   commit_message text,
   commit_author text,
   created_by jsonb,
+  cancel_reason text,
   fingerprint text,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),

@@ -189,6 +189,7 @@ export type BuildsTable = {
   commit_message: string | null;
   commit_author: string | null;
   created_by: Json | null;
+  cancel_reason: string | null;
   fingerprint: string | null;
 };
 

@@ -24,6 +24,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   listBuilds: workers,
   getBuild: workers,
   cancelBuild: workers,
+  createBuild: workers,
   rebuild: workers,
   getBuildLogs: workers,
   getAppLogs: workers,

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
+import { platformActor } from "#audit/actor.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { GitSource } from "#deploy/sources/git.ts";
@@ -170,7 +171,7 @@ export async function requestBuild(
   db: Db,
   app: { projectId: ProjectId; appId: AppId; request: Record<string, unknown> },
 ): Promise<ReceivedBuild> {
-  return await db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "create", configToml: null }));
+  return await db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "create", by: platformActor }));
 }
 
 /** The build's row and log, once it has one of the states; by default any final one. */

@@ -7,7 +7,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { folderBytes } from "#deploy/folder-size.ts";
-import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
+import { commitText, type FetchedSource, type Source, type SourceRequest } from "#deploy/source.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
@@ -74,14 +74,15 @@ export class GitSource implements Source {
   async fetch(request: SourceRequest): Promise<FetchedSource> {
     const fetch = await this.#prepare(request);
     try {
-      const commit = await this.#fetchCommit(fetch);
-      request.log("source", "platform", `Commit ${commit} of ${fetch.repository}.`);
+      const { commit, ...said } = await this.#fetchCommit(fetch);
+      const subject = said.message.split("\n", 1)[0] ?? "";
+      request.log("source", "platform", `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`);
       const listing = await this.#list(fetch, commit);
       await this.#checkOut(fetch, commit);
       const checkTime = (): void => this.#checkTime(fetch);
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       await rm(fetch.gitDir, { recursive: true, force: true });
-      return { commit, appDir: fetch.appDir };
+      return { commit, ...said, branch: request.commit === null ? fetch.branch : null, appDir: fetch.appDir };
     } catch (error) {
       await this.remove(request.buildId);
       throw error;
@@ -133,7 +134,7 @@ export class GitSource implements Source {
   }
 
   /** Fetches the pinned commit, else the head of the branch, without its history. */
-  async #fetchCommit(fetch: Fetch): Promise<string> {
+  async #fetchCommit(fetch: Fetch): Promise<Pick<FetchedSource, "commit" | "message" | "author">> {
     const { request, branch, repository } = fetch;
     const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
     request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);
@@ -144,13 +145,17 @@ export class GitSource implements Source {
       ...["--end-of-options", fetch.remote.url.url, `+${wanted}:${fetchedRef}`],
     ]);
     if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
-    const head = await this.#git(fetch, ["rev-parse", "--verify", `${fetchedRef}^{commit}`]);
-    const commit = head.output.trim();
+    const head = await this.#git(fetch, ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"]);
+    const [commit = "", author = "", ...lines] = head.output.split("\n");
     if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not point to a commit.`);
     if (pinned !== null && commit !== pinned) {
       throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
     }
-    return commit;
+    return {
+      commit,
+      author: commitText(author, "author"),
+      message: commitText(lines.join("\n").trim(), "message"),
+    };
   }
 
   async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {

@@ -18,6 +18,8 @@ alter table builds
   add column commit_author text,
   -- The actor of the audit log; null: from before it was noted.
   add column created_by jsonb,
+  -- Why its end was asked for; null: a person asked.
+  add column cancel_reason text,
   -- A hash over everything that the artifact is made of: builds of one app with the same hash share an artifact.
   add column fingerprint text,
   drop constraint builds_cause_check,
