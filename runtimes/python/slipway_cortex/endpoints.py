@@ -30,7 +30,7 @@ class Parameter:
         self.default = None if self.required else spec.default
         self.positional = spec.kind is spec.POSITIONAL_ONLY
         self.kinds = None if spec.annotation is spec.empty else kinds_of(spec.annotation, names)
-        if self.kinds and not self.required and self.default is None:
+        if self.kinds and "None" not in self.kinds and not self.required and self.default is None:
             self.kinds += ("None",)
 
 

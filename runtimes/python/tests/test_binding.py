@@ -196,6 +196,12 @@ class ConversionTest(unittest.TestCase):
         self.assertEqual(bound("def f(a: int = None): pass", {"a": None}), ((), {"a": None}))
         self.assertIn("'a'", bound("def f(a: int = 1): pass", {"a": None}))
 
+    def test_names_each_allowed_kind_once(self):
+        for annotation in ("'int | None'", "'None | int'", "int"):
+            text = bound("def f(a: %s = None): pass" % annotation, {"a": "x"})
+            self.assertEqual(text.count("null"), 1, text)
+            self.assertEqual(text.count("a whole number"), 1, text)
+
     def test_survives_annotations_that_misbehave(self):
         source = """
 class Odd(type):
