@@ -1,7 +1,7 @@
 // The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, scalingMetrics } from "./app-choices.ts";
-import type { Field, ValueOf } from "./field.ts";
+import type { Field, FieldChange, ValueOf } from "./field.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
 const pathForm = /^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\\\x00-\x1f\x7f]{0,500}$/;
@@ -13,6 +13,7 @@ const endpointAllowed = 'a path that starts with "/" and holds no spaces, or "" 
 export const appFields = {
   cliVersion: {
     kind: "text",
+    change: "live",
     toml: null,
     form: /^[\x20-\x7e]{1,100}$/,
     allowed: "1 to 100 printable ASCII characters",
@@ -21,6 +22,7 @@ export const appFields = {
   },
   gitRepo: {
     kind: "text",
+    change: "build",
     toml: null,
     form: /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\/(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}$/,
     allowed: 'a repository of the form owner/repo, without a host and without ".git"',
@@ -30,6 +32,7 @@ export const appFields = {
   },
   name: {
     kind: "text",
+    change: "fixed",
     toml: "deployment.name",
     form: /^[a-z0-9-]{3,30}$/,
     allowed: "3 to 30 lowercase letters, digits and dashes",
@@ -39,6 +42,7 @@ export const appFields = {
   },
   baseImage: {
     kind: "text",
+    change: "build",
     toml: "deployment.docker_base_image_url",
     form: /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}$/,
     allowed: "an image reference such as debian:bookworm-slim, at most 500 characters",
@@ -47,6 +51,7 @@ export const appFields = {
   },
   config_toml: {
     kind: "text",
+    change: "build",
     toml: null,
     form: /^[^\0]*$/,
     allowed: "the text of a TOML file",
@@ -55,6 +60,7 @@ export const appFields = {
   },
   compute: {
     kind: "list",
+    change: "replica",
     toml: "hardware.compute",
     choices: computeTypes,
     lengthMin: 1,
@@ -66,6 +72,7 @@ export const appFields = {
   },
   computeTier: {
     kind: "choice",
+    change: "replica",
     toml: "scaling.compute_tier",
     choices: ["interruptible", "protected"],
     default: "interruptible",
@@ -73,6 +80,7 @@ export const appFields = {
   },
   containerRuntime: {
     kind: "choice",
+    change: "replica",
     toml: "runtime.container_runtime",
     choices: ["v1", "v2"],
     default: null,
@@ -81,6 +89,7 @@ export const appFields = {
   },
   cooldownPeriodSeconds: {
     kind: "number",
+    change: "live",
     toml: "scaling.cooldown",
     min: 0,
     max: 3600,
@@ -89,7 +98,9 @@ export const appFields = {
   },
   cpu: {
     kind: "number",
+    change: "replica",
     toml: "hardware.cpu",
+    isTextAllowed: true,
     min: 0.25,
     max: 192,
     default: 2,
@@ -97,6 +108,7 @@ export const appFields = {
   },
   deploymentInitializationTimeout: {
     kind: "number",
+    change: "live",
     toml: "deployment.deployment_initialization_timeout",
     min: 60,
     max: 830,
@@ -105,12 +117,14 @@ export const appFields = {
   },
   disableAuth: {
     kind: "boolean",
+    change: "live",
     toml: "deployment.disable_auth",
     default: false,
     about: "True: anyone may call the app without a token.",
   },
   dockerAuth: {
     kind: "text",
+    change: "build",
     toml: null,
     form: /^[^\0]{1,65536}$/,
     allowed: "1 to 65536 characters, for example the text of a Docker config file",
@@ -120,6 +134,7 @@ export const appFields = {
   },
   dockerfilePath: {
     kind: "text",
+    change: "build",
     toml: "runtime.custom.dockerfile_path",
     form: pathForm,
     allowed: pathAllowed,
@@ -128,6 +143,7 @@ export const appFields = {
   },
   entrypoint: {
     kind: "list",
+    change: "build",
     toml: "runtime.custom.entrypoint",
     lengthMin: 0,
     lengthMax: 200,
@@ -138,6 +154,7 @@ export const appFields = {
   },
   evaluationIntervalSeconds: {
     kind: "number",
+    change: "live",
     toml: "scaling.evaluation_interval_seconds",
     min: 6,
     max: 300,
@@ -146,12 +163,14 @@ export const appFields = {
   },
   gitAutoDeploy: {
     kind: "boolean",
+    change: "live",
     toml: null,
     default: true,
     about: "Deploy new commits that are pushed to the branch.",
   },
   gitBranch: {
     kind: "text",
+    change: "live",
     toml: null,
     form: /^(?![-/.])(?!@$)(?!.*(?:\.\.|\/\/|\/\.|@\{|\.lock(?:\/|$)))[^\x00-\x20\x7f~^:?*[\\]{1,200}(?<![/.])$/,
     allowed: "the name of a branch, at most 200 characters",
@@ -160,6 +179,7 @@ export const appFields = {
   },
   gitPath: {
     kind: "text",
+    change: "build",
     toml: null,
     form: pathForm,
     allowed: pathAllowed,
@@ -169,6 +189,7 @@ export const appFields = {
   },
   gpuCount: {
     kind: "integer",
+    change: "replica",
     toml: "hardware.gpu_count",
     min: 0,
     max: 16,
@@ -178,6 +199,7 @@ export const appFields = {
   },
   healthcheckEndpoint: {
     kind: "text",
+    change: "replica",
     toml: "runtime.custom.healthcheck_endpoint",
     form: endpointForm,
     allowed: endpointAllowed,
@@ -187,6 +209,7 @@ export const appFields = {
   },
   loadBalancingAlgorithm: {
     kind: "choice",
+    change: "live",
     toml: "scaling.load_balancing_algorithm",
     choices: loadBalancingAlgorithms,
     default: null,
@@ -195,6 +218,7 @@ export const appFields = {
   },
   logLevel: {
     kind: "choice",
+    change: "replica",
     toml: null,
     choices: ["INFO", "DEBUG", "INTERNAL", "ERROR"],
     default: "INFO",
@@ -202,6 +226,7 @@ export const appFields = {
   },
   maxReplicaCount: {
     kind: "integer",
+    change: "live",
     toml: "scaling.max_replicas",
     min: 1,
     max: 2000,
@@ -210,7 +235,9 @@ export const appFields = {
   },
   memory: {
     kind: "number",
+    change: "replica",
     toml: "hardware.memory",
+    isTextAllowed: true,
     min: 0.05,
     max: 1984,
     default: 4,
@@ -218,6 +245,7 @@ export const appFields = {
   },
   minReplicaCount: {
     kind: "integer",
+    change: "live",
     toml: "scaling.min_replicas",
     min: 0,
     max: 2000,
@@ -226,12 +254,14 @@ export const appFields = {
   },
   partialUpload: {
     kind: "boolean",
+    change: "live",
     toml: null,
     default: false,
     about: "The upload contains only files changed since the previous deployment.",
   },
   port: {
     kind: "integer",
+    change: "replica",
     toml: "runtime.custom.port",
     min: 0,
     max: 65535,
@@ -240,6 +270,7 @@ export const appFields = {
   },
   provider: {
     kind: "text",
+    change: "replica",
     toml: "hardware.provider",
     form: /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/,
     allowed: "one of the identifiers that this platform knows",
@@ -249,6 +280,7 @@ export const appFields = {
   },
   pythonVersion: {
     kind: "text",
+    change: "build",
     toml: "deployment.python_version",
     form: /^3\.(?:1|8|9|10|11|12|13|14)(?:\.\d{1,2})?$/,
     allowed: "a Python version from 3.8 to 3.14, as a string",
@@ -257,6 +289,7 @@ export const appFields = {
   },
   readycheckEndpoint: {
     kind: "text",
+    change: "replica",
     toml: "runtime.custom.readycheck_endpoint",
     form: endpointForm,
     allowed: endpointAllowed,
@@ -266,6 +299,7 @@ export const appFields = {
   },
   region: {
     kind: "text",
+    change: "replica",
     toml: "hardware.region",
     form: /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/,
     allowed: "a word of at most 63 letters, digits, dashes and underscores",
@@ -275,6 +309,7 @@ export const appFields = {
   },
   replicaConcurrency: {
     kind: "integer",
+    change: "replica",
     toml: "scaling.replica_concurrency",
     min: 1,
     default: null,
@@ -283,6 +318,7 @@ export const appFields = {
   },
   responseGracePeriodSeconds: {
     kind: "number",
+    change: "live",
     toml: "scaling.response_grace_period",
     min: 16,
     max: 43200,
@@ -291,6 +327,7 @@ export const appFields = {
   },
   retries: {
     kind: "integer",
+    change: "live",
     toml: "scaling.retries",
     min: 0,
     max: 10,
@@ -299,6 +336,7 @@ export const appFields = {
   },
   rollOutDurationSeconds: {
     kind: "number",
+    change: "live",
     toml: "scaling.roll_out_duration_seconds",
     min: 0,
     max: 21600,
@@ -307,6 +345,7 @@ export const appFields = {
   },
   runtime: {
     kind: "choice",
+    change: "build",
     toml: null,
     choices: ["cortex", "custom"],
     default: "cortex",
@@ -315,6 +354,7 @@ export const appFields = {
   },
   scalingBuffer: {
     kind: "integer",
+    change: "live",
     toml: "scaling.scaling_buffer",
     min: 0,
     default: 0,
@@ -322,6 +362,7 @@ export const appFields = {
   },
   scalingMetric: {
     kind: "choice",
+    change: "live",
     toml: "scaling.scaling_metric",
     choices: scalingMetrics,
     default: "concurrency_utilization",
@@ -329,6 +370,7 @@ export const appFields = {
   },
   scalingTarget: {
     kind: "number",
+    change: "live",
     toml: "scaling.scaling_target",
     above: 0,
     default: 100,
@@ -336,11 +378,12 @@ export const appFields = {
   },
   useUv: {
     kind: "boolean",
+    change: "build",
     toml: "deployment.use_uv",
     default: false,
     about: "Use uv to install Python packages.",
   },
-} as const satisfies Record<string, Field>;
+} as const satisfies Record<string, Field & { readonly change: FieldChange }>;
 
 export type FieldName = keyof typeof appFields;
 

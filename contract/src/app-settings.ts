@@ -40,3 +40,19 @@ export type AppSettings = { readonly [Name in SettingName]: Setting<Name> } & {
 export const settingNames = fieldNames.filter(
   (name): name is SettingName => !requestOnly.some((other) => other === name),
 );
+
+/** What only TOML files contain, by the names that refer to it beside the fields. */
+export const fileSettingNames = [
+  "preBuildCommands",
+  "shellCommands",
+  "dependencies.pip",
+  "dependencies.apt",
+  "dependencies.conda",
+] as const;
+
+/** Where a setting comes from; `api`: from a field of a create or change request, `repository`: from a file there. */
+export const settingOrigins = ["api", "config_toml", "repository", "default"] as const;
+export type SettingOrigin = (typeof settingOrigins)[number];
+
+/** The origin of each setting. */
+export type SettingOrigins = Readonly<Record<SettingName | (typeof fileSettingNames)[number], SettingOrigin>>;

@@ -1,6 +1,12 @@
 // The row types of the tables of fields, one per kind, and the validation of a value against its row.
 import { z } from "zod";
 
+/**
+ * What a change of an app's field takes. `live`: nothing, it is in effect within a second. `replica`: new replicas, so a
+ * new release of the same artifact. `build`: a new build. `fixed`: it cannot be changed.
+ */
+export type FieldChange = "live" | "replica" | "build" | "fixed";
+
 type Common = {
   /** The key in a TOML file, below the table `cerebrium`; null: none. */
   readonly toml: string | null;
@@ -8,6 +14,8 @@ type Common = {
   readonly about: string;
   /** Describes the default when it is computed, or when absence has a meaning. */
   readonly defaultAbout?: string;
+  /** For fields of apps. */
+  readonly change?: FieldChange;
 };
 
 type TextField = Common & {
@@ -24,6 +32,8 @@ type TextField = Common & {
 
 type NumberField = Common & {
   readonly kind: "number" | "integer";
+  /** In a JSON body the number may also come as a text, such as "0.5". */
+  readonly isTextAllowed?: true;
   readonly min?: number;
   /** Exclusive lower bound. */
   readonly above?: number;
@@ -73,6 +83,9 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
           : F extends { kind: "integers" }
             ? readonly number[]
             : string;
+
+/** A number as a text, where `isTextAllowed` says so. */
+export const numberForm = /^\d{1,9}(?:\.\d{1,9})?$/;
 
 const schemas = new WeakMap<Field, z.ZodType>();
 

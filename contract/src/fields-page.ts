@@ -9,13 +9,26 @@ const start = `# Settings of an app
 
 Slipway takes each setting from the first source that contains it:
 
-1. the field of the create request,
+1. the field of the create request, or of a later change (\`PATCH …/apps/{app_id}\`); later commits do not override it,
 2. the request's \`config_toml\`,
 3. the file \`slipway.toml\` (or else \`cerebrium.toml\`) in the app's folder of the repository,
 4. the default.
 
-A field that is \`null\` counts as absent. An unknown field is refused. An unknown TOML key is a warning in the build log. Only the
-value that is used is validated.
+A field that is \`null\` counts as absent: a change to \`null\` makes the next source count again. An unknown field is refused. An
+unknown TOML key is a warning in the build log, and so is a value of the repository's file that another source overrides. Only the
+value that is used is validated. \`cpu\` and \`memory\` may be texts in a request, such as \`"0.5"\`.
+
+## Changes
+
+The column "change" of the table says what it takes to change a field of an app that runs:
+
+- \`live\`: nothing. The change is in effect within a second, and no replica is restarted.
+- \`replica\`: a new release of the same artifact. It is tried and then takes the calls, as after a build.
+- \`build\`: a new build, of the commit that takes the calls.
+- \`fixed\`: the field cannot be changed.
+
+A request that changes several fields starts what the last of them in this list takes. Before the first release, a change of
+\`replica\` takes a build too.
 
 ## Rules across fields
 
@@ -35,8 +48,8 @@ compares two values is checked once both are known: if the repository's file may
 
 ## Fields
 
-| field | TOML key below \`cerebrium\` | allowed | default | meaning |
-|---|---|---|---|---|
+| field | TOML key below \`cerebrium\` | allowed | default | change | meaning |
+|---|---|---|---|---|---|
 `;
 
 const end = `
@@ -65,7 +78,7 @@ export function fieldsPage(): string {
 
 function row(name: string, field: Field): string {
   const toml = field.toml === null ? "–" : `\`${field.toml}\``;
-  return `| \`${name}\` | ${toml} | ${allowedText(field)} | ${defaultText(field)} | ${field.about} |`;
+  return `| \`${name}\` | ${toml} | ${allowedText(field)} | ${defaultText(field)} | ${field.change} | ${field.about} |`;
 }
 
 function defaultText(field: Field): string {

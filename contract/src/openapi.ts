@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
 import { appFields } from "./app-fields.ts";
-import { allowedText, fieldSchema, type Field } from "./field.ts";
+import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
 import { fieldsWithoutEffect } from "./fields-without-effect.ts";
 import type { BodyShape, Route } from "./route.ts";
 import { routeIds, routes } from "./routes.ts";
@@ -126,6 +126,7 @@ function requestBody(body: BodyShape, takesForm: boolean): Json {
 function fieldText(name: string, field: Field): string {
   const notes = [field.about, `Allowed: ${allowedText(field)}.`];
   if (field.defaultAbout !== undefined) notes.push(`Default: ${field.defaultAbout}.`);
+  if (field.change !== undefined) notes.push(`Change: ${field.change}.`);
   if (field.toml !== null) notes.push(`In TOML: \`cerebrium.${field.toml}\`.`);
   const why = Object.hasOwn(appFields, name) ? noEffect(name) : undefined;
   if (why !== undefined) notes.push(`No effect yet: ${why}`);
@@ -138,7 +139,9 @@ function noEffect(name: string): string | undefined {
 }
 
 function fieldJson(field: Field): Json {
-  const schema = jsonSchema(fieldSchema(field));
+  const number = jsonSchema(fieldSchema(field));
+  const schema =
+    "isTextAllowed" in field ? { anyOf: [number, { type: "string", pattern: numberForm.source }] } : number;
   const isFixed = field.default !== null && field.defaultAbout === undefined;
   return {
     ...schema,

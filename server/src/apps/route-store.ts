@@ -3,7 +3,7 @@ import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";
 
-/** One app with its live release (`release_id`, `build_id`, `settings`) and its latest build. */
+/** One app with its live release (`release_id` to `base_settings`) and its latest build. */
 export type RouteRow = {
   readonly id: AppId;
   readonly project_id: ProjectId;
@@ -13,6 +13,8 @@ export type RouteRow = {
   readonly release_id: ReleaseId | null;
   readonly build_id: BuildId | null;
   readonly settings: unknown;
+  readonly origins: unknown;
+  readonly base_settings: unknown;
   readonly status: BuildsTable["status"] | null;
   readonly reason: string | null;
   readonly latest_settings: unknown;
@@ -42,7 +44,8 @@ export async function readRoutes(db: Db, selection: RouteSelection): Promise<Rou
       (on) => on.onTrue(),
     )
     .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.request", "releases.id as release_id"])
-    .select(["releases.build_id", "releases.settings", "latest.status", "latest.reason"])
+    .select(["releases.build_id", "releases.settings", "releases.origins", "releases.base_settings"])
+    .select(["latest.status", "latest.reason"])
     .select("latest.settings as latest_settings");
   if (!selection.everything) {
     const { appIds, buildIds } = selection;

@@ -1,5 +1,6 @@
 // The routing table: all apps with their live release, in memory, so that the proxy finds an app without the database.
 // Loaded at the start, and updated whenever an app or a build changes.
+import { isDeepStrictEqual } from "node:util";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
@@ -9,18 +10,19 @@ import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
-import { readSettings } from "./stored-settings.ts";
+import { liveSettings } from "./settings.ts";
+import { readRelease } from "./stored-settings.ts";
 
 /** The proxy's data about an app. Frozen. */
 export type AppRoute = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
   readonly appName: string;
-  /** From the live release; before the first release, from the latest request. */
+  /** Of the live release; before the first release, from the latest request. */
   readonly disableAuth: boolean;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
-  /** The release that takes calls; null: no build has succeeded yet. */
+  /** The release that takes calls, with its settings in effect; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
@@ -187,10 +189,10 @@ function keyOf(route: AppRoute): string {
   return `${route.projectId}/${route.appName}`;
 }
 
-/** A release is immutable, so its id identifies its settings. */
 function isSame(left: AppRoute, right: AppRoute): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
+    isDeepStrictEqual(left.live?.settings, right.live?.settings) &&
     left.unreadable === right.unreadable &&
     left.disableAuth === right.disableAuth &&
     left.restarts === right.restarts &&
@@ -201,22 +203,27 @@ function isSame(left: AppRoute, right: AppRoute): boolean {
 
 function toRoute(row: RouteRow): AppRoute {
   const live = liveOf(row);
-  // Before the first release, use the result of the latest build, or else the request.
-  const asked = (row.latest_settings ?? row.request) as { readonly disableAuth?: unknown };
+  // Before the first release, use the request, or else the result of the latest build.
+  const { disableAuth = null } = row.request as { readonly disableAuth?: unknown };
+  const found = row.latest_settings as { readonly disableAuth?: unknown } | null;
   return Object.freeze({
     appId: row.id,
     projectId: row.project_id,
     appName: row.name,
     restarts: row.restarts,
     ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
-    disableAuth: live === null || live instanceof Fault ? asked.disableAuth === true : live.settings.disableAuth,
+    disableAuth:
+      live === null || live instanceof Fault ? (disableAuth ?? found?.disableAuth) === true : live.settings.disableAuth,
     latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
   });
 }
 
 /** The live release, or why it is unusable: one app must not prevent the others from loading. */
-function liveOf({ release_id: releaseId, build_id: buildId, settings: stored }: RouteRow): AppRoute["live"] | Fault {
+function liveOf(row: RouteRow): AppRoute["live"] | Fault {
+  const { release_id: releaseId, build_id: buildId } = row;
   if (releaseId === null || buildId === null) return null;
-  const settings = readSettings(stored);
-  return settings instanceof Fault ? settings : Object.freeze({ releaseId, buildId, settings });
+  const release = readRelease(row);
+  if (release instanceof Fault) return release;
+  const settings = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
+  return Object.freeze({ releaseId, buildId, settings });
 }

@@ -1,23 +1,29 @@
 // Resolves the settings of an app, as a pure function: body, then config_toml, then the TOML file of the repository,
 // then the default. The API calls it with what the request contains, the build after reading the repository.
+import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
-import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
-import { must } from "#lib/assert.ts";
+import {
+  fileSettingNames,
+  settingNames,
+  type AppSettings,
+  type PackageVersions,
+  type SettingName,
+  type SettingOrigin,
+  type SettingOrigins,
+} from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
-import { refused } from "./refusal.ts";
+import { readFiles, type FileSettings, type FileTexts } from "./file-settings.ts";
+import { refused, shown } from "./refusal.ts";
 import { checkRules, type GivenSetting } from "./settings-rules.ts";
 import { shellWords } from "./shell-words.ts";
 import { packageKinds } from "./toml-dependencies.ts";
-import { noToml, readTomlFile, type TomlSettings } from "./toml-file.ts";
 
-export type SettingsInput = {
-  /** Fields of the create request, by name; `null` counts as absent. */
-  readonly body: Readonly<Record<string, unknown>>;
-  /** Text of the request's config_toml; null when not sent. */
-  readonly configToml: string | null;
-  /** The repository's TOML file; null: it has none; absent: not read yet. The name is for messages. */
-  readonly repositoryToml?: { readonly name: string; readonly text: string } | null;
+type Body = Readonly<Record<string, unknown>>;
+
+export type SettingsInput = FileTexts & {
+  /** What the API has set, by field; `null` counts as absent. */
+  readonly body: Body;
   /** Settings of an earlier build, for a rebuild: nothing is resolved again then. */
   readonly settled?: AppSettings | null;
   /** Allowed values of the field provider. */
@@ -26,6 +32,9 @@ export type SettingsInput = {
 
 export type ResolvedSettings = {
   readonly settings: AppSettings;
+  readonly origins: SettingOrigins;
+  /** What the settings become where the API no longer sets them. */
+  readonly files: FileSettings;
   /** Sentences for the build log: what was not understood, ignored, or interpreted differently than written. */
   readonly warnings: readonly string[];
   /** False when the Python version is the default. */
@@ -40,27 +49,103 @@ export type GivenSettings = Partial<AppSettings> & { readonly name: string; read
 
 /** Throws `Fault("invalid")` with the field, the given value and the allowed values. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
-  const { repositoryToml: file, settled } = input;
-  const configToml = input.configToml === null ? noToml : readTomlFile("config_toml", input.configToml);
-  const repositoryToml = file ? readTomlFile(file.name, file.text) : noToml;
-  const given = new GivenValues(input, [configToml, repositoryToml]);
-  const isPythonVersionGiven = given.source("pythonVersion") !== undefined;
-  if (settled) return { settings: settled, warnings: [], isPythonVersionGiven };
-  const settings = assemble(given, [configToml, repositoryToml]);
-  const rules = checkRules(settings, {
-    source: (field) => given.source(field),
-    isComplete: file !== undefined,
-  });
+  const { body, providers, settled } = input;
+  const { files, repository, warnings } = readFiles(input);
+  const isComplete = input.repositoryToml !== undefined;
+  const resolved = settled
+    ? settledSettings(settled, { body, files })
+    : resolveFiles({ body, files, isComplete, providers });
   return {
-    settings: rules.settings,
-    warnings: [...configToml.warnings, ...repositoryToml.warnings, ...given.warnings, ...rules.warnings],
-    isPythonVersionGiven,
+    ...resolved,
+    files,
+    warnings: settled ? [] : [...warnings, ...resolved.warnings, ...overridden(repository, { body, files })],
   };
+}
+
+/** Like `resolveSettings`, with files that were read before; `isComplete`: those of the repository are among them. */
+export function resolveFiles(
+  input: Layers & { readonly isComplete: boolean; readonly providers: readonly string[] },
+): Omit<ResolvedSettings, "files"> {
+  const given = new GivenValues(input);
+  const assembled = assemble(given);
+  const { settings, warnings } = checkRules(assembled, {
+    source: (field) => given.source(field),
+    isComplete: input.isComplete,
+  });
+  const isAsGiven = (name: SettingName): boolean => isDeepStrictEqual(settings[name], assembled[name]);
+  return {
+    settings,
+    origins: originsOf(given, isAsGiven),
+    warnings: [...given.warnings, ...warnings],
+    isPythonVersionGiven: given.source("pythonVersion") !== undefined,
+  };
+}
+
+function settledSettings(settings: AppSettings, layers: Layers): Omit<ResolvedSettings, "files"> {
+  const given = new GivenValues({ ...layers, providers: [] });
+  const isPythonVersionGiven = given.source("pythonVersion") !== undefined;
+  return { settings, origins: originsOf(given), warnings: [], isPythonVersionGiven };
+}
+
+/** What a release keeps of its settings; origins null: from before they were noted. */
+export type ReleaseSettings = {
+  readonly settings: AppSettings;
+  readonly origins: SettingOrigins | null;
+  readonly files: FileSettings;
+};
+
+/**
+ * The settings of a release in effect: its own, but those that can change live as the API has them now, and where it
+ * has none, as the files of the release. Never throws: a value that is not allowed does not count.
+ */
+export function liveSettings(release: ReleaseSettings, body: Body): AppSettings {
+  const given = new GivenValues({ body, files: release.files, providers: [] });
+  const { settings, origins } = release;
+  const live = settingNames.flatMap((name): (readonly [string, unknown])[] => {
+    if (appFields[name].change !== "live") return [];
+    const source = given.source(name);
+    // A default may have been found out by the build, such as the branch.
+    const isKept = origins === null || origins[name] === "default";
+    if (source === undefined) return [[name, isKept ? settings[name] : undefined]];
+    const isFine = fieldSchema(appFields[name]).safeParse(source.value).success;
+    return [[name, isFine ? source.value : settings[name]]];
+  });
+  const values = Object.entries({ ...settings, ...Object.fromEntries(live) }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return withDefaults(Object.fromEntries(values) as GivenSettings);
+}
+
+/** A setting that rules have changed from what was given has its default. */
+function originsOf(given: GivenValues, isAsGiven: (name: SettingName) => boolean = () => true): SettingOrigins {
+  const names = [...settingNames.filter(isAsGiven), ...fileSettingNames];
+  const byDefault = settingNames.map((name) => [name, "default"]);
+  return Object.fromEntries([
+    ...byDefault,
+    ...names.map((name) => [name, given.source(name)?.origin ?? "default"]),
+  ]) as SettingOrigins;
+}
+
+/** Names the values of the repository's file that do not count; one that is the same anyway needs no mention. */
+function overridden(repository: FileSettings, layers: Layers): string[] {
+  const given = new GivenValues({ ...layers, providers: [] });
+  return Object.entries(repository).flatMap(([name, { value, path }]) => {
+    const used = given.source(name as FieldName);
+    if (used === undefined || used.origin === "repository" || isDeepStrictEqual(used.value, value)) return [];
+    const isTable = typeof value === "object" && !Array.isArray(value);
+    const what = isTable ? path : `${path} is ${shown(value)}, which`;
+    const other = isTable ? "it too" : `${shown(used.value)}`;
+    return [
+      used.isBody
+        ? `${what} does not count: the API has set ${name} to ${other}.`
+        : `${what} does not count: config_toml has ${other}.`,
+    ];
+  });
 }
 
 /** The location of an app's files, which only its request sets. Throws `Fault("invalid")`. */
 export function requestedSource(body: SettingsInput["body"]): SourceSettings {
-  const given = new GivenValues({ body, providers: [] }, []);
+  const given = new GivenValues({ body, files: {}, providers: [] });
   const { gitBranch, gitPath } = appFields;
   return {
     gitRepo: given.required("gitRepo"),
@@ -69,25 +154,30 @@ export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   };
 }
 
+/** What the API has set, and what counts where it has set nothing. */
+type Layers = { readonly body: Body; readonly files: FileSettings };
+
 /** Finds the first source of each field in order of precedence, and checks its value. */
 class GivenValues {
   readonly warnings: string[] = [];
-  readonly #input: Pick<SettingsInput, "body" | "providers">;
-  readonly #tomls: readonly TomlSettings[];
+  readonly #input: Layers & { readonly providers: readonly string[] };
 
-  constructor(input: Pick<SettingsInput, "body" | "providers">, tomls: readonly TomlSettings[]) {
+  constructor(input: Layers & { readonly providers: readonly string[] }) {
     this.#input = input;
-    this.#tomls = tomls;
   }
 
   /** The effective source of a field; undefined when no source has it. */
-  source(field: FieldName): GivenSetting | undefined {
-    const own = Object.hasOwn(this.#input.body, field) ? this.#input.body[field] : undefined;
-    if (own !== undefined && own !== null) return { value: own, path: field, isBody: true };
-    const toml = this.#tomls.find((file) => file.values.has(field));
-    if (toml === undefined) return undefined;
-    const place = field === "runtime" ? "runtime.custom" : must(appFields[field].toml, `${field} has a TOML place`);
-    return { value: toml.values.get(field), path: `${place} in ${toml.file}`, isBody: false };
+  source(name: FieldName | (typeof fileSettingNames)[number]): (GivenSetting & { origin: SettingOrigin }) | undefined {
+    const { body, files } = this.#input;
+    const own = Object.hasOwn(body, name) ? body[name] : undefined;
+    if (own !== undefined && own !== null) return { value: own, path: name, isBody: true, origin: "api" };
+    const file = Object.hasOwn(files, name) ? files[name] : undefined;
+    return file === undefined ? undefined : { ...file, isBody: false };
+  }
+
+  /** The value of a setting that only files have. */
+  ofFile(name: (typeof fileSettingNames)[number]): unknown {
+    return this.#input.files[name]?.value;
   }
 
   /** The checked value; undefined when no source has it. */
@@ -128,7 +218,7 @@ function tolerated(field: FieldName, value: unknown): unknown {
   return value;
 }
 
-function assemble(given: GivenValues, tomls: readonly TomlSettings[]): AppSettings {
+function assemble(given: GivenValues): AppSettings {
   const values = given.all();
   return withDefaults({
     ...values,
@@ -137,9 +227,10 @@ function assemble(given: GivenValues, tomls: readonly TomlSettings[]): AppSettin
     dockerfilePath: plainPath(values.dockerfilePath ?? "") || null,
     pythonVersion: pythonVersion(values.pythonVersion ?? appFields.pythonVersion.default, given),
     entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, given),
-    preBuildCommands: tomls.map((toml) => toml.commands.preBuildCommands).find(isGiven) ?? [],
-    shellCommands: tomls.map((toml) => toml.commands.shellCommands).find(isGiven) ?? [],
-    dependencies: dependencies(tomls),
+    // Checked when the file was read.
+    preBuildCommands: (given.ofFile("preBuildCommands") ?? []) as readonly string[],
+    shellCommands: (given.ofFile("shellCommands") ?? []) as readonly string[],
+    dependencies: dependencies(given),
   });
 }
 
@@ -167,10 +258,6 @@ export function withDefaults(given: GivenSettings): AppSettings {
 
 function asList<Value extends string>(value: Value | readonly Value[]): readonly Value[] {
   return typeof value === "string" ? [value] : value;
-}
-
-function isGiven<Value>(value: Value | undefined): value is Value {
-  return value !== undefined;
 }
 
 /** Removes `.` parts, repeated slashes and a trailing slash. */
@@ -203,14 +290,14 @@ function entrypoint(written: readonly string[], given: GivenValues): readonly st
   });
 }
 
-/** For each kind, the packages or the file of the first TOML that has one of them. */
-function dependencies(tomls: readonly TomlSettings[]): AppSettings["dependencies"] {
+/** For each kind, the packages or the file that lists them. */
+function dependencies(given: GivenValues): AppSettings["dependencies"] {
   const result = { pip: {}, apt: {}, conda: {}, paths: {} as { pip?: string; apt?: string; conda?: string } };
   for (const kind of packageKinds) {
-    const toml = tomls.find((file) => file.packages[kind] !== undefined || file.paths[kind] !== undefined);
-    result[kind] = toml?.packages[kind] ?? {};
-    const path = toml?.paths[kind];
-    if (path !== undefined) result.paths[kind] = path;
+    // Checked when the file was read.
+    const value = (given.ofFile(`dependencies.${kind}`) ?? {}) as string | PackageVersions;
+    if (typeof value === "string") result.paths[kind] = value;
+    else result[kind] = value;
   }
   return result;
 }

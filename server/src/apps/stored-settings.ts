@@ -2,10 +2,16 @@
 // by every area that reads such a row.
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
+import {
+  settingNames,
+  settingOrigins,
+  type AppSettings,
+  type SettingName,
+  type SettingOrigins,
+} from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
-import { withDefaults, type GivenSettings } from "./settings.ts";
+import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settings.ts";
 
 /**
  * The settings of a stored build or release, or why they cannot be read. Fields added since get their defaults; removed
@@ -26,6 +32,28 @@ export function releaseSettings(stored: unknown): AppSettings {
   if (settings instanceof Fault) throw settings;
   return settings;
 }
+
+/** Like `readSettings`, with what a release keeps beside them. */
+export function readRelease(row: {
+  readonly settings: unknown;
+  readonly origins: unknown;
+  readonly base_settings: unknown;
+}): ReleaseSettings | Fault {
+  const settings = readSettings(row.settings);
+  if (settings instanceof Fault) return settings;
+  return {
+    settings,
+    // An origin that this version does not know says nothing, as does a missing one.
+    origins: (originsSchema.safeParse(row.origins).data ?? null) as SettingOrigins | null,
+    files: filesSchema.safeParse(row.base_settings).data ?? {},
+  };
+}
+
+const originsSchema = z.record(z.string(), z.enum(settingOrigins));
+const filesSchema = z.record(
+  z.string(),
+  z.object({ value: z.unknown(), path: z.string(), origin: z.enum(["config_toml", "repository"]) }),
+);
 
 const scalars = { text: z.string(), boolean: z.boolean(), number: z.number(), integer: z.int() };
 const packages = z.record(z.string(), z.string());

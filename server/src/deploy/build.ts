@@ -1,9 +1,8 @@
 // Executes one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. A retry
 // starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { lockApp } from "#apps/app-store.ts";
-import { requestedSource, resolveSettings } from "#apps/settings.ts";
+import { requestedSource, resolveSettings, type ReleaseSettings } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -124,9 +123,9 @@ class BuildWork {
     const signal = AbortSignal.any([this.#stop, timeout.signal]);
     const startMs = clock.monotonicMs();
     try {
-      const { settings, artifact } = await this.#makeArtifact(signal);
+      const { decided, artifact } = await this.#makeArtifact(signal);
       this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}`);
-      return await this.#release(settings, artifact);
+      return await this.#release(decided, artifact);
     } catch (error) {
       if (timeout.signal.aborted && !this.#stop.aborted) {
         log.debug({ err: error, buildId: this.#record.buildId }, "a build ran out of time");
@@ -138,7 +137,7 @@ class BuildWork {
     }
   }
 
-  async #makeArtifact(signal: AbortSignal): Promise<{ settings: AppSettings; artifact: Artifact }> {
+  async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, providers, driver } = this.#parts;
     const { buildId, projectId, appId, commit, branch, request, configToml } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
@@ -170,7 +169,7 @@ class BuildWork {
       }),
     );
     signal.throwIfAborted();
-    return { settings: decided.settings, artifact };
+    return { decided, artifact };
   }
 
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
@@ -194,7 +193,7 @@ class BuildWork {
   }
 
   /** Writes the release and the move to `initializing` in one transaction. */
-  async #release(settings: AppSettings, artifact: Artifact): Promise<CandidateRelease> {
+  async #release({ settings, origins, files }: ReleaseSettings, artifact: Artifact): Promise<CandidateRelease> {
     const { db, leases } = this.#parts;
     const { buildId, projectId, appId } = this.#record;
     const candidate = { releaseId: newReleaseId(), projectId, appId, buildId, settings, artifact };
@@ -202,7 +201,7 @@ class BuildWork {
       const held = leases.held(this.#lease);
       await lockApp(tx, appId);
       const isMoved = await moveBuild(tx, { buildId, held, to: "initializing", reason: null, artifact });
-      return isMoved ? await putRelease(tx, candidate) : null;
+      return isMoved ? await putRelease(tx, { ...candidate, origins, files }) : null;
     });
     if (releaseId === null) throw await this.#whyNotMine();
     this.#output.say("start", "App created. Checking that it starts correctly...");

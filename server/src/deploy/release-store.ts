@@ -1,6 +1,6 @@
 // Queries on the releases that builds make and on the artifacts that they need.
 import { sql } from "kysely";
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { ReleaseSettings } from "#apps/settings.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
 import type { BuildId, ReleaseId } from "#lib/ids.ts";
@@ -13,15 +13,19 @@ import { toJson } from "#store/json.ts";
  */
 export async function putRelease(
   tx: Tx,
-  release: {
+  release: ReleaseSettings & {
     readonly releaseId: ReleaseId;
     readonly buildId: BuildId;
-    readonly settings: AppSettings;
     readonly artifact: Artifact;
   },
 ): Promise<ReleaseId> {
   const { buildId } = release;
-  const content = { settings: toJson(release.settings), artifact: toJson(release.artifact) };
+  const content = {
+    settings: toJson(release.settings),
+    origins: toJson(release.origins),
+    base_settings: toJson(release.files),
+    artifact: toJson(release.artifact),
+  };
   const earlier = await tx
     .updateTable("releases")
     .set(content)
@@ -31,11 +35,11 @@ export async function putRelease(
     .executeTakeFirst();
   if (earlier !== undefined) return earlier.id;
   const { rows } = await sql<{ id: ReleaseId }>`
-    insert into releases (id, project_id, app_id, build_id, number, state, settings, artifact,
+    insert into releases (id, project_id, app_id, build_id, number, state, settings, origins, base_settings, artifact,
       cause, created_by, commit_sha, commit_message, commit_author, branch)
     select ${release.releaseId}, project_id, app_id, id,
       (select coalesce(max(number), 0) + 1 from releases where app_id = builds.app_id), 'starting',
-      ${content.settings}, ${content.artifact}, cause, created_by, commit_sha, commit_message, commit_author, branch
+      ${content.settings}, ${content.origins}, ${content.base_settings}, ${content.artifact}, cause, created_by, commit_sha, commit_message, commit_author, branch
     from builds where id = ${buildId}
     returning id`.execute(tx);
   return must(rows[0], "a release is made of a build").id;

@@ -121,7 +121,7 @@ export class ProjectLimits {
     for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
       if (slotsLeft(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
       const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
-      if (ofItsApp <= replica.release.settings.minReplicaCount) continue;
+      if (ofItsApp <= replica.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project are waiting for its slot: ${limits.name} allows no more replicas.`;
       this.#parts.runner.end(replica, { reason, kind: "wanted" });
       left = left.filter((one) => one.replica !== replica);

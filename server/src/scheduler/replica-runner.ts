@@ -140,7 +140,7 @@ export class ReplicaRunner {
     const nowMs = clock.monotonicMs();
     const wasReady = replica.state === "ready";
     const mayFinish = wasReady && order.kind !== "stuck";
-    const graceMs = mayFinish ? replica.release.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
+    const graceMs = mayFinish ? replica.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
     replica.endOrder = order;
     replica.graceEndsAtMs = nowMs + graceMs;
     replica.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;

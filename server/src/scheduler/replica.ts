@@ -29,6 +29,8 @@ export type ReplicaEnd = {
 export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
+  /** Those of its release in effect: what can change live follows the app's route. */
+  settings: ReplicaRelease["settings"];
   /** Corrected when the driver reports how long it has run. */
   beganAtMs: number;
   /**
@@ -83,6 +85,7 @@ export class Replica {
     this.replicaId = given.replicaId;
     this.seenAtMs = given.seenAtMs;
     this.release = given.release;
+    this.settings = given.release.settings;
     this.gpus = given.gpus;
     this.deadlineMs = given.release.settings.deploymentInitializationTimeout * 1000;
     this.beganAtMs = given.beganAtMs;

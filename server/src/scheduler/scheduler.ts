@@ -236,10 +236,20 @@ export class Scheduler implements TrialStarter {
     for (const appId of appIds) this.#lookAt(appId);
   }
 
+  /** Replicas that were started or adopted before a live change follow it. */
+  #takeSettings(appId: AppId): void {
+    const live = this.#parts.routes.byAppId(appId)?.live;
+    if (!live) return;
+    for (const replica of this.#fleet.ofApp(appId)) {
+      if (replica.release.releaseId === live.releaseId) replica.settings = live.settings;
+    }
+  }
+
   /** An error in the turn of one app must not block the others. */
   #lookAt(appId: AppId): void {
     if (!this.#isRunning) return;
     try {
+      this.#takeSettings(appId);
       this.#look.run(appId);
     } catch (error) {
       this.#parts.log.error({ err: error, appId }, "could not look at an app");

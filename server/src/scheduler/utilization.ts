@@ -30,14 +30,14 @@ export class Utilization {
 
   /** Measures the replicas of apps that scale by usage. Rejects when the driver does not answer. */
   async measure(): Promise<void> {
-    const wanted = this.#fleet.all().filter((one) => one.state === "ready" && isMeasured(one.release.settings));
+    const wanted = this.#fleet.all().filter((one) => one.state === "ready" && isMeasured(one.settings));
     const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await this.#driver.usage();
     const atMs = this.#clock.monotonicMs();
     const next = new Map<ReplicaId, readonly Sample[]>();
-    for (const { replicaId, release } of wanted) {
+    for (const { replicaId, settings } of wanted) {
       const latest = usage.get(replicaId);
       if (latest === undefined) continue;
-      const fromMs = atMs - release.settings.evaluationIntervalSeconds * 1000;
+      const fromMs = atMs - settings.evaluationIntervalSeconds * 1000;
       const known = this.#samples.get(replicaId) ?? [];
       const begin = Math.max(
         0,
