@@ -103,14 +103,29 @@ test("an app whose import fails ends as init_failure with its traceback in the b
   assert.equal(routes.byAppId(app.appId)?.live, null);
 });
 
-test("a compute type that this machine does not have: the build waits with that reason", async (t) => {
+test("an app that cannot start is told what to do: a missing package, a missing variable, no function, no such GPU", async (t) => {
   const { db, server } = await open(t);
+  const cases: [string, string, RegExp][] = [
+    [
+      "package",
+      "import yaml\ndef run(): return 1\n",
+      /'yaml'\. Add .*: pyyaml = "latest" below \[cerebrium\.dependencies\.pip\]/,
+    ],
+    ["variable", "import os\nkey = os.environ['API_KEY']\ndef run(): return 1\n", /API_KEY .*, add it to the secrets/],
+    [
+      "function",
+      "from json import loads\ndef _run(): return 1\n",
+      /: main\.py has no public function, so .* define one there/,
+    ],
+  ];
+  for (const [repo, code, advice] of cases) {
+    await server.createRepo("acme", repo, { "main.py": code });
+    const app = await createApp(db, { name: repo, request: { gitRepo: `acme/${repo}` } });
+    const { row } = await buildInState(db, (await requestBuild(db, app)).buildId, ["init_failure"]);
+    assert.match(row.reason ?? "", advice);
+  }
   await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
-  const app = await createApp(db, { request: { compute: ["HOPPER_H100"] } });
-  const { buildId } = await requestBuild(db, app);
-  const reason = await until(
-    "the reason is shown",
-    async () => (await buildInState(db, buildId, ["initializing"])).row.reason,
-  );
-  assert.match(reason, /HOPPER_H100/);
+  const app = await createApp(db, { name: "gpu", request: { compute: ["HOPPER_H100"] } });
+  const { row } = await buildInState(db, (await requestBuild(db, app)).buildId, ["build_failure"]);
+  assert.match(row.reason ?? "", /^The app requests compute HOPPER_H100, but this platform has only CPU\. Request /);
 });

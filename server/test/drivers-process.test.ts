@@ -200,7 +200,7 @@ function exits(sandbox: Sandbox): void {
     [
       "an exit code and the error that was printed",
       ["python", "-c", "import no_such_module"],
-      /^The app ended with exit code 1: ModuleNotFoundError: No module named 'no_such_module'\.$/,
+      /^The app ended with exit code 1: ModuleNotFoundError: No module named 'no_such_module'\. Add its package /,
     ],
     ["a signal", ["python", "-c", "import os; os.kill(os.getpid(), 11)"], /^The app was ended by SIGSEGV\.$/],
     [
@@ -208,8 +208,12 @@ function exits(sandbox: Sandbox): void {
       ["python", "-c", "import os; os.kill(os.getpid(), 9)"],
       /^The app was killed \(SIGKILL\), but not by the platform\.$/,
     ],
-    ["a start command that is not there", ["no-such-program"], /^The start command was not found: no-such-program\.$/],
-    ["an end by itself", ["true"], /^The app exited on its own \(exit code 0\)\.$/],
+    [
+      "a start command that is not there",
+      ["no-such-program"],
+      /^The start command was not found: no-such-program\. Correct the entrypoint/,
+    ],
+    ["an end by itself", ["true"], /^The app exited on its own \(exit code 0\); its start command must keep running/],
   ];
   for (const [what, entrypoint, form] of reasons) {
     it(`says how an app ended: ${what}`, async (t) => {

@@ -6,17 +6,23 @@ import os
 import signal
 import sys
 
+from .endpoints import Endpoints
 from .failures import describe, print_failure
 
 MESSAGE_CHARACTERS_MAX = 2000
+NOTHING_TO_CALL = (
+    "main.py has no public function, so there is nothing to call: define one there, such as def run(name). "
+    "Functions that it imports and names that begin with _ do not count. "
+    "An app that is a web server itself needs an entrypoint (runtime custom)"
+)
 
 
 class AppError(Exception):
-    """The app cannot be served. `report` is "<type>: <message>" for the platform; all else is printed already."""
+    """The app cannot be served. `report` is "<type>: <message>" for the platform, without a type that is empty; all else is printed already."""
 
     def __init__(self, kind: str, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
-        self.report = "%s: %s" % (kind, message)
+        self.report = "%s: %s" % (kind, message) if kind else message
         self.exit_code = exit_code
 
 
@@ -41,6 +47,8 @@ def import_app():
         if hint:
             sys.stderr.write(hint + "\n")
         raise failed(kind, message or kind) from None
+    if not Endpoints(main).names():
+        raise failed("", NOTHING_TO_CALL)
     return main
 
 

@@ -140,6 +140,14 @@ class FailureTest(unittest.TestCase):
             self.assertEqual(replica.wait(), 1)
             self.assertIn("there is no main.py", replica.stderr())
 
+    def test_refuses_a_main_that_has_nothing_to_call(self):
+        files = {"part.py": "def run(): pass"}
+        for source in ("", "from part import run", "def _run(): pass", "class Run: pass"):
+            with Replica(source, files, ready=False) as replica:
+                self.assertTrue(replica.report()["error"].startswith("main.py has no public function, so "))
+                self.assertEqual(replica.wait(), 1)
+                self.assertIn("|| ERROR || Error: main.py has no public function", replica.stderr())
+
     def test_says_that_the_app_left(self):
         for leave, error in (
             ("raise SystemExit(0)", "SystemExit: main.py called sys.exit(0) while it was imported"),
@@ -233,7 +241,8 @@ class SettingTest(unittest.TestCase):
 
     def test_says_which_port_it_took_when_nobody_could_know(self):
         with tempfile.TemporaryDirectory() as folder:
-            open(os.path.join(folder, "main.py"), "w").close()
+            with open(os.path.join(folder, "main.py"), "w") as file:
+                file.write("def run(): pass")
             environ = dict(os.environ, SLIPWAY_LISTEN="127.0.0.1:0")
             command = [sys.executable, os.path.join(RUNTIME, "start.py")]
             process = subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.PIPE)

@@ -20,7 +20,23 @@ const cases: [string, RegExp][] = [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",
     /versions conflict/,
   ],
-  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no prebuilt package/],
+  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no prebuilt package.* the output above/],
+  [
+    "src/_portaudiomodule.c:29:10: fatal error: portaudio.h: No such file or directory\ncompilation terminated.\nerror: command '/usr/bin/gcc' failed with exit code 1\nERROR: Failed building wheel for pyaudio",
+    /system header portaudio\.h is missing: ask the operator to install the Debian package portaudio19-dev/,
+  ],
+  [
+    "x.c:1:10: fatal error: 'openssl/ssl.h' file not found\nerror: command 'clang' failed with exit code 1",
+    /openssl\/ssl\.h is missing: .* libssl-dev/,
+  ],
+  ["fatal error: rare/thing.hpp: No such file or directory", /rare\/thing\.hpp is missing: .* package with it/],
+  ["Error: pg_config executable not found.\nERROR: Failed to build psycopg2", /use psycopg2-binary/],
+  [
+    "/usr/bin/ld: cannot find -lfoo: No such file or directory\nFailed building wheel for x",
+    /system library libfoo is/,
+  ],
+  ["error: command 'gcc' failed: No such file or directory\nFailed building wheel for x", /gcc is .*build-essential/],
+  ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   ["nothing known", /^The packages could not be installed: the installer ended with exit code 2/],
 ];
@@ -28,4 +44,10 @@ const cases: [string, RegExp][] = [
 test("the cause is named, with what to do", () => {
   for (const [output, expected] of cases)
     assert.match(explainInstallFailure(output, "ended with exit code 2"), expected);
+});
+
+test("a compiler that ran is not asked for", () => {
+  const ran = cases.filter(([output]) => output.includes("failed with exit code 1"));
+  assert.ok(ran.length > 1);
+  for (const [output] of ran) assert.doesNotMatch(explainInstallFailure(output, "ended"), /compiler|build-essential/);
 });

@@ -1,8 +1,44 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 
+import { systemPackage } from "./error-advice.ts";
+
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray) => string };
 
 const where = "under dependencies.pip or in requirements.txt";
+
+/** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
+const packagesOf: Readonly<Record<string, string>> = {
+  "alsa/": "libasound2-dev",
+  "bzlib.h": "libbz2-dev",
+  "cairo.h": "libcairo2-dev",
+  "curl/": "libcurl4-openssl-dev",
+  "ffi.h": "libffi-dev",
+  "gdal.h": "libgdal-dev",
+  "geos_c.h": "libgeos-dev",
+  "hdf5.h": "libhdf5-dev",
+  "jpeglib.h": "libjpeg-dev",
+  "lber.h": "libldap2-dev",
+  "libavformat/": "libavformat-dev",
+  "libpq-fe.h": "libpq-dev",
+  "libxml/": "libxml2-dev",
+  "libxslt/": "libxslt1-dev",
+  "lzma.h": "liblzma-dev",
+  "mpi.h": "libopenmpi-dev",
+  "mysql.h": "default-libmysqlclient-dev",
+  "openssl/": "libssl-dev",
+  "portaudio.h": "portaudio19-dev",
+  "Python.h": "python3-dev",
+  "snappy-c.h": "libsnappy-dev",
+  "sndfile.h": "libsndfile1-dev",
+  "sql.h": "unixodbc-dev",
+  "sqlite3.h": "libsqlite3-dev",
+  "yaml.h": "libyaml-dev",
+  "zlib.h": "zlib1g-dev",
+};
+
+/** Programs that compile packages, each with its Debian package. */
+const compilersOf: Readonly<Record<string, string>> = { cmake: "cmake", rustc: "rustc", cargo: "cargo" };
+const otherwise = "Or choose a version or a pythonVersion with a prebuilt package.";
 
 const rules: readonly Rule[] = [
   {
@@ -24,9 +60,35 @@ const rules: readonly Rule[] = [
     sentence: () => `The package versions conflict (see above): relax one of them ${where}.`,
   },
   {
+    form: /fatal error: '?([\w./+-]+\.h(?:h|pp)?)'?(?:: No such file| file not found)/i,
+    sentence: ([, header = ""]) => {
+      const known = packagesOf[header] ?? packagesOf[header.replace(/[^/]*$/, "")];
+      const what = known === undefined ? "the Debian package with it" : `the Debian package ${known}`;
+      return `A package has to be compiled here, and the system header ${header} is missing: ${systemPackage(what)} ${otherwise}`;
+    },
+  },
+  {
+    form: /pg_config executable not found/i,
+    sentence: () =>
+      `psycopg2 has to be compiled here, and the headers of PostgreSQL are missing: use psycopg2-binary instead, or ${systemPackage("the Debian package libpq-dev")}`,
+  },
+  {
+    form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
+    sentence: ([, name = ""]) =>
+      `A package has to be compiled here, and the system library lib${name} is missing: ${systemPackage("the Debian package with it")} ${otherwise}`,
+  },
+  {
+    form: /(?:command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|(?:Unknown compiler|can't find (Rust) compiler|(CMake) must be installed))/i,
+    sentence: ([, missing, unable, rust, cmake]) => {
+      const program = missing ?? unable ?? (rust === undefined ? (cmake?.toLowerCase() ?? "a compiler") : "rustc");
+      const what = `the Debian package ${compilersOf[program] ?? "build-essential"}`;
+      return `A package has to be compiled here, and ${program} is missing: ${systemPackage(what)} ${otherwise}`;
+    },
+  },
+  {
     form: /(?:Failed to build|Failed building wheel for|Failed to build `?)\s*([A-Za-z0-9._-]+)/i,
     sentence: ([, name]) =>
-      `${name} has no prebuilt package for this Python and could not be compiled here (see above): choose a version that has one, another pythonVersion, or ask the operator to install a compiler.`,
+      `${name} has no prebuilt package for this Python and could not be compiled here: the reason is in the output above. Choose a version that has one ${where}, or another pythonVersion.`,
   },
   {
     form: /Invalid requirement:? ?([^\n]{0,100})/i,

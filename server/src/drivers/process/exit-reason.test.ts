@@ -16,7 +16,7 @@ const plain: ExitFacts = {
 
 test("the sentence says what ended the app, and who", () => {
   const cases: [Partial<ExitFacts>, string, string | null][] = [
-    [{}, "The app exited on its own (exit code 0).", null],
+    [{}, "The app exited on its own (exit code 0); its start command must keep running to answer calls.", null],
     [{ exitCode: 1, startError: "ImportError: no x" }, "The app ended with exit code 1: ImportError: no x.", null],
     [{ exitCode: 1, lastErrorLine: "some last words" }, "The app ended with exit code 1.", null],
     [{ exitCode: 1, lastErrorLine: "ValueError: bad" }, "The app ended with exit code 1: ValueError: bad.", null],
@@ -30,14 +30,43 @@ test("the sentence says what ended the app, and who", () => {
     [{ exitCode: 143, asked: "stopped" }, "The replica was stopped.", "SIGTERM"],
     [{ asked: "stopped" }, "The replica was stopped.", null],
     [{ exitCode: 7, asked: "stopped" }, "The replica was stopped; it ended with exit code 7.", null],
-    [{ exitCode: 127 }, "The start command was not found: serve.", null],
-    [{ exitCode: 126 }, "The start command cannot be executed: serve.", null],
+    [
+      { exitCode: 127 },
+      "The start command was not found: serve. Correct the entrypoint, or add the package that has the command to the dependencies.",
+      null,
+    ],
   ];
   for (const [facts, reason, signal] of cases) {
     const summary = exitSummary({ ...plain, ...facts });
     assert.deepEqual([summary.reason, summary.signal], [reason, signal]);
     assert.equal(summary.exitCode === null, signal !== null, "an exit code or a signal");
   }
+  assert.match(exitSummary({ ...plain, exitCode: 126 }).reason, /^The start command cannot be executed: serve\. Make/);
   assert.match(exitSummary({ ...plain, exitCode: null }).reason, /from outside the platform/);
   assert.match(exitSummary({ ...plain, exitCode: null, asked: "killed" }).reason, /by force/);
+});
+
+test("what a program lacks is named, with where to add it", () => {
+  const cases: [string, RegExp][] = [
+    [
+      "ModuleNotFoundError: No module named 'numpy'",
+      /'numpy'\. Add .*: numpy = "latest" below \[cerebrium\.dependencies\.pip\]/,
+    ],
+    ["ModuleNotFoundError: No module named 'sklearn.svm'", /: scikit-learn = "latest" below/],
+    [
+      "ModuleNotFoundError: No module named 'my_tools'; 'x' is",
+      /: my-tools = .* a file in the app's folder \(gitPath\)/,
+    ],
+    ["ImportError: libGL.so.1: cannot open shared object file: No such file or directory", /Debian package libgl1 on/],
+    ["OSError: libx1.so: cannot open shared object file: No such file or directory", /Debian package with it on/],
+    [
+      "KeyError: 'API_KEY'",
+      /: KeyError: 'API_KEY'\. If API_KEY is an environment variable, add it to the secrets of the app/,
+    ],
+  ];
+  for (const [line, expected] of cases) {
+    assert.match(exitSummary({ ...plain, exitCode: 1, startError: line }).reason, expected);
+    assert.match(exitSummary({ ...plain, exitCode: 1, lastErrorLine: line }).reason, expected);
+  }
+  assert.match(exitSummary({ ...plain, exitCode: 1, startError: "KeyError: 'key'" }).reason, /: KeyError: 'key'\.$/);
 });

@@ -1,5 +1,6 @@
 // Explains in a sentence for the app's owner how a replica exited. Pure.
 import { constants } from "node:os";
+import { errorAdvice } from "./error-advice.ts";
 
 export type ExitFacts = {
   /** As a shell reports it: 128 + n after signal n; null when the shell died too early to report it. */
@@ -47,7 +48,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
 
 function signalReason(facts: ExitFacts, signal: string): string {
   if (facts.asked === "stopped") return "The replica was stopped.";
-  if (signal !== "SIGKILL") return `The app was ended by ${signal}${detail(facts)}.`;
+  if (signal !== "SIGKILL") return `The app was ended by ${signal}${detail(facts)}`;
   if (facts.memoryRanOut !== "no") return memoryReason(facts);
   return "The app was killed (SIGKILL), but not by the platform.";
 }
@@ -59,22 +60,26 @@ function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
 }
 
 function codeReason(facts: ExitFacts, exitCode: number): string {
-  if (facts.startError !== null) return `The app ended with exit code ${exitCode}${detail(facts)}.`;
+  if (facts.startError !== null) return `The app ended with exit code ${exitCode}${detail(facts)}`;
   if (facts.asked === "stopped")
     return exitCode === 0
       ? "The replica was stopped."
       : `The replica was stopped; it ended with exit code ${exitCode}.`;
-  if (exitCode === 127) return `The start command was not found: ${facts.program}.`;
-  if (exitCode === 126) return `The start command cannot be executed: ${facts.program}.`;
-  if (exitCode === 0) return "The app exited on its own (exit code 0).";
-  return `The app ended with exit code ${exitCode}${detail(facts)}.`;
+  if (exitCode === 127)
+    return `The start command was not found: ${facts.program}. Correct the entrypoint, or add the package that has the command to the dependencies.`;
+  if (exitCode === 126)
+    return `The start command cannot be executed: ${facts.program}. Make the file executable (git update-index --chmod=+x), or start it with its interpreter.`;
+  if (exitCode === 0)
+    return "The app exited on its own (exit code 0); its start command must keep running to answer calls.";
+  return `The app ended with exit code ${exitCode}${detail(facts)}`;
 }
 
-/** The error that ended it, if the app printed one: `: ImportError: No module named x`. */
+/** The error that ended it, if the app printed one, and what to do about it: `: ImportError: No module named x. Add …` */
 function detail(facts: ExitFacts): string {
   const line = facts.startError ?? errorLine(facts.lastErrorLine ?? "");
   const text = (line ?? "").trim().replace(/\.$/, "");
-  return text === "" ? "" : `: ${text}`;
+  const advice = errorAdvice(text);
+  return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;
 }
 
 /** Accepts only lines that look like the end of a traceback; other last output could be anything. */
