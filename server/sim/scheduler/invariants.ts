@@ -1,5 +1,5 @@
 // What must hold in the simulated world: at every moment, when a replica is ended, and once everything has come to rest.
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { FakeDriver, FakeReplica } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -14,6 +14,8 @@ export type Observed = {
   readonly driver: FakeDriver;
   readonly platform: SimPlatform;
   readonly routes: readonly SchedulerRoute[];
+  /** Releases that have got calls. */
+  readonly served: ReadonlySet<ReleaseId>;
   /** How many replicas the project of all apps may have; null: any number. */
   readonly replicasMax: number | null;
   /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
@@ -41,7 +43,7 @@ export function checkNow(world: Observed): void {
   if (!world.platform.isAlive) return;
   checkLimit(world);
   const { proxy, view } = world.platform;
-  for (const { appId, live } of world.routes) {
+  for (const { appId, refusedReleaseId } of world.routes) {
     const isWaiting = proxy.demandOf(appId).waiting > 0;
     expect(
       world,
@@ -52,8 +54,12 @@ export function checkNow(world: Observed): void {
     const isUnserved = world.replicasMax === null && isWaiting && view.ready(appId).length === 0;
     const unservedMs = world.unservedMs(appId, isUnserved);
     expect(world, unservedMs <= waitMsMax, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
-    const strange = view.ready(appId).find((ready) => ready.releaseId !== live?.releaseId);
-    expect(world, strange === undefined, `calls of ${appId} go to a release that is not live`);
+    const isStrange = (releaseId: ReleaseId): boolean => !world.served.has(releaseId) || refusedReleaseId === releaseId;
+    const strange = view.ready(appId).find((ready) => isStrange(ready.releaseId));
+    expect(world, strange === undefined, `calls of ${appId} go to a release that is not to get any`);
+    const shares = view.shares(appId) ?? [];
+    const sum = shares.reduce((all, { weight }) => all + weight, 0);
+    expect(world, shares.length === 0 || Math.abs(sum - 1) < 1e-6, `the shares of ${appId} sum to ${sum}`);
   }
 }
 

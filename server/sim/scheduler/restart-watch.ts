@@ -135,7 +135,9 @@ export class RestartWatch {
 
   #noteDrain(row: MemoryRow): void {
     const activeAt = this.#activeAt.get(row.appId);
-    if (activeAt === undefined || !this.#isLive(row)) return;
+    // A roll-out ends what gives its calls up, whenever that was used last.
+    const isRollingOut = (this.#route(row.appId)?.rollOut ?? null) !== null;
+    if (activeAt === undefined || isRollingOut || !this.#isLive(row)) return;
     const all = [...this.#world.rows.rows.values()];
     // Rows follow what happens: one that is ready may not be written down as such yet.
     const up = new Set(this.#world.driver.running().flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])));

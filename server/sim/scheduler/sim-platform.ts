@@ -2,6 +2,7 @@
 // nothing of it goes on after that, and what was under way outside of it comes to whatever end it comes to.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { everythingAllowed, type Allowance } from "#scheduler/allowance.ts";
 import type { RouteSource } from "#scheduler/app-state.ts";
@@ -22,6 +23,8 @@ export type Mutation =
   | "restarts are not seen"
   | "limits are not seen"
   | "one replica above the maximum"
+  | "releases that leave are not kept"
+  | "a roll-out gets all calls at once"
   | "failed starts are forgotten"
   | "cooldowns are forgotten"
   | "rows of others are taken for its own"
@@ -35,6 +38,8 @@ export type PlatformParts = {
   readonly allowance: Allowance;
   readonly probe: Probe;
   readonly mutation: Mutation | null;
+  /** Called before a replica gets no further calls. */
+  readonly onRetire: (replicaId: ReplicaId) => void;
 };
 
 /** Started with `start`, ended with `kill` or `stop`. */
@@ -54,7 +59,7 @@ export class SimPlatform {
       routes,
       allowance: mutation === "limits are not seen" ? everythingAllowed : allowance,
       demand: demandFor(this.proxy, mutation),
-      occupancy: occupancyFor(this.proxy, mutation),
+      occupancy: this.#occupancy(parts),
       environmentOf: () => this.#ifAlive(() => clock.sleep(2).then(() => ({}))),
       lines: { append: () => Promise.resolve() },
       view: this.view,
@@ -63,6 +68,17 @@ export class SimPlatform {
       probe,
     });
     this.proxy.connect(this.view, (appId) => this.scheduler.nudge(appId));
+  }
+
+  #occupancy({ mutation, onRetire }: PlatformParts): Occupancy {
+    const { proxy } = this;
+    return {
+      running: (replicaId) => (mutation === "busy replicas look idle" ? 0 : proxy.running(replicaId)),
+      retire: (replicaId) => {
+        onRetire(replicaId);
+        proxy.retire(replicaId);
+      },
+    };
   }
 
   start(): Promise<void> {
@@ -153,9 +169,4 @@ function forgotten(rows: readonly StoredScaling[], mutation: Mutation | null): r
 function demandFor(proxy: ModelProxy, mutation: Mutation | null): DemandSource {
   if (mutation !== "waiting calls are not seen") return proxy;
   return { demandOf: (appId): Demand => ({ ...proxy.demandOf(appId), running: 0, waiting: 0, lastActiveAtMs: null }) };
-}
-
-function occupancyFor(proxy: ModelProxy, mutation: Mutation | null): Occupancy {
-  if (mutation !== "busy replicas look idle") return proxy;
-  return { running: () => 0, retire: (replicaId) => proxy.retire(replicaId) };
 }

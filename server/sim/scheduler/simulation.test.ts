@@ -61,7 +61,17 @@ test("seeds that nobody has tried break no promise", async (t) => {
 });
 
 async function runSeeds(isLimited: boolean): Promise<void> {
-  const total: WorldReport = { served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0, restarts: 0, replacements: 0 };
+  const total: WorldReport = {
+    served: 0,
+    refused: 0,
+    crashed: 0,
+    starts: 0,
+    deploys: 0,
+    steps: 0,
+    takenBack: 0,
+    restarts: 0,
+    replacements: 0,
+  };
   for (let seed = 1; seed <= seeds; seed++) {
     try {
       const report = await runWorld({ seed, steps, isLimited });
@@ -82,6 +92,8 @@ describe("a broken guard is noticed", () => {
     { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
     { mutation: "restarts are not seen", message: /has outlived a restart/ },
     { mutation: "one replica above the maximum", message: /at most \d allowed/ },
+    { mutation: "releases that leave are not kept", message: /needed for its share/ },
+    { mutation: "a roll-out gets all calls at once", message: /needed for its share/ },
     { mutation: "failed starts are forgotten", message: /failed in a row/, isFailing: true },
     { mutation: "cooldowns are forgotten", message: /outlives the cooldown/ },
     { mutation: "rows of others are taken for its own", message: /row of another platform/ },

@@ -8,6 +8,7 @@ import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
 import { addOthers } from "./others.ts";
 import { RestartWatch } from "./restart-watch.ts";
+import { RollOutWatch } from "./roll-out-watch.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
@@ -35,6 +36,9 @@ export type WorldReport = {
   crashed: number;
   starts: number;
   deploys: number;
+  /** Steps of roll-outs, and roll-outs that were taken back. */
+  steps: number;
+  takenBack: number;
   /** Of the platform. */
   restarts: number;
   /** Restarts of an app that were asked for. */
@@ -59,15 +63,22 @@ export class World {
     crashed: 0,
     starts: 0,
     deploys: 0,
+    steps: 0,
+    takenBack: 0,
     restarts: 0,
     replacements: 0,
   };
   platform: SimPlatform;
+  /** Releases that have got calls. */
+  readonly served = new Set<ReleaseId>();
   readonly #watch = new RestartWatch(this);
+  readonly #rollOuts = new RollOutWatch(this);
   readonly #seeded: Seeded;
   readonly #mutation: Mutation | null;
   readonly #routes = new Map<AppId, SchedulerRoute>();
   readonly #listeners = new Set<(appId: AppId) => void>();
+  /** The live release before. */
+  readonly #previous = new Map<AppId, ReleaseId>();
   readonly #unready = new Set<ReplicaId>();
   readonly #unservedSinceMs = new Map<AppId, number>();
   /** Draws of their own, so that worlds without limits are what they were. */
@@ -147,6 +158,7 @@ export class World {
     await this.clock.advance(ms, () => {
       this.note(() => checkNow(this));
       this.note(() => this.#watch.check());
+      this.note(() => this.#rollOuts.check());
       if (this.#violation !== undefined) throw this.#violation;
     });
   }
@@ -211,9 +223,46 @@ export class World {
       this.clock.after(this.#seeded.integer(0, 100), () => {
         if (!platform.isAlive) return;
         this.report.deploys++;
-        this.#promote(release);
+        if (this.#seeded.chance(0.5)) this.#promote(release);
+        else this.#rollOut(release, this.#seeded.pick([500, 3000, 15_000]));
       });
     });
+  }
+
+  /** Moves a fifth of the calls after each pause; another deploy takes its place. */
+  #rollOut(release: StoredRelease, pauseMs: number): void {
+    this.served.add(release.releaseId);
+    const step = (share: number): void => {
+      const route = this.#routes.get(release.appId);
+      if (route === undefined || (share > 20 && route.rollOut?.release.releaseId !== release.releaseId)) return;
+      if (share > 100 || !this.#hasFaults) {
+        this.#promote(release);
+        return;
+      }
+      const isTakenBack = share > 20 && this.#seeded.chance(0.1);
+      const isWorse = isTakenBack && this.#seeded.chance(0.5);
+      if (isTakenBack) this.report.takenBack++;
+      else this.report.steps++;
+      this.#change({
+        ...route,
+        rollOut: isTakenBack ? null : { release, share },
+        refusedReleaseId: isWorse ? release.releaseId : null,
+      });
+      this.clock.after(pauseMs, () => step(share + 20));
+    };
+    step(20);
+  }
+
+  #change(route: SchedulerRoute): void {
+    const before = this.#routes.get(route.appId)?.live?.releaseId;
+    if (before !== undefined && before !== route.live?.releaseId) this.#previous.set(route.appId, before);
+    this.#routes.set(route.appId, route);
+    this.#watch.promoted(route.appId);
+    for (const listener of this.#listeners) listener(route.appId);
+  }
+
+  isUnready(replicaId: ReplicaId): boolean {
+    return this.#unready.has(replicaId);
   }
 
   /** As after a change of an app's secrets. */
@@ -279,12 +328,19 @@ export class World {
         return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
       },
       mutation: this.#mutation,
+      onRetire: (replicaId) => this.note(() => this.#rollOuts.retires(replicaId)),
     });
   }
 
   #seenRoute(appId: AppId): SchedulerRoute | undefined {
     const route = this.#routes.get(appId);
     if (this.#mutation === "restarts are not seen" && route !== undefined) return { ...route, restarts: 0 };
+    if (this.#mutation === "releases that leave are not kept" && route !== undefined) {
+      return { ...route, refusedReleaseId: this.#previous.get(appId) ?? null };
+    }
+    if (this.#mutation === "a roll-out gets all calls at once" && route?.rollOut) {
+      return { ...route, rollOut: { ...route.rollOut, share: 100 } };
+    }
     if (this.#mutation !== "one replica above the maximum" || route === undefined || route.live === null) return route;
     const { settings } = route.live;
     return {
@@ -319,9 +375,8 @@ export class World {
   #promote(release: StoredRelease): void {
     const { appId, projectId, releaseId, buildId, settings } = release;
     const restarts = this.#routes.get(appId)?.restarts ?? 0;
-    this.#routes.set(appId, { appId, projectId, restarts, live: { releaseId, buildId, settings } });
-    this.#watch.promoted(appId);
-    for (const listener of this.#listeners) listener(appId);
+    this.served.add(releaseId);
+    this.#change({ appId, projectId, restarts, live: { releaseId, buildId, settings } });
   }
 
   #script(): StartScript {

@@ -42,7 +42,7 @@ export abstract class AdmittedCall extends Timed implements InLine {
   abstract readonly about: CallAbout;
   /** In `Clock.monotonicMs`. */
   readonly arrivedAtMs: number;
-  /** The release that was live on arrival; its settings apply to the call. */
+  /** The release that was live on arrival; its settings apply to the call, also where another release works on it. */
   readonly live: Live;
   /** How long it waited in the line. */
   lineMs = 0;

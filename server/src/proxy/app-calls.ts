@@ -3,19 +3,22 @@
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ReplicaId } from "#lib/ids.ts";
-import type { ReadyReplica, StartFailure } from "#scheduler/replica-view.ts";
+import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { ReadyReplica, ReleaseShare, StartFailure } from "#scheduler/replica-view.ts";
 import type { AdmittedCall, Live } from "./admitted-call.ts";
 import { choose, type RoundRobin } from "./choose.ts";
 import { Line } from "./line.ts";
 import type { CallMeter } from "./call-meter.ts";
 import { ReplicaPool, type PoolParts } from "./replica-pool.ts";
+import { ReleaseTally } from "./release-tally.ts";
 import { ReplicaSlot } from "./replica-slot.ts";
+import { dividedBetween, findShared, type SharedSlots } from "./shared-slots.ts";
 
 /** The part of `ReplicaView` that admission reads. */
 export type Replicas = {
   ready(appId: AppId): readonly ReadyReplica[];
   failure(appId: AppId): StartFailure | undefined;
+  shares(appId: AppId): readonly ReleaseShare[] | null;
 };
 
 /** Limits of each app's line. */
@@ -43,6 +46,8 @@ const unreachablePauseMs = 300;
 
 /** A full line empties as fast as calls end, which is unknown. */
 const fullRetrySeconds = 1;
+/** Releases of an app whose calls are counted; more than two only while deploys follow each other quickly. */
+const talliesMax = 4;
 const noReplicas: readonly ReadyReplica[] = [];
 
 /** A replica's call that this proxy did not send. `slot`: where it is counted; null: the view does not list the replica yet. */
@@ -57,6 +62,11 @@ export class AppCalls {
   readonly #slots = new Set<ReplicaSlot>();
   /** Replicas that take calls, in the order of the view. */
   #open: readonly ReplicaSlot[] = [];
+  /** `#open` by release while several take calls; null: only one does. */
+  #shared: readonly SharedSlots[] | null = null;
+  /** The view's division that `#shared` was made from. */
+  #shares: readonly ReleaseShare[] | null = null;
+  readonly #tallies = new Map<ReleaseId, ReleaseTally>();
   /** The view's array that `#open` was made from. */
   #seen = noReplicas;
   readonly #holds = new Set<Hold>();
@@ -141,7 +151,7 @@ export class AppCalls {
   }
 
   #suspend(slot: ReplicaSlot, nowMs: number): void {
-    this.#open = this.#open.filter((one) => one !== slot);
+    this.#setOpen(this.#open.filter((one) => one !== slot));
     if (slot.isUnreachable) return;
     slot.isUnreachable = true;
     this.#parts.deadlines.set(slot, nowMs + unreachablePauseMs);
@@ -158,6 +168,7 @@ export class AppCalls {
     const { appId } = this.meter;
     const ready = replicas.ready(appId);
     if (ready !== this.#seen) this.#take(ready);
+    else if (replicas.shares(appId) !== this.#shares) this.#setOpen(this.#open);
     this.#admitWaiting();
     const fault = this.#startFault();
     if (fault !== null) this.refuseWaiting(fault);
@@ -203,11 +214,16 @@ export class AppCalls {
     this.#admitWaiting();
   }
 
+  /** The calls of a release that has, or had, a replica lately; undefined: it had none. */
+  tallyOf(releaseId: ReleaseId): ReleaseTally | undefined {
+    return this.#tallies.get(releaseId);
+  }
+
   /** The replica gets no more calls. */
   retire(slot: ReplicaSlot): void {
     slot.isRetired = true;
     slot.pool.close();
-    this.#open = this.#open.filter((one) => one !== slot);
+    this.#setOpen(this.#open.filter((one) => one !== slot));
     if (slot.running === 0) this.#forget(slot);
   }
 
@@ -216,9 +232,16 @@ export class AppCalls {
     for (const slot of this.#slots) slot.pool.close();
   }
 
+  #setOpen(open: readonly ReplicaSlot[]): void {
+    this.#open = open;
+    this.#shares = this.#parts.replicas.shares(this.meter.appId);
+    this.#shared = this.#shares === null ? null : dividedBetween(this.#shares, open);
+  }
+
   #find(): ReplicaSlot | undefined {
     const open = this.#open;
     if (open.length === 0) return undefined;
+    if (this.#shared !== null) return findShared(this.#shared, this.#algorithm, this.#parts.random);
     return open[choose(this.#algorithm, open, this.#turn, this.#parts.random)];
   }
 
@@ -262,7 +285,7 @@ export class AppCalls {
     const before = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
     this.#seen = ready;
     const listed = ready.map((replica) => before.get(replica) ?? this.#newSlot(replica));
-    this.#open = listed.filter((slot) => slot.isOpen && !slot.isUnreachable);
+    this.#setOpen(listed.filter((slot) => slot.isOpen && !slot.isUnreachable));
     const kept = new Set(listed);
     for (const slot of this.#slots) {
       if (!kept.has(slot)) this.#unlist(slot);
@@ -270,7 +293,12 @@ export class AppCalls {
   }
 
   #newSlot(replica: ReadyReplica): ReplicaSlot {
-    const slot = new ReplicaSlot(replica, new ReplicaPool(replica.address, this.#parts), () => this.#tryAgain());
+    const tally = this.#tallies.get(replica.releaseId) ?? new ReleaseTally();
+    const [oldest] = this.#tallies.keys();
+    if (this.#tallies.size >= talliesMax && oldest !== undefined) this.#tallies.delete(oldest);
+    this.#tallies.set(replica.releaseId, tally);
+    const pool = new ReplicaPool(replica.address, this.#parts);
+    const slot = new ReplicaSlot({ replica, pool, tally, onAgain: () => this.#tryAgain() });
     for (const hold of this.#holds) {
       if (hold.slot !== null || hold.replicaId !== replica.replicaId) continue;
       hold.slot = slot;

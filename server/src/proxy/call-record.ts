@@ -13,7 +13,7 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
     runId,
     projectId,
     appId,
-    releaseId: live.releaseId,
+    releaseId: lastSlot?.replica.releaseId ?? live.releaseId,
     replicaId: lastSlot?.replica.replicaId ?? null,
     method,
     path: query === -1 ? path : path.slice(0, query),

@@ -263,6 +263,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #over(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;
+    this.lastSlot?.tally.count(outcome, this.status, nowMs);
     if (outcome === "client_gone") meter.clientGoneTotal++;
     else if (outcome === "cut") meter.cutTotal++;
     else meter.answered(this.status ?? 0, nowMs - this.arrivedAtMs);

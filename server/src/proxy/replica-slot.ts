@@ -1,12 +1,15 @@
 // One replica as seen by the proxy: its running calls and its connections.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import { Timed } from "./deadlines.ts";
+import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaPool } from "./replica-pool.ts";
 
 /** Exists from the time the replica is ready until the view drops it and its last call has ended. */
 export class ReplicaSlot extends Timed {
   readonly replica: ReadyReplica;
   readonly pool: ReplicaPool;
+  /** The calls of its release. */
+  readonly tally: ReleaseTally;
   running = 0;
   /** The view lists it. */
   isListed = true;
@@ -16,11 +19,17 @@ export class ReplicaSlot extends Timed {
   isUnreachable = false;
   readonly #onAgain: () => void;
 
-  constructor(replica: ReadyReplica, pool: ReplicaPool, onAgain: () => void) {
+  constructor(given: {
+    readonly replica: ReadyReplica;
+    readonly pool: ReplicaPool;
+    readonly tally: ReleaseTally;
+    readonly onAgain: () => void;
+  }) {
     super();
-    this.replica = replica;
-    this.pool = pool;
-    this.#onAgain = onAgain;
+    this.replica = given.replica;
+    this.pool = given.pool;
+    this.tally = given.tally;
+    this.#onAgain = given.onAgain;
   }
 
   override onDeadline(): void {

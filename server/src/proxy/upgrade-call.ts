@@ -241,6 +241,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { meter } = this.#app;
     if (this.status === null) meter.clientGoneTotal++;
     else meter.answered(this.status, this.#parts.monotonicMs() - this.arrivedAtMs);
+    this.lastSlot?.tally.count(this.#isSwitched ? "answered" : outcome, this.status, this.#parts.monotonicMs());
     this.#parts.onEnd(this, this.#isSwitched ? "answered" : outcome);
   }
 }

@@ -4,20 +4,21 @@ import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
-import { waitReason, type AppState, type RouteSource, type SchedulerRoute } from "./app-state.ts";
+import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
 import { adoptedHistory, decide, newHistory } from "./decide.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
-import { plan, planExchange, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
+import { plan, planExchange, planLeaving, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
 import { ProjectLimits } from "./project-limits.ts";
-import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
+import type { Fleet, Replica, ReplicaEnd } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
 import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
+import { currentStarts, isOf, isServing, isStarting, viewOf } from "./served-releases.ts";
+import { countWhileMoving, divide } from "./shares.ts";
 import type { Utilization } from "./utilization.ts";
 import {
-  isOver,
   recordFailure,
   settledMs,
   shownFailure,
@@ -48,7 +49,17 @@ export type ReconcileOptions = {
 /** Maximum number of an app's starts that the driver has not answered; the rest of a burst follows as answers arrive. */
 const creatingMax = 16;
 
-type Live = NonNullable<SchedulerRoute["live"]>;
+/** A release that takes calls, in one turn. */
+type Served = {
+  readonly release: ServedRelease;
+  /** The part of the calls that it is to get, from 0 to 1. */
+  readonly target: number;
+  readonly replicas: readonly Replica[];
+  readonly choice: ComputeChoice;
+};
+
+/** What leaves, beyond the time for a start of its successor. */
+const leaveSlackMs = 60_000;
 
 /** Reconciles apps, and keeps the state of each for the next turn. */
 export class AppReconciler {
@@ -99,12 +110,16 @@ export class AppReconciler {
     if (kind !== "crashed") counters.startFailures++;
     const state = this.states.get(replica.appId);
     const { releaseId } = replica.release;
-    // A replica on trial, or of a replaced release, says nothing about the live release.
-    if (state === undefined || routes.byAppId(replica.appId)?.live?.releaseId !== releaseId) return;
+    const route = routes.byAppId(replica.appId);
+    const isLive = route?.live?.releaseId === releaseId;
+    // A replica on trial, or of a replaced release, says nothing about those that are served.
+    if (state === undefined || (!isLive && route?.rollOut?.release.releaseId !== releaseId)) return;
     const reason = replica.endOrder?.reason ?? end.reason;
     const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
-    state.starts = recordFailure(state.starts, failure, clock.random());
-    this.#options.again(replica.appId, Math.max(0, state.starts.retryAtMs - nowMs));
+    const starts = recordFailure(isLive ? state.starts : state.rollOutStarts, failure, clock.random());
+    if (isLive) state.starts = starts;
+    else state.rollOutStarts = starts;
+    this.#options.again(replica.appId, Math.max(0, starts.retryAtMs - nowMs));
   }
 
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
@@ -128,51 +143,148 @@ export class AppReconciler {
     });
   }
 
-  #runLive(route: SchedulerRoute, live: Live, replicas: readonly Replica[]): void {
-    const { clock, demand } = this.#parts;
+  #runLive(route: SchedulerRoute, live: ServedRelease, replicas: readonly Replica[]): void {
+    const { clock, demand, utilization } = this.#parts;
     const { appId } = route;
     const nowMs = clock.monotonicMs();
-    const choice = this.#choose(route, live);
-    const noCapacity: StartFailure | undefined =
-      choice.ok || choice.isFull ? undefined : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
+    const served = this.#served(route, live, replicas);
+    const noCapacity = failureOf(this.#choose(route, live));
     const load = demand.demandOf(appId);
     const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
     if (isAsleep && !this.states.has(appId)) {
-      this.#show(appId, live, noCapacity);
+      this.#parts.view.put(appId, { ready: [], failure: noCapacity });
       return;
     }
-    const ofLive = replicas.filter((replica) => isOfLive(replica, live));
-    // Stop holding promoted replicas, so that a later release does not find them held.
-    for (const replica of ofLive) {
-      replica.heldUntilMs = Number.NEGATIVE_INFINITY;
-      replica.isTrial = false;
-    }
-    const state = this.#stateOf(appId, live, ofLive, nowMs);
-    const measured = this.#parts.utilization.of(ofLive, live.settings);
-    const decision = decide({ settings: live.settings, demand: load, measured, history: state.history, nowMs });
-    state.history = decision.history;
-    const planned = this.#planned(replicas, route, live);
-    const next = plan({
-      replicas: planned,
-      desired: decision.desired,
-      startsMax: choice.ok ? startsMax(state.starts, ofLive, nowMs) : 0,
-      cooldownMs: live.settings.cooldownPeriodSeconds * 1000,
-      nowMs,
+    const leaving = this.#leaving(route, replicas);
+    const serving = [...served.flatMap((one) => one.replicas), ...leaving];
+    const state = this.#stateOf(route, live, serving, nowMs);
+    const decisions = served.map(({ release: { settings } }) => {
+      const measured = utilization.of(serving, settings);
+      return decide({ settings, demand: load, measured, history: state.history, nowMs });
     });
-    const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(live.settings, choice.compute) : 0 };
-    const within = this.#room.within(wanted, { ...route, live, isWaiting: load.waiting > 0 });
-    state.heldBack = !choice.ok && choice.isFull ? choice.reason : within.heldBack;
+    const needed = decisions[0]?.desired ?? 0;
+    state.history = decisions[0]?.history ?? state.history;
+    const parties = served.map(({ target, replicas: own }, index) => ({
+      ...{ target, needed: decisions[index]?.desired ?? 0, ready: own.filter(isServing).length },
+    }));
+    const divided = divide([...parties, { target: 0, needed, ready: leaving.length }]);
+    const left = divided.at(-1) ?? { weight: 0, wanted: 0 };
+    this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted));
+    state.heldBack = undefined;
+    served.forEach((one, index) => {
+      const starts = one.release === live ? state.starts : state.rollOutStarts;
+      const desired = divided[index]?.wanted ?? 0;
+      const isAlone = serving.length === one.replicas.length && served.length === 1;
+      const given = { route, desired, starts, isAlone, isWaiting: load.waiting > 0 };
+      state.heldBack = this.#scale(one, given) ?? state.heldBack;
+    });
+    const isHeldUp = state.heldBack !== undefined && !served.some((one) => one.replicas.some(isStarting));
+    // What leaves may hold the very capacity that its successor needs.
+    if (isHeldUp) this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
+    const weights = new Map(served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]));
+    const failure = noCapacity ?? shownFailure(state.starts, nowMs);
+    const shown = { replicas: this.#parts.fleet.ofApp(appId), weights, leaving, weightLeft: left.weight, failure };
+    this.#parts.view.put(appId, viewOf(shown));
+    const isCalm = state.starts === undefined && state.rollOutStarts === undefined;
+    if (isAsleep && needed === 0 && isCalm) this.states.delete(appId);
+  }
+
+  /** The releases that are to take calls, the live one first. */
+  #served(route: SchedulerRoute, live: ServedRelease, replicas: readonly Replica[]): Served[] {
+    const { rollOut } = route;
+    const part = rollOut === null || rollOut === undefined ? 0 : rollOut.share / 100;
+    const targets = [[live, 1 - part] as const, ...(part > 0 && rollOut ? [[rollOut.release, part] as const] : [])];
+    return targets.map(([release, target]) => {
+      const own = replicas.filter((replica) => isOf(replica, release));
+      // Stop holding promoted replicas, so that a later release does not find them held.
+      for (const replica of own) {
+        replica.heldUntilMs = Number.NEGATIVE_INFINITY;
+        replica.isTrial = false;
+        replica.leavingSinceMs = null;
+      }
+      return { release, target, replicas: own, choice: this.#choose(route, release) };
+    });
+  }
+
+  /** Replicas of replaced releases that serve until their successors do; ends all others that belong to no served release. */
+  #leaving(route: SchedulerRoute, replicas: readonly Replica[]): Replica[] {
+    const { clock, runner } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const { live, rollOut, refusedReleaseId } = route;
+    const keptMs = (live?.settings.deploymentInitializationTimeout ?? 0) * 1000 + leaveSlackMs;
+    const others = replicas.filter(
+      (replica) =>
+        (replica.state === "starting" || replica.state === "ready") &&
+        nowMs >= replica.heldUntilMs &&
+        ![live?.releaseId, rollOut?.release.releaseId].includes(replica.release.releaseId),
+    );
+    return others.filter((replica) => {
+      replica.leavingSinceMs ??= nowMs;
+      const isInTime = nowMs - replica.leavingSinceMs < keptMs;
+      const isRefused = replica.release.releaseId === refusedReleaseId;
+      if (isServing(replica) && !replica.isTrial && !isRefused && isInTime) return true;
+      const reason = replica.isTrial ? "Its release was only tested and never received calls." : replacedReason;
+      runner.end(replica, { reason, kind: "wanted" });
+      return false;
+    });
+  }
+
+  /** Starts and ends replicas of one release; returns why fewer were started than needed. */
+  #scale(
+    { release, target, replicas, choice }: Served,
+    given: {
+      readonly route: SchedulerRoute;
+      readonly desired: number;
+      readonly starts: StartRecord | undefined;
+      /** Its replicas are all that the app has. */
+      readonly isAlone: boolean;
+      readonly isWaiting: boolean;
+    },
+  ): string | undefined {
+    const { route, desired, starts, isAlone, isWaiting } = given;
+    const { settings } = release;
+    const nowMs = this.#parts.clock.monotonicMs();
+    const planned = this.#planned(replicas, route);
+    const allowed = choice.ok ? startsMax(starts, replicas, nowMs) : 0;
+    const next = plan({
+      ...{ replicas: planned, desired, nowMs },
+      startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
+      // While calls move to another release, the cooldown of the need is enough.
+      cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
+    });
+    const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(settings, choice.compute) : 0 };
+    const within = this.#room.within(wanted, { ...route, live: release, isWaiting });
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
-    this.#carryOut(exchange ?? within, { ...route, ...live }, choice.ok ? choice.compute : "");
-    this.#show(appId, live, noCapacity ?? shownFailure(state.starts, nowMs));
-    if (isAsleep && decision.desired === 0 && state.starts === undefined) this.states.delete(appId);
+    this.#carryOut((exchange ?? within).drains);
+    const compute = choice.ok ? choice.compute : "";
+    for (let count = 0; count < (exchange ?? within).starts; count++) {
+      const deadlineMs = settings.deploymentInitializationTimeout * 1000;
+      const { projectId, appId } = route;
+      const { releaseId, buildId } = release;
+      this.#parts.runner.start({ projectId, appId, releaseId, buildId, settings }, { compute, deadlineMs });
+    }
+    return !choice.ok && choice.isFull ? choice.reason : within.heldBack;
+  }
+
+  /** How many replicas may start while the app has replicas of several releases. */
+  #startsBeside({ appId, live, rollOut, restarts = 0 }: SchedulerRoute, own: readonly Replica[]): number {
+    const { clock, fleet } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const maxima = [live, rollOut?.release].map((release) => release?.settings.maxReplicaCount ?? 0);
+    const replicasMax = Math.max(...maxima);
+    const isRestarting = own.some((replica) => replica.restarts < restarts);
+    const max = countWhileMoving(replicasMax) + (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
+    const count = fleet
+      .ofApp(appId)
+      .filter(({ state, heldUntilMs }) => (state === "starting" || state === "ready") && nowMs >= heldUntilMs).length;
+    return Math.max(0, max - count);
   }
 
   /**
    * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's limits.
    */
-  #choose({ projectId }: SchedulerRoute, { settings }: Live): ComputeChoice {
+  #choose({ projectId }: SchedulerRoute, { settings }: ServedRelease): ComputeChoice {
     const choice = chooseCompute(settings, this.#options.driver);
     if (!choice.ok) return choice;
     const limits = this.#parts.allowance.limitsOf(projectId);
@@ -181,60 +293,35 @@ export class AppReconciler {
   }
 
   /** The app's state, without outdated failures. */
-  #stateOf(appId: AppId, live: Live, ofLive: readonly Replica[], nowMs: number): AppState {
-    const state = this.states.get(appId) ?? {
-      history: newHistory(ofLive.filter(isWanted).length, nowMs),
+  #stateOf(route: SchedulerRoute, live: ServedRelease, serving: readonly Replica[], nowMs: number): AppState {
+    const state = this.states.get(route.appId) ?? {
+      history: newHistory(serving.filter(isWanted).length, nowMs),
       starts: undefined,
       heldBack: undefined,
     };
-    this.states.set(appId, state);
-    if (state.starts === undefined) return state;
-    const readyAtMs = ofLive.flatMap((replica) => replica.readyAtMs ?? []);
-    if (isOver(state.starts, { liveReleaseId: live.releaseId, readyAtMs, nowMs })) state.starts = undefined;
+    this.states.set(route.appId, state);
+    if (state.rollOutStarts?.releaseId === live.releaseId) state.starts = state.rollOutStarts;
+    state.starts = currentStarts(state.starts, live.releaseId, serving, nowMs);
+    state.rollOutStarts = currentStarts(state.rollOutStarts, route.rollOut?.release.releaseId, serving, nowMs);
     return state;
   }
 
-  #carryOut(next: ReplicaPlan, release: ReplicaRelease, compute: string): void {
+  #carryOut(drains: ReplicaPlan["drains"]): void {
     const { fleet, runner } = this.#parts;
-    for (const { replicaId, reason } of next.drains) {
+    for (const { replicaId, reason } of drains) {
       const replica = fleet.get(replicaId);
       if (replica !== undefined) runner.end(replica, { reason, kind: "wanted" });
     }
-    const { projectId, appId, releaseId, buildId, settings } = release;
-    for (let count = 0; count < next.starts; count++) {
-      const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      runner.start({ projectId, appId, releaseId, buildId, settings }, { compute, deadlineMs });
-    }
   }
 
-  #planned(replicas: readonly Replica[], route: SchedulerRoute, live: Live): PlannedReplica[] {
-    const nowMs = this.#parts.clock.monotonicMs();
+  #planned(replicas: readonly Replica[], route: SchedulerRoute): PlannedReplica[] {
     return replicas.flatMap((replica) => {
-      const { replicaId, state } = replica;
+      const { replicaId, state, isRouted, readyAtMs } = replica;
       if (state !== "starting" && state !== "ready") return [];
-      return {
-        replicaId,
-        state,
-        isLive: isOfLive(replica, live),
-        isOutdated: replica.restarts < (route.restarts ?? 0),
-        isHeld: nowMs < replica.heldUntilMs,
-        isTrial: replica.isTrial,
-        isRouted: replica.isRouted,
-        running: this.#parts.occupancy.running(replicaId),
-        readyAtMs: replica.readyAtMs,
-      };
+      const isOutdated = replica.restarts < (route.restarts ?? 0);
+      const running = this.#parts.occupancy.running(replicaId);
+      return [{ replicaId, state, isOutdated, isRouted, running, readyAtMs }];
     });
-  }
-
-  /** Publishes to the proxy which replicas take calls, or why there are none and waiting is useless. */
-  #show(appId: AppId, live: Live, failure: StartFailure | undefined): void {
-    const { fleet, view } = this.#parts;
-    const ofLive = fleet.ofApp(appId).filter((replica) => isOfLive(replica, live));
-    const ready = ofLive.flatMap((replica) =>
-      replica.state === "ready" && replica.isRouted && replica.ready !== null ? [replica.ready] : [],
-    );
-    const hasHope = ofLive.some((replica) => replica.state === "starting" || replica.state === "ready");
-    view.put(appId, { ready, failure: hasHope ? undefined : failure });
   }
 
   /** Ends all replicas except those on trial: no release takes calls, or the app is stopped. */
@@ -251,8 +338,10 @@ export class AppReconciler {
   }
 }
 
-function isOfLive(replica: Replica, live: Live): boolean {
-  return replica.release.releaseId === live.releaseId;
+const replacedReason = "Another release took its place.";
+
+function failureOf(choice: ComputeChoice): StartFailure | undefined {
+  return choice.ok || choice.isFull ? undefined : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
 }
 
 function isWanted({ state }: Replica): boolean {
@@ -260,8 +349,8 @@ function isWanted({ state }: Replica): boolean {
 }
 
 /** How many starts may be added now, considering failures and starts that the driver has not answered. */
-function startsMax(starts: StartRecord | undefined, ofLive: readonly Replica[], nowMs: number): number {
-  const starting = ofLive.filter((replica) => replica.state === "starting");
+function startsMax(starts: StartRecord | undefined, own: readonly Replica[], nowMs: number): number {
+  const starting = own.filter((replica) => replica.state === "starting");
   const creating = starting.filter((replica) => replica.isCreating).length;
   return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
 }

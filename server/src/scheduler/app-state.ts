@@ -1,5 +1,5 @@
 // The scheduler's state of one app between two turns, and the messages for people derived from it: pure.
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { LoadHistory } from "./decide.ts";
 import type { ReplicaRelease } from "./replica.ts";
 import type { StartRecord } from "./start-record.ts";
@@ -13,12 +13,19 @@ export interface RouteSource {
   onChange(listener: (appId: AppId) => void): () => void;
 }
 
-/** An app and the release that takes its calls. */
+/** A release that takes calls. */
+export type ServedRelease = Pick<ReplicaRelease, "releaseId" | "buildId" | "settings">;
+
+/** An app and the releases that take its calls. */
 export type SchedulerRoute = {
   readonly appId: AppId;
   readonly projectId: ReplicaRelease["projectId"];
   /** Null before the first release. */
-  readonly live: Pick<ReplicaRelease, "releaseId" | "buildId" | "settings"> | null;
+  readonly live: ServedRelease | null;
+  /** A roll-out: `release` is to get `share` percent of the calls, and `live` the rest. */
+  readonly rollOut?: { readonly release: ServedRelease; readonly share: number } | null;
+  /** A release that was taken back because it was worse: it gets no calls, not even until another one serves. */
+  readonly refusedReleaseId?: ReleaseId | null;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
 };
@@ -27,6 +34,8 @@ export type AppState = {
   history: LoadHistory;
   /** Recent failed starts; undefined when starting works. */
   starts: StartRecord | undefined;
+  /** Those of a release that is being rolled out. */
+  rollOutStarts?: StartRecord | undefined;
   /** Why fewer replicas were started than needed; undefined: none was held back. */
   heldBack: string | undefined;
 };

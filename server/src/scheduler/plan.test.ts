@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { ReplicaId } from "#lib/ids.ts";
-import { plan, planExchange, type PlannedReplica } from "./plan.ts";
+import { plan, planExchange, planLeaving, type PlannedReplica } from "./plan.ts";
 
 const nowMs = 100_000;
 const cooldownMs = 10_000;
@@ -12,10 +12,7 @@ function replica(name: string, changes: Partial<PlannedReplica> = {}): PlannedRe
   return {
     replicaId: name as ReplicaId,
     state: "ready",
-    isLive: true,
     isOutdated: false,
-    isHeld: false,
-    isTrial: false,
     isRouted: true,
     running: 0,
     readyAtMs: 0,
@@ -60,14 +57,12 @@ test("a replica that has just become ready is kept for a cooldown", () => {
   assert.deepEqual(planned([replica("a", { readyAtMs: nowMs - cooldownMs })], 0).drains, ["a"]);
 });
 
-test("replicas of an older release are ended, those on trial are not touched and do not count", () => {
-  const replicas = [
-    replica("old", { isLive: false, running: 3 }),
-    replica("old-starting", { isLive: false, ...starting }),
-    replica("trial", { isLive: false, isHeld: true }),
-    replica("new"),
-  ];
-  assert.deepEqual(planned(replicas, 2), { starts: 1, drains: ["old", "old-starting"] });
+test("of a release that leaves those that serve least go first, and as many stay as still serve", () => {
+  const replicas = [replica("busy", { running: 3 }), replica("idle"), replica("unrouted", { isRouted: false })];
+  const left = (keep: number): string[] => planLeaving(replicas, keep).map((drain) => drain.replicaId as string);
+  assert.deepEqual(left(2), ["unrouted"]);
+  assert.deepEqual(left(0), ["unrouted", "idle", "busy"]);
+  assert.deepEqual(left(5), []);
 });
 
 const outdated = { isOutdated: true } as const;
@@ -112,12 +107,10 @@ test("where there is no room for another replica, an old one gives its place awa
   assert.equal(planExchange([replica("new")]), null);
 });
 
-test("the live release never gets beyond what is desired, nor below it by draining", () => {
+test("a release never gets beyond what is desired, nor below it by draining", () => {
   const any = fc.record({
     state: fc.constantFrom("starting" as const, "ready" as const),
-    isLive: fc.boolean(),
     isOutdated: fc.boolean(),
-    isHeld: fc.boolean(),
     isRouted: fc.boolean(),
     running: fc.nat(3),
     readyAgoMs: fc.nat(30_000),
@@ -127,17 +120,16 @@ test("the live release never gets beyond what is desired, nor below it by draini
       const replicas = drawn.map(({ readyAgoMs, ...rest }, index) =>
         replica(`r${index}`, { ...rest, readyAtMs: rest.state === "ready" ? nowMs - readyAgoMs : null }),
       );
-      const live = replicas.filter((one) => one.isLive);
       const { starts, drains } = planned(replicas, desired, startsMax);
-      const drainedLive = live.filter((one) => drains.includes(one.replicaId));
-      const current = live.filter((one) => !one.isOutdated);
-      const isRestart = current.length < live.length;
+      const drained = replicas.filter((one) => drains.includes(one.replicaId));
+      const current = replicas.filter((one) => !one.isOutdated);
+      const isRestart = current.length < replicas.length;
       assert.ok(starts <= startsMax && starts + current.length <= Math.max(desired, current.length));
       const surge = isRestart ? Math.max(1, desired / 4) : 0;
-      assert.ok(starts + live.length - drainedLive.length <= Math.max(desired + surge, live.length));
-      assert.ok(drainedLive.length === 0 || starts === 0 || isRestart);
-      const left = live.filter((one) => !drains.includes(one.replicaId));
-      assert.ok(drainedLive.length === 0 || left.length >= desired);
+      assert.ok(starts + replicas.length - drained.length <= Math.max(desired + surge, replicas.length));
+      assert.ok(drained.length === 0 || starts === 0 || isRestart);
+      const left = replicas.filter((one) => !drains.includes(one.replicaId));
+      assert.ok(drained.length === 0 || left.length >= desired);
       const drainedCurrent = current.filter((one) => drains.includes(one.replicaId));
       const readyLeft = left.filter((one) => one.state === "ready" && !one.isOutdated).length;
       assert.ok(drainedCurrent.length === 0 || readyLeft >= desired);

@@ -1,21 +1,15 @@
-// Plans starts and drains for the replicas of one app, given the desired number: pure. The live release never gets more
-// than `desired` starting or serving replicas, except for a few replacements during a restart. Scaling down never ends
-// a starting replica. Replicas of other releases are ended, since they receive no calls. Draining replicas do not
-// count: they end by themselves, and a call that arrives meanwhile must not wait for that.
+// Plans starts and drains for the replicas of one release, given the desired number: pure. It never gets more than
+// `desired` starting or serving replicas, except for a few replacements during a restart. Scaling down never ends a
+// starting replica. Draining replicas do not count: they end by themselves, and a call that arrives meanwhile must not
+// wait for that.
 import type { ReplicaId } from "#lib/ids.ts";
 
 /** One replica, starting or ready. Times in `Clock.monotonicMs`. */
 export type PlannedReplica = {
   readonly replicaId: ReplicaId;
   readonly state: "starting" | "ready";
-  /** It belongs to the live release. */
-  readonly isLive: boolean;
   /** The app was restarted since it started: it needs a replacement. */
   readonly isOutdated: boolean;
-  /** It belongs to a trial, or waits for its promotion: leave it alone. */
-  readonly isHeld: boolean;
-  /** It was started as the trial of its release. */
-  readonly isTrial: boolean;
   /** It receives calls; false while its ready check fails. */
   readonly isRouted: boolean;
   /** Number of calls it is working on. */
@@ -25,7 +19,7 @@ export type PlannedReplica = {
 };
 
 export type ReplicaPlan = {
-  /** Number of replicas of the live release to start now. */
+  /** Number of replicas to start now. */
   readonly starts: number;
   /** Replicas to drain and stop, with the reason to show. */
   readonly drains: readonly { readonly replicaId: ReplicaId; readonly reason: string }[];
@@ -40,39 +34,31 @@ export function plan(given: {
   readonly nowMs: number;
 }): ReplicaPlan {
   const { replicas, desired, startsMax } = given;
-  const live = replicas.filter((replica) => replica.isLive);
-  const outdated = live.filter((replica) => replica.isOutdated);
-  const current = live.filter((replica) => !replica.isOutdated);
-  const old = replicas.filter((replica) => !replica.isLive && !replica.isHeld);
+  const outdated = replicas.filter((replica) => replica.isOutdated);
+  const current = replicas.filter((replica) => !replica.isOutdated);
   const replacedNow = replaced(outdated, current, desired);
-  const missing = desired - live.length;
+  const missing = desired - replicas.length;
   const wanted = Math.max(
     missing,
     replacementsNow(outdated, current, { desired, excess: -missing - replacedNow.length }),
   );
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
-    drains: [
-      ...drainsOf(
-        old.filter(({ isTrial }) => isTrial),
-        "Its release was only tested and never received calls.",
-      ),
-      ...drainsOf(
-        old.filter(({ isTrial }) => !isTrial),
-        "A newer release took its place.",
-      ),
-      ...drainsOf(replacedNow, restarted),
-      ...drainsOf(victims(current, given), "It was no longer needed."),
-    ],
+    drains: [...drainsOf(replacedNow, restarted), ...drainsOf(victims(current, given), "It was no longer needed.")],
   };
 }
 
 /** For a restart without capacity for an additional replica: selects one to drain, whose slot the replacement takes at once. */
 export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan | null {
-  const live = replicas.filter((replica) => replica.isLive);
-  const isUnderWay = live.some((replica) => !replica.isOutdated && replica.state === "starting");
-  const [first] = leastNeededFirst(live.filter((replica) => replica.isOutdated));
+  const isUnderWay = replicas.some((replica) => !replica.isOutdated && replica.state === "starting");
+  const [first] = leastNeededFirst(replicas.filter((replica) => replica.isOutdated));
   return isUnderWay || first === undefined ? null : { starts: 1, drains: drainsOf([first], restarted) };
+}
+
+/** Replicas of releases that leave, beyond those that serve until their successors do. */
+export function planLeaving(replicas: readonly PlannedReplica[], keep: number): ReplicaPlan["drains"] {
+  const going = leastNeededFirst(replicas).slice(0, Math.max(0, replicas.length - keep));
+  return drainsOf(going, "Another release took its place.");
 }
 
 const restarted = "The app was restarted, and another replica takes its place.";
@@ -115,10 +101,10 @@ function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly Planned
  * its readiness.
  */
 function victims(
-  live: readonly PlannedReplica[],
+  current: readonly PlannedReplica[],
   given: { readonly desired: number; readonly cooldownMs: number; readonly nowMs: number },
 ): readonly PlannedReplica[] {
-  const ready = live.filter((replica) => replica.state === "ready");
+  const ready = current.filter((replica) => replica.state === "ready");
   const excess = ready.length - given.desired;
   if (excess <= 0) return [];
   return ready

@@ -85,18 +85,20 @@ export class ProjectLimits {
     const { fleet, occupancy, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
     return [...fleet.ofProject(projectId)].flatMap((replica) => {
-      const { replicaId, state, beganAtMs, heldUntilMs } = replica;
-      const isCounted = (state === "starting" || state === "ready") && nowMs >= heldUntilMs && !drained.has(replicaId);
+      const { replicaId, state, beganAtMs, heldUntilMs, leavingSinceMs } = replica;
+      const isKept = leavingSinceMs === null && nowMs >= heldUntilMs && !drained.has(replicaId);
+      const isCounted = isKept && (state === "starting" || state === "ready");
       if (!isCounted) return [];
       const running = occupancy.running(replicaId);
       return [{ replicaId, isStarting: state === "starting", gpus: replica.gpus, running, beganAtMs, replica }];
     });
   }
 
-  /** Replicas that are draining, or about to. */
+  /** Replicas that are draining, about to, or that serve until those of another release do. */
   #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Leaving {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
-      ({ replicaId, state }) => state === "draining" || drained.has(replicaId),
+      ({ replicaId, state, leavingSinceMs }) =>
+        state === "draining" || leavingSinceMs !== null || drained.has(replicaId),
     );
     return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpus, 0) };
   }

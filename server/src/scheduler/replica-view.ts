@@ -1,4 +1,5 @@
-// The proxy's view of replicas, held in memory: which replicas of an app's live release take calls, or why none does.
+// The proxy's view of replicas, held in memory: which replicas of an app take calls, how the calls are divided between
+// their releases, or why none takes any.
 // The scheduler writes it; reading is one map access, cheap enough for every call.
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
@@ -34,8 +35,16 @@ export function isTaken(address: Address): boolean {
   return "port" in address && address.isOwn?.() === false;
 }
 
+/** The part of an app's calls that the replicas of a release get, from 0 to 1. */
+export type ReleaseShare = { readonly releaseId: ReleaseId; readonly weight: number };
+
 /** The current view of one app. */
-export type AppReplicas = { readonly ready: readonly ReadyReplica[]; readonly failure: StartFailure | undefined };
+export type AppReplicas = {
+  readonly ready: readonly ReadyReplica[];
+  readonly failure: StartFailure | undefined;
+  /** One for each release that has ready replicas; absent: there is only one release. */
+  readonly shares?: readonly ReleaseShare[] | undefined;
+};
 
 type Listener = (appId: AppId) => void;
 
@@ -51,12 +60,17 @@ export class ReplicaView {
     return this.#apps.get(appId)?.ready ?? none;
   }
 
+  /** How calls are divided between releases; null: there is only one. Replaced only on changes. */
+  shares(appId: AppId): readonly ReleaseShare[] | null {
+    return this.#apps.get(appId)?.shares ?? null;
+  }
+
   /** Why waiting is useless now; undefined while a replica is ready, starting, or about to start. */
   failure(appId: AppId): StartFailure | undefined {
     return this.#apps.get(appId)?.failure;
   }
 
-  /** Calls `listener` after each change of `ready` or `failure` of an app, synchronously. Returns a function that removes it. */
+  /** Calls `listener` after each change of an app, synchronously. Returns a function that removes it. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -66,12 +80,13 @@ export class ReplicaView {
   put(appId: AppId, next: AppReplicas): void {
     const before = this.#apps.get(appId);
     const isSameReady = isSameList(before?.ready ?? none, next.ready);
-    if (isSameReady && isSameFailure(before?.failure, next.failure)) return;
+    const isSameDivision = isSameShares(before?.shares, next.shares);
+    if (isSameReady && isSameDivision && isSameFailure(before?.failure, next.failure)) return;
     if (next.ready.length === 0 && next.failure === undefined) {
       this.#apps.delete(appId);
     } else {
       const ready = isSameReady ? (before?.ready ?? none) : Object.freeze([...next.ready]);
-      this.#apps.set(appId, { ready, failure: next.failure });
+      this.#apps.set(appId, { ready, failure: next.failure, shares: isSameDivision ? before?.shares : next.shares });
     }
     for (const listener of this.#listeners) listener(appId);
   }
@@ -79,6 +94,16 @@ export class ReplicaView {
 
 function isSameList(left: readonly ReadyReplica[], right: readonly ReadyReplica[]): boolean {
   return left.length === right.length && left.every((replica, index) => replica === right[index]);
+}
+
+function isSameShares(left: AppReplicas["shares"] = [], right: AppReplicas["shares"] = []): boolean {
+  return (
+    left.length === right.length &&
+    left.every(({ releaseId, weight }, index) => {
+      const other = right[index];
+      return other?.releaseId === releaseId && other.weight === weight;
+    })
+  );
 }
 
 function isSameFailure(left: StartFailure | undefined, right: StartFailure | undefined): boolean {

@@ -67,6 +67,8 @@ export class Replica {
   hint: string | null = null;
   /** Leave it alone until then: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
+  /** It serves only until other releases can; null: its release is served. */
+  leavingSinceMs: number | null = null;
   readonly #createdAtMs: number;
   #state: ReplicaState;
 

@@ -1,0 +1,25 @@
+// Counts the calls that replicas of one release have worked on, to compare it with another release. Two additions for
+// each call.
+import type { CallOutcome } from "./finished-call.ts";
+
+/** Counts since the first replica of the release; they never decrease. */
+export class ReleaseTally {
+  calls = 0;
+  /** Calls that ended with status 500 or above, or broke off. */
+  failures = 0;
+  /** Seconds in which calls failed: one crash fails many calls at once. */
+  failedSeconds = 0;
+  #lastSecond = -1;
+
+  /** Counts a finished call. A call whose client has left says nothing about the release. */
+  count(outcome: CallOutcome, status: number | null, nowMs: number): void {
+    if (outcome === "client_gone") return;
+    this.calls++;
+    if (outcome !== "cut" && (status === null || status < 500)) return;
+    this.failures++;
+    const second = Math.floor(nowMs / 1000);
+    if (second === this.#lastSecond) return;
+    this.#lastSecond = second;
+    this.failedSeconds++;
+  }
+}

@@ -1,0 +1,43 @@
+// Chooses a replica while several releases take calls: first a release, by its share, then one of its replicas. A call
+// never waits while a replica of any release has capacity, so under full load shares follow the capacities. Allocates
+// nothing for a call.
+import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
+import type { ReleaseShare } from "#scheduler/replica-view.ts";
+import { choose, type RoundRobin } from "./choose.ts";
+import type { ReplicaSlot } from "./replica-slot.ts";
+
+/** The open replicas of one release; `end`: the sum of the shares up to and including this one. */
+export type SharedSlots = { readonly end: number; readonly slots: readonly ReplicaSlot[]; readonly turn: RoundRobin };
+
+/** Groups replicas by release; null: fewer than two releases have any. */
+export function dividedBetween(
+  shares: readonly ReleaseShare[],
+  open: readonly ReplicaSlot[],
+): readonly SharedSlots[] | null {
+  let end = 0;
+  const groups: SharedSlots[] = [];
+  for (const { releaseId, weight } of shares) {
+    const slots = open.filter((slot) => slot.replica.releaseId === releaseId);
+    if (slots.length > 0) groups.push({ end: (end += weight), slots, turn: { next: 0 } });
+  }
+  return groups.length < 2 ? null : groups;
+}
+
+/** The replica for the next call; undefined: none can take one now. `random` is in [0, 1). */
+export function findShared(
+  groups: readonly SharedSlots[],
+  algorithm: LoadBalancingAlgorithm,
+  random: () => number,
+): ReplicaSlot | undefined {
+  const count = groups.length;
+  const drawn = random() * (groups[count - 1] as SharedSlots).end;
+  let index = 0;
+  while (index < count - 1 && drawn >= (groups[index] as SharedSlots).end) index++;
+  for (let tries = 0; tries < count; tries++) {
+    const { slots, turn } = groups[index] as SharedSlots;
+    const chosen = choose(algorithm, slots, turn, random);
+    if (chosen !== -1) return slots[chosen];
+    index = index + 1 === count ? 0 : index + 1;
+  }
+  return undefined;
+}

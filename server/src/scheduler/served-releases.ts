@@ -1,0 +1,62 @@
+// What a turn of the scheduler says about the releases of an app that take calls: which replicas serve, how the calls are
+// divided between them, and which failed starts still count. Pure.
+import type { ReleaseId } from "#lib/ids.ts";
+import type { ServedRelease } from "./app-state.ts";
+import type { Replica } from "./replica.ts";
+import type { AppReplicas, StartFailure } from "./replica-view.ts";
+import { isOver, type StartRecord } from "./start-record.ts";
+
+/** True when the replica belongs to the release. */
+export function isOf(replica: Replica, { releaseId }: Pick<ServedRelease, "releaseId">): boolean {
+  return replica.release.releaseId === releaseId;
+}
+
+/** True when it takes calls. */
+export function isServing(replica: Replica): boolean {
+  return replica.state === "ready" && replica.isRouted && replica.ready !== null;
+}
+
+/** True until it is ready or gone. */
+export function isStarting({ state }: Replica): boolean {
+  return state === "starting";
+}
+
+/** The record of failed starts, unless it is outdated or of another release than `releaseId`. */
+export function currentStarts(
+  record: StartRecord | undefined,
+  releaseId: ReleaseId | undefined,
+  serving: readonly Replica[],
+  nowMs: number,
+): StartRecord | undefined {
+  if (record === undefined || releaseId === undefined) return undefined;
+  const readyAtMs = serving.filter((one) => isOf(one, { releaseId })).flatMap((one) => one.readyAtMs ?? []);
+  return isOver(record, { liveReleaseId: releaseId, readyAtMs, nowMs }) ? undefined : record;
+}
+
+/** What the proxy is told: which replicas take calls, oldest first, or why there are none and waiting is useless. */
+export function viewOf(given: {
+  /** All of the app. */
+  readonly replicas: readonly Replica[];
+  /** The parts of the calls that the served releases get. */
+  readonly weights: ReadonlyMap<ReleaseId, number>;
+  /** Replicas of other releases that serve for a while, and the part of the calls that they get together. */
+  readonly leaving: readonly Replica[];
+  readonly weightLeft: number;
+  readonly failure: StartFailure | undefined;
+}): AppReplicas {
+  const left = given.leaving.filter(isServing);
+  const ofServed = given.replicas.filter(({ release }) => given.weights.has(release.releaseId));
+  const serving = [...left, ...ofServed.filter(isServing)].toSorted((one, other) => one.beganAtMs - other.beganAtMs);
+  const weights = new Map<ReleaseId, number>();
+  for (const { release } of serving) {
+    const { releaseId } = release;
+    const weight = given.weights.get(releaseId) ?? (weights.get(releaseId) ?? 0) + given.weightLeft / left.length;
+    weights.set(releaseId, weight);
+  }
+  const hasHope = left.length > 0 || ofServed.some((one) => isStarting(one) || one.state === "ready");
+  return {
+    ready: serving.flatMap(({ ready }) => ready ?? []),
+    failure: hasHope ? undefined : given.failure,
+    shares: weights.size < 2 ? undefined : [...weights].map(([releaseId, weight]) => ({ releaseId, weight })),
+  };
+}
