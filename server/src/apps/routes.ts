@@ -11,7 +11,7 @@ import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 import { liveSettings } from "./settings.ts";
-import { readRelease } from "./stored-settings.ts";
+import { readReleaseSettings } from "./stored-settings.ts";
 
 /** The proxy's data about an app. Frozen. */
 export type AppRoute = {
@@ -222,7 +222,7 @@ function toRoute(row: RouteRow): AppRoute {
 function liveOf(row: RouteRow): AppRoute["live"] | Fault {
   const { release_id: releaseId, build_id: buildId } = row;
   if (releaseId === null || buildId === null) return null;
-  const release = readRelease(row);
+  const release = readReleaseSettings(row);
   if (release instanceof Fault) return release;
   const settings = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
   return Object.freeze({ releaseId, buildId, settings });

@@ -34,7 +34,7 @@ export function releaseSettings(stored: unknown): AppSettings {
 }
 
 /** Like `readSettings`, with what a release keeps beside them. */
-export function readRelease(row: {
+export function readReleaseSettings(row: {
   readonly settings: unknown;
   readonly origins: unknown;
   readonly base_settings: unknown;
