@@ -137,9 +137,26 @@ for path in ["made.txt", "data/kept.txt", "/cortex/also.txt", "/tmp/t", os.envir
 import multiprocessing
 with multiprocessing.Pool(2) as pool:
     squares = pool.map(abs, [-1, -2])
-result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd() == os.path.realpath("."), os.ttyname(os.openpty()[1]) != ""]`;
+import traceback
+__import__("pathlib").Path("made.py").write_text("1 / 0")
+try:
+    import made
+except ZeroDivisionError:
+    frame = [line.strip() for line in traceback.format_exc().splitlines() if "made.py" in line][0]
+os.remove("made.py")
+import shutil
+shutil.rmtree("__pycache__", ignore_errors=True)
+result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd(), frame, os.ttyname(os.openpty()[1]) != ""]`;
     const { value, fixture, spec } = await runInside(t, code);
-    assert.deepEqual(value, [8, ["also.txt", "app.py", "data", "made.txt"], "as builtby the app", [1, 2], true, true]);
+    assert.deepEqual(value, [
+      8,
+      ["also.txt", "app.py", "data", "made.txt"],
+      "as builtby the app",
+      [1, 2],
+      "/cortex",
+      'File "/cortex/made.py", line 1, in <module>',
+      true,
+    ]);
     const { appDir } = processArtifact(spec.artifact);
     assert.equal(readFileSync(join(appDir, "data/kept.txt"), "utf8"), "as built");
     assert.ok(!existsSync(join(appDir, "made.txt")));

@@ -108,7 +108,7 @@ test("connections that say nothing are closed, those with a call are not", async
   await client.sawEnd();
 });
 
-test("a stop lets running calls end, takes no new connections, and closes what is idle", async (t) => {
+test("a stop lets running calls end, answers new ones 503, and closes what is idle", async (t) => {
   const bed = await openProxyBed(t);
   const answers: ServerResponse[] = [];
   bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(response)));
@@ -119,14 +119,33 @@ test("a stop lets running calls end, takes no new connections, and closes what i
   running.ask(`GET ${helloPath}/run`);
   await until("the app works on it", () => answers.length === 1);
   let isClosed = false;
-  const closed = bed.listener.close({ drainMs: 60_000 }).then(() => (isClosed = true));
+  const drained = bed.listener.drain({ drainMs: 60_000 }).then(() => (isClosed = true));
   await idle.sawEnd();
-  await assert.rejects(bed.connect());
+  const stopping = async (): Promise<void> => {
+    const refused: [string, string[]][] = [
+      [`GET ${helloPath}/run`, []],
+      [`POST ${helloPath}/run?async=true`, ["Content-Length: 2", "Expect: 100-continue"]],
+      ["POST /v2/projects", ["Content-Length: 200000"]],
+      ["GET /readyz", []],
+      [`GET ${helloPath}/`, ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: x"]],
+    ];
+    for (const [line, fields] of refused) {
+      const client = await bed.connect();
+      client.ask(line, fields);
+      await client.sees('{"message":"The platform is stopping."}');
+      assert.match(client.text, /^HTTP\/1\.1 503 .*\r\nRetry-After: \d+\r\n.*Connection: close\r\n/s);
+      client.socket.destroy();
+    }
+  };
+  await stopping();
   assert.equal(isClosed, false);
   answers[0]?.end("done");
   await running.sees("done");
   await running.sawEnd();
-  await closed;
+  await drained;
+  await stopping();
+  await bed.listener.close();
+  await assert.rejects(bed.connect());
 });
 
 test("the answer to a call that runs during a stop says that it is the last on its connection", async (t) => {
@@ -137,7 +156,7 @@ test("the answer to a call that runs during a stop says that it is the last on i
     const client = await bed.connect();
     client.ask(`GET ${helloPath}/one`);
     await until("the app works on it", () => answers.length === 1);
-    const closed = bed.listener.close({ drainMs: 60_000 });
+    const drained = bed.listener.drain({ drainMs: 60_000 });
     if (!takesPlain) {
       // Node's server has read this one already when it learns of the stop.
       client.ask(`GET ${helloPath}/two`);
@@ -146,7 +165,7 @@ test("the answer to a call that runs during a stop says that it is the last on i
     for (const answer of answers) answer.end("last");
     await client.sawEnd();
     assert.match(client.text, /Connection: close\r\n(?:.*\r\n)*\r\n(?:.*\r\n)?last/);
-    await closed;
+    await drained;
   }
 });
 
@@ -163,7 +182,7 @@ test("a stop with no time left ends calls and WebSockets", async (t) => {
   t.after(() => socket.terminate());
   await until("both run", () => calls === 2);
   assert.equal(bed.proxy.demandOf(bed.appId).running, 2);
-  await bed.listener.close({ drainMs: 0 });
+  await bed.listener.drain({ drainMs: 0 });
   await client.sawEnd();
   await until("no place is taken", () => bed.proxy.demandOf(bed.appId).running === 0);
 });

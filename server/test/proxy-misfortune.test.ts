@@ -7,24 +7,16 @@ import { test } from "node:test";
 import { VirtualClock } from "./support/virtual-clock.ts";
 import {
   answerWith,
-  closedPort,
   helloPath,
   httpReplica,
   bothWays,
   rawReplica,
   replicaIdOf,
-  type ProxyBed,
+  untilFree,
 } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const good = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
-
-async function untilFree(bed: ProxyBed): Promise<void> {
-  await until("no place is taken", () => {
-    const { running, waiting } = bed.proxy.demandOf(bed.appId);
-    return running === 0 && waiting === 0;
-  });
-}
 
 test(
   "when a client goes away, its replica's connection is closed at once",
@@ -232,44 +224,6 @@ test(
       assert.equal((await bed.call("/pay", init)).status, 502);
       assert.equal(received, 1);
     }
-  }),
-);
-
-test(
-  "a call whose replica cannot be reached goes to another one, with its body",
-  bothWays(async (t, openBed) => {
-    const bed = await openBed(t);
-    const dead = await closedPort(t);
-    const alive = await httpReplica(t, (request, response) => request.pipe(response));
-    bed.setReplicas(dead, alive);
-    for (let times = 0; times < 3; times++) {
-      assert.equal(await (await bed.call("/run", { method: "POST", body: "mine" })).text(), "mine");
-    }
-    bed.setReplicas(dead);
-    assert.equal((await bed.call("/run")).status, 502);
-    await untilFree(bed);
-  }),
-);
-
-test(
-  "calls whose only replica has died wait for its successor, in their order",
-  bothWays(async (t, openBed) => {
-    const bed = await openBed(t, { settings: { replicaConcurrency: 1 } });
-    bed.setReplicas(await closedPort(t));
-    const calls: Promise<Response>[] = [];
-    for (const body of ["1", "2", "3"]) {
-      calls.push(bed.call("/run", { method: "POST", body }));
-      await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === calls.length);
-    }
-    const got: string[] = [];
-    const successor = await httpReplica(t, (request, response) => {
-      request.on("data", (chunk: Buffer) => got.push(chunk.toString()));
-      request.pipe(response);
-    });
-    bed.setReplicas(successor);
-    for (const call of calls) assert.equal((await call).status, 200);
-    assert.deepEqual(got, ["1", "2", "3"]);
-    await untilFree(bed);
   }),
 );
 

@@ -11,6 +11,7 @@ import { VirtualClock } from "./support/virtual-clock.ts";
 import {
   bedCaller,
   bedTokens,
+  closedPort,
   Flood,
   helloPath,
   openProxyBed,
@@ -116,6 +117,17 @@ test("a socket waits in the line for a replica, and leaves it when its client go
   bed.setReplicas(await socketReplica(t, (socket) => socket.send("hello")));
   const [message] = (await once(waiting, "message")) as [Buffer];
   assert.equal(message.toString(), "hello");
+});
+
+test("a socket whose replica cannot be reached waits for the next one", async (t) => {
+  const bed = await openProxyBed(t, custom);
+  bed.setReplicas(await closedPort(t));
+  const socket = openSocket(t, bed, "/");
+  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  bed.setReplicas(await socketReplica(t, (app) => app.send("hello")));
+  const [message] = (await once(socket, "message", { signal: AbortSignal.timeout(30_000) })) as [Buffer];
+  assert.equal(message.toString(), "hello");
+  assert.equal(bed.proxy.demandOf(bed.appId).running, 1);
 });
 
 test("refusals of a handshake say why", async (t) => {

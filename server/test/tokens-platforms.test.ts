@@ -60,7 +60,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
   t.after(async () => {
     proxy.close();
     await api.close();
-    await listener.close({ drainMs: 0 });
+    await listener.close();
   });
   baseUrl = `http://127.0.0.1:${port}`;
   return { baseUrl };

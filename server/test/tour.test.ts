@@ -1,8 +1,10 @@
 // The README's tour, taken from the README itself and run by bash against a real platform process: what a newcomer
 // types must work, and answer as it is shown.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { serveExamples } from "./support/examples.ts";
@@ -46,6 +48,35 @@ test("the README's tour works as it is written and answers as it shows", async (
   }
   assert.match(answers[2] ?? "", /App started successfully!/, "the build log ends with the start of the app");
   assert.match(answers.at(-2) ?? "", /greeting Ada/, "the app's output is shown");
+});
+
+test("the tour goes on when a build fails, and says why the app cannot be called", async (t) => {
+  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
+  const steps = await tourSteps();
+  const [first = "", stream = ""] = [
+    steps[0],
+    steps.find(({ commands }) => commands.includes('"gitPath": "stream"')),
+  ].map((step) => step?.commands);
+  const script = `${first}\n${stream.replace('"gitPath": "stream"', '"gitPath": "no-such-folder"')}`;
+  const output = await runBash(script.replaceAll(".slipway/bootstrap.json", join(platform.dataDir, "bootstrap.json")));
+  assert.match(
+    output,
+    /"message":"stream has no release yet: its latest build is in state build_failure: .*no-such-folder/,
+  );
+});
+
+test("the examples' port, when it is taken, is named in a sentence with how to choose another one", async (t) => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  t.after(() => taken.close());
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  const examples = join(import.meta.dirname, "../../tools/examples.ts");
+  const run = spawnSync(process.execPath, [examples, String(port)], { encoding: "utf8", timeout: 60_000 });
+  assert.equal(
+    run.stderr,
+    `Another program has port ${port}. Choose a free port, for example: npm run examples -- 7081\n`,
+  );
+  assert.equal(run.status, 1);
 });
 
 function runBash(script: string): Promise<string> {

@@ -37,5 +37,5 @@ const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
 process.stdout.write(`listening ${port}\n`);
 process.once("SIGTERM", () => {
   proxy.close();
-  void listener.close({ drainMs: 0 });
+  void listener.close();
 });

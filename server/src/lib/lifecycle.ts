@@ -25,6 +25,11 @@ export class Lifecycle {
     this.#parts.push({ name, close, waitMs: options.waitMs ?? closeWaitMs });
   }
 
+  /** Registers an open part that is closed after all others registered so far. */
+  onCloseLast(name: string, close: () => Promise<void> | void): void {
+    this.#parts.unshift({ name, close, waitMs: closeWaitMs });
+  }
+
   /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part fails to close. */
   close(): Promise<void> {
     this.#closing ??= this.#closeAll();

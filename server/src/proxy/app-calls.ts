@@ -6,6 +6,7 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { ReadyReplica, ReleaseShare, StartFailure } from "#scheduler/replica-view.ts";
 import type { AdmittedCall, Live } from "./admitted-call.ts";
+import { lineTimeout } from "./call-faults.ts";
 import { choose, type RoundRobin } from "./choose.ts";
 import { Line } from "./line.ts";
 import type { CallMeter } from "./call-meter.ts";
@@ -143,9 +144,14 @@ export class AppCalls {
     call.slot = null;
     this.#suspend(from, nowMs);
     this.#giveBack(from);
-    this.#line.joinFirst(call);
-    this.meter.waiting = this.#line.length;
-    deadlines.set(call, call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live)));
+    const untilMs = call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live));
+    if (nowMs >= untilMs) {
+      call.refuse(lineTimeout());
+    } else {
+      this.#line.joinFirst(call);
+      this.meter.waiting = this.#line.length;
+      deadlines.set(call, untilMs);
+    }
     nudge(this.meter.appId);
     this.refresh();
   }

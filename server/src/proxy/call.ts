@@ -41,7 +41,10 @@ export type CallParts = {
   readonly onEnd: ((call: Call, outcome: CallOutcome) => void) | null;
 };
 
-/** A replica may close an idle connection just as a call is sent; repeated failures have another cause. */
+/**
+ * A replica may close an idle connection just as a call is sent; repeated failures have another cause. A plain call that no
+ * replica has seen a byte of waits for the next replica instead, up to the deadline of the line.
+ */
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
@@ -178,7 +181,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
 
   onLost(loss: Loss): void {
     this.#connection = null;
-    if (this.#head === null && this.#tries < triesMax && this.#again(loss)) return;
+    if (this.#head === null && this.#again(loss)) return;
     this.fail(replicaFailed(this.about.runId, loss.reason));
   }
 
@@ -220,11 +223,14 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #again(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
-    if (loss.kind === "unreachable") {
+    const { method, mayStart } = this.about;
+    // A run's next try is recorded, so the run tries later instead.
+    const isLastTry = this.#tries >= triesMax;
+    if (loss.kind === "unreachable" && !(isLastTry && mayStart !== null)) {
       this.#app.move(this);
       return true;
     }
-    const { method } = this.about;
+    if (isLastTry) return false;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
     if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;
     this.#tries++;

@@ -32,7 +32,7 @@ type ListenerParts = {
   readonly clock: Clock;
 };
 
-/** Extra time to close the listener, after the time for running calls. */
+/** Extra time to close connections, after the time for running calls. */
 const listenerCloseMs = 10_000;
 
 /** Creates the proxy; it takes calls once a listener passes them to it. */
@@ -59,7 +59,8 @@ export async function openListener(settings: ListenerSettings, parts: ListenerPa
   const drainMs = drainSeconds * 1000;
   try {
     const at = await listener.listen({ host, port });
-    lifecycle.onClose("listener", () => listener.close({ drainMs }), { waitMs: drainMs + listenerCloseMs });
+    lifecycle.onCloseLast("listener", () => listener.close());
+    lifecycle.onClose("running calls", () => listener.drain({ drainMs }), { waitMs: drainMs + listenerCloseMs });
     return at.port;
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;

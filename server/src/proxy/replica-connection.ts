@@ -179,7 +179,7 @@ export class ReplicaConnection extends Timed {
 }
 
 /** Why a replica with `isTaken` is not called; completes a sentence. */
-export const takenReason = "another program listens at its port";
+const takenReason = "another program listens at its port";
 
 /** The error of a connection to a replica, to complete a sentence: node's own text has addresses, which callers must not see. */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {

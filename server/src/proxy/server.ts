@@ -4,11 +4,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
+import { newRunId } from "#lib/ids.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { stopping } from "./call-faults.ts";
 import { Deadlines } from "./deadlines.ts";
 import { headBytesMax, OpenAnswers, refuseUnfit, unfitness, unmetExpectation } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
+import { sendRefusal } from "./refusal.ts";
 import { closeStalled, SlowBodies } from "./slow-clients.ts";
 import { isCallPath, originForm } from "./target.ts";
 
@@ -47,15 +50,20 @@ export type Listener = {
   readonly server: Server;
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
-  /** Accepts no new connections, lets running requests end for up to `drainMs`, then closes every connection. */
-  close(options: { readonly drainMs: number }): Promise<void>;
+  /**
+   * From now on requests on new connections are answered 503. Lets running requests end for up to `drainMs`, then closes their
+   * connections.
+   */
+  drain(options: { readonly drainMs: number }): Promise<void>;
+  /** Accepts no new connections and closes all. */
+  close(): Promise<void>;
 };
 
 const usualTimes: ListenerTimes = { headMs: 30_000, bodyMs: 60_000, stalledMs: 60_000, keepAliveMs: 75_000 };
 const headCheckMs = 5_000;
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
-/** While stopping: how often idle connections are closed. */
+/** While draining: how often idle connections are closed. */
 const idleCheckMs = 50;
 
 /** Creates the listener; `listen` starts it. */
@@ -76,21 +84,25 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
-    shouldUpgradeCallback: isUpgradeTaken,
+    shouldUpgradeCallback: (request) => isUpgradeTaken(request) && !isRefused(request),
   });
   // The byte limit bounds fields; a limit by number would silently drop the rest.
   server.maxHeadersCount = 0;
   server.maxConnections = connectionsMax;
-  /** Node does not close these itself. */
-  const upgraded = new Set<Duplex>();
+  const open = openConnections(server);
+  /** The connections that were open when the drain began; null before. */
+  let draining: ReadonlySet<Duplex> | null = null;
   const answers = new OpenAnswers();
   closeStalled(server, answers, stalledMs);
   const deadlines = new Deadlines(clock);
   const bodies = new SlowBodies({ answers, deadlines, monotonicMs: () => clock.monotonicMs(), bodyMs });
-  let isClosing = false;
+  const isRefused = ({ socket }: IncomingMessage): boolean => draining !== null && !draining.has(socket);
   const take: TakeRequest = (request, response) => {
-    if (isClosing) response.shouldKeepAlive = false;
+    if (draining !== null) response.shouldKeepAlive = false;
     answers.add(response);
+    if (isRefused(request)) {
+      return sendRefusal(response, stopping(), newRunId(), { deadlines, nowMs: clock.monotonicMs() });
+    }
     const unfit = unfitness(request);
     if (unfit !== null) return refuseUnfit(response, unfit);
     const isForApp = isCall(request);
@@ -101,39 +113,51 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("request", take);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For calls, the app decides whether it wants the body.
-    if (!isCall(request) && unfitness(request) === null) response.writeContinue();
+    if (!isCall(request) && !isRefused(request) && unfitness(request) === null) response.writeContinue();
     take(request, response);
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
-  server.on("upgrade", (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => {
-    upgraded.add(socket);
-    socket.on("close", () => upgraded.delete(socket));
-    upgrade(request, socket, firstBytes);
-  });
+  server.on("upgrade", upgrade);
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const plain = takePlain(server, { ...parts, times, deadlines });
+  const plain = takePlain(server, { ...parts, times, deadlines, isDraining: () => draining !== null });
   return {
     server,
     listen: ({ host, port }) => listen(server, host, port),
-    close: async ({ drainMs }) => {
-      isClosing = true;
-      await drain({ server, upgraded, plain, drainMs, clock });
+    drain: async ({ drainMs }) => {
+      const running = new Set(open);
+      draining = running;
+      await drain({ server, running, plain, drainMs, clock });
     },
+    close: () => close(server, open),
   };
 }
 
-type PlainNeeds = ListenerParts & { readonly times: ListenerTimes; readonly deadlines: Deadlines };
+/** Node does not count those of WebSockets, nor plain ones. */
+function openConnections(server: Server): ReadonlySet<Duplex> {
+  const open = new Set<Duplex>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return open;
+}
+
+type PlainNeeds = ListenerParts & {
+  readonly times: ListenerTimes;
+  readonly deadlines: Deadlines;
+  readonly isDraining: () => boolean;
+};
 
 /** Starts connections as plain ones; returns those that still are. */
 function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
-  const { handlePlain, trustedProxies, clock, deadlines, times } = given;
+  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = given;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
-  server.removeAllListeners("connection");
+  server.off("connection", attach as (socket: Socket) => void);
   const parts: PlainParts = {
     deadlines,
     monotonicMs: () => clock.monotonicMs(),
@@ -151,7 +175,10 @@ function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  server.on("connection", (socket: Socket) => connections.add(new PlainConnection(socket, parts)));
+  server.on("connection", (socket: Socket) => {
+    if (isDraining()) attach.call(server, socket);
+    else connections.add(new PlainConnection(socket, parts));
+  });
   return connections;
 }
 
@@ -192,30 +219,31 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 
 type Drain = {
   readonly server: Server;
-  readonly upgraded: ReadonlySet<Duplex>;
+  /** Those that are left. */
+  readonly running: Set<Duplex>;
   readonly plain: ReadonlySet<PlainConnection>;
   readonly drainMs: number;
   readonly clock: Clock;
 };
 
-async function drain({ server, upgraded, plain, drainMs, clock }: Drain): Promise<void> {
+async function drain({ server, running, plain, drainMs, clock }: Drain): Promise<void> {
+  const deadlineMs = clock.monotonicMs() + drainMs;
+  for (;;) {
+    server.closeIdleConnections();
+    for (const connection of plain) connection.closeIdle();
+    for (const socket of running) {
+      if (clock.monotonicMs() >= deadlineMs) socket.destroy();
+      if (socket.destroyed) running.delete(socket);
+    }
+    if (running.size === 0) return;
+    await clock.sleep(idleCheckMs);
+  }
+}
+
+async function close(server: Server, open: ReadonlySet<Duplex>): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  const deadlineMs = clock.monotonicMs() + drainMs;
-  let cancel: (() => void) | undefined;
-  const look = (): void => {
-    if (clock.monotonicMs() < deadlineMs) {
-      server.closeIdleConnections();
-      for (const connection of plain) connection.closeIdle();
-    } else {
-      server.closeAllConnections();
-      for (const socket of upgraded) socket.destroy();
-      for (const connection of plain) connection.destroy();
-    }
-    cancel = clock.after(idleCheckMs, look);
-  };
-  look();
+  for (const socket of open) socket.destroy();
   await closed;
-  cancel?.();
 }

@@ -14,7 +14,7 @@ import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
 import { locationOfApp } from "./location.ts";
 import { answerBytes, refusalOf, statusOf } from "./refusal.ts";
-import { connectionFault, takenReason } from "./replica-connection.ts";
+import { connectionFault } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** What describes the handshake. */
@@ -60,6 +60,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { socket, firstBytes } = this.about;
     this.#keepEarly(firstBytes);
     socket.on("data", (chunk: Buffer) => this.#fromClient(chunk));
+    socket.on("drain", () => this.#replica?.resume());
     socket.on("end", () => this.#clientEnded());
     socket.on("close", () => this.#over("client_gone"));
     const fault = this.#app.enter(this);
@@ -76,16 +77,19 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       keepAliveInitialDelay: keepAliveProbeMs,
     });
     this.#replica = replica;
-    this.about.socket.on("drain", () => replica.resume());
+    let isConnected = false;
     replica.on("connect", () => {
-      if (isTaken(slot.replica.address)) this.#fail(takenReason);
-      else this.#send(replica);
+      if (isTaken(slot.replica.address)) return this.#moveOn(replica);
+      isConnected = true;
+      this.#send(replica);
     });
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());
-    replica.on("error", (error) => this.#fail(connectionFault(error)));
-    replica.on("close", () => this.#fail("the replica closed the connection"));
+    replica.on("error", (error) => (isConnected ? this.#fail(connectionFault(error)) : this.#moveOn(replica)));
+    replica.on("close", () => {
+      if (this.#replica === replica) this.#fail("the replica closed the connection");
+    });
   }
 
   override refuse(fault: Fault): void {
@@ -147,6 +151,14 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   onEnd(): void {
     this.about.socket.end();
     this.#over("answered");
+  }
+
+  /** The replica cannot be reached and has seen nothing of the call, which waits for the next one. */
+  #moveOn(replica: Socket): void {
+    replica.destroy();
+    if (this.#isOver || this.#replica !== replica) return;
+    this.#replica = null;
+    this.#app.move(this);
   }
 
   #send(replica: Socket): void {

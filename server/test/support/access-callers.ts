@@ -230,7 +230,7 @@ export async function openAppListener(t: TestContext, { projectId, tokens }: Api
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   t.after(async () => {
     proxy.close();
-    await listener.close({ drainMs: 0 });
+    await listener.close();
   });
   return `http://127.0.0.1:${port}`;
 }

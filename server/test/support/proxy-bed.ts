@@ -117,7 +117,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   t.after(async () => {
     proxy.close();
-    await listener.close({ drainMs: 0 });
+    await listener.close();
   });
   return {
     ...{ port, proxy, listener, view, appId, nudged, finished },
@@ -321,3 +321,11 @@ async function openRawClient(t: TestContext, port: number): Promise<RawClient> {
 
 /** The path of the app for raw clients. */
 export const helloPath = `/v4/${projectId}/hello`;
+
+/** Waits until no call runs or waits. */
+export async function untilFree(bed: ProxyBed): Promise<void> {
+  await until("no place is taken", () => {
+    const { running, waiting } = bed.proxy.demandOf(bed.appId);
+    return running === 0 && waiting === 0;
+  });
+}

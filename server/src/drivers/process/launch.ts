@@ -228,7 +228,7 @@ async function spawnReplica(
   };
   const confined = sandboxed(context.sandbox, {
     command: program as [string, ...string[]],
-    cwd: isSandboxed ? artifact.appDir : paths.code,
+    cwd: isSandboxed ? codeAlias : paths.code,
     environment: appEnvironment(spec, places, {
       port: choice.port,
       host: choice.network === null ? choice.host : "0.0.0.0",
