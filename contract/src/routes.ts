@@ -6,6 +6,7 @@ import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
+import { lifecycleRoutes } from "./lifecycle-routes.ts";
 import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
@@ -121,6 +122,7 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  ...lifecycleRoutes,
   ...projectRoutes,
   ...peopleRoutes,
   ...passwordRoutes,

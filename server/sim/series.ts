@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { availableParallelism } from "node:os";
-import { drawnOf, unseenSeed, type Drawn } from "#test/support/drawn-seed.ts";
+import { drawnOf, kindOf, unseenSeed, type Drawn } from "#test/support/drawn-seed.ts";
 import { withSimDatabase } from "./runs/own-database.ts";
 import { runWorld as runRuns } from "./runs/world.ts";
 import { runWorld as runScheduler } from "./scheduler/world.ts";
@@ -17,15 +17,14 @@ const endSignals = ["SIGINT", "SIGTERM"] as const;
 
 const commands: Readonly<Record<string, (drawn: Drawn) => string>> = {
   runs: ({ seed, events }) => `server/sim/runs/run-seeds.ts ${seed} 1 ${events}`,
-  scheduler: ({ seed, events, isLimited }) =>
-    `server/sim/scheduler/run-seed.ts ${seed} ${events}${isLimited ? " limited" : ""}`,
+  scheduler: (drawn) => `server/sim/scheduler/run-seed.ts ${drawn.seed} ${drawn.events}${kindOf(drawn)}`,
 };
 const commandOf = commands[name];
 if (commandOf === undefined) throw new Error(`there are simulations of ${Object.keys(commands).join(" and ")}`);
 
 async function withRun(use: (run: Run) => Promise<void>): Promise<void> {
   if (name === "scheduler") {
-    return await use(({ seed, events, isLimited }) => runScheduler({ seed, steps: events, isLimited }));
+    return await use(({ events, ...drawn }) => runScheduler({ ...drawn, steps: events }));
   }
   await withSimDatabase(async (database) => {
     await use(({ seed, events }) => runRuns({ database, seed, events }));

@@ -1,6 +1,7 @@
 // Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not listen yet.
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
+import { stopOfPerson } from "#apps/app-stop.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { diskFullRetrySeconds } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
@@ -11,6 +12,7 @@ import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs
 import type { RunStep } from "#runs/run-steps.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { Runs } from "#runs/runs.ts";
+import type { Allowance } from "#scheduler/allowance.ts";
 import { openScheduler } from "#scheduler/open.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import type { Scheduler, SchedulerParts } from "#scheduler/scheduler.ts";
@@ -47,7 +49,8 @@ export async function openCalls(
   parts: Parts,
 ): Promise<OpenedCalls> {
   const { notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
-  const { storeRefusal, refusalOf } = parts;
+  const { storeRefusal } = parts;
+  const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
   const records = openCallRecords(parts);
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
@@ -64,14 +67,26 @@ export async function openCalls(
     forwarding: forwardingTo(parts, settings.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
-  const load = { demand: proxy, occupancy: proxy, allowance };
+  const load = { demand: proxy, occupancy: proxy, allowance: withStops(allowance, routes) };
   const exitMs = settings.replicaExitSeconds * 1000;
   const scheduler = openScheduler(parts, { driver, routes, view, environmentOf, lines, exitMs, ...load });
-  const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler });
+  const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler, refusalOf });
   await runs.prepare();
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
   const drainMs = settings.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
   return { proxy, scheduler, runs, runUseCases, records };
+}
+
+/** The stops of persons come before those of budgets: a person has to act first. */
+function withStops(allowance: Allowance, routes: Routes): Allowance {
+  return {
+    ...allowance,
+    stopOf(projectId, appId) {
+      const route = routes.byAppId(appId);
+      const fault = route === undefined ? null : stopOfPerson(route);
+      return fault === null ? allowance.stopOf(projectId, appId) : { code: "app_stopped", reason: fault.message };
+    },
+  };
 }

@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
+import { lifecycleRoutes } from "@slipway/contract/lifecycle-routes.ts";
 import { passwordRoutes } from "@slipway/contract/password-routes.ts";
 import { peopleRoutes } from "@slipway/contract/people-routes.ts";
 import { planRoutes } from "@slipway/contract/plan-routes.ts";
@@ -31,6 +32,7 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...{
+    ...lifecycleRoutes,
     ...projectRoutes,
     ...peopleRoutes,
     ...passwordRoutes,

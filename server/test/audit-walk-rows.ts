@@ -8,6 +8,11 @@
 // last id of the path. `resource` says otherwise, `refuse` makes another refused call, `projectOf` names another project.
 // A route that changes something and is meant to leave no entry says why in `unrecorded`. Rows of an area that has many go
 // into a file of their own beside this one, spread into the table at its end.
+import type { Updateable } from "kysely";
+import { newReleaseId, type ReleaseId } from "#lib/ids.ts";
+import { toJson } from "#store/json.ts";
+import type { AppsTable } from "#store/tables.ts";
+import { settingsWith } from "#test/support/app-settings.ts";
 import { signInRows } from "./audit-walk-sign-in.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
@@ -46,7 +51,31 @@ const appsAndBuilds: WalkRows = {
   },
   cancelBuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
   rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
+  stopApp: { succeed: (walk) => set(walk, { stopped_at: null }) },
+  startApp: { succeed: (walk) => set(walk, { stopped_at: new Date() }) },
+  restartApp: { succeed: async (walk) => set(walk, { stopped_at: null, live_release_id: await newRelease(walk) }) },
 };
+
+/** Sets columns of the app that a call needs. */
+async function set(walk: Walk, columns: Updateable<AppsTable>): Promise<WalkCall> {
+  await walk.db.updateTable("apps").set(columns).where("id", "=", walk.appId).execute();
+  return {};
+}
+
+async function newRelease({ db, projectId, appId }: Walk): Promise<ReleaseId> {
+  const build = await db.selectFrom("builds").select("id").where("app_id", "=", appId).executeTakeFirstOrThrow();
+  const id = newReleaseId();
+  await db
+    .insertInto("releases")
+    .values({
+      ...{ id, project_id: projectId, app_id: appId, build_id: build.id, number: 1, cause: "create", state: "live" },
+      ...{ settings: toJson(settingsWith({})), artifact: toJson({ kind: "x" }) },
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const row = await db.selectFrom("releases").select("id").where("app_id", "=", appId).executeTakeFirstOrThrow();
+  return row.id;
+}
 
 async function newBuild(walk: Walk): Promise<string> {
   const { body } = await walk.call("listBuilds", {});

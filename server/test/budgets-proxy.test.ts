@@ -30,7 +30,7 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
       // As the scheduler does it: no replica takes calls any more, and this is why.
       const [replica] = bed.view.ready(bed.appId);
       if (replica !== undefined) bed.proxy.retire(replica.replicaId);
-      bed.view.put(bed.appId, { ready: [], failure: { kind: "stopped", reason, retryAtMs: null } });
+      bed.view.put(bed.appId, { ready: [], failure: { kind: "budget_reached", reason, retryAtMs: null } });
     },
     resume() {
       isStopped = false;

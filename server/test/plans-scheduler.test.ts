@@ -156,7 +156,7 @@ test("a stop refuses what waits, lets running calls end, ends all replicas and s
   stage.allowance.stops.set(stage.appId, "The budget is used up.");
   stage.allowance.changed();
   await stage.reach("what waits is refused", () => proxy.outcomes.refused === 2);
-  assert.deepEqual([view.ready(stage.appId).length, view.failure(stage.appId)?.kind], [0, "stopped"]);
+  assert.deepEqual([view.ready(stage.appId).length, view.failure(stage.appId)?.kind], [0, "budget_reached"]);
   assert.equal(scheduler.waitReason(stage.appId), "The budget is used up.");
   assert.equal(proxy.demandOf(stage.appId).running, 2, "running calls go on");
   await stage.reach("no replica is left", () => stage.driver.running().length === 0);

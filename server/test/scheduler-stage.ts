@@ -6,7 +6,7 @@ import type { TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import type { Allowance, ReplicaLimits } from "#scheduler/allowance.ts";
+import type { Allowance, AppStop, ReplicaLimits } from "#scheduler/allowance.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
@@ -48,8 +48,9 @@ export class ChosenAllowance implements Allowance {
     return { name: 'The plan "hobby"', replicasMax: this.replicasMax, gpusMax: this.gpusMax };
   }
 
-  stopOf(_projectId: ProjectId, appId: AppId): string | undefined {
-    return this.stops.get(appId);
+  stopOf(_projectId: ProjectId, appId: AppId): AppStop | undefined {
+    const reason = this.stops.get(appId);
+    return reason === undefined ? undefined : { code: "budget_reached", reason };
   }
 
   onChange(listener: (projectId: ProjectId | null) => void): () => void {

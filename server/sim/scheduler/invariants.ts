@@ -18,6 +18,8 @@ export type Observed = {
   readonly served: ReadonlySet<ReleaseId>;
   /** How many replicas the project of all apps may have; null: any number. */
   readonly replicasMax: number | null;
+  /** A person has stopped the app. */
+  isStopped(appId: AppId): boolean;
   /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
   beyondMs(isBeyond: boolean): number;
   /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
@@ -54,6 +56,8 @@ export function checkNow(world: Observed): void {
     const isUnserved = world.replicasMax === null && isWaiting && view.ready(appId).length === 0;
     const unservedMs = world.unservedMs(appId, isUnserved);
     expect(world, unservedMs <= waitMsMax, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
+    const stopped = world.isStopped(appId) ? view.ready(appId)[0] : undefined;
+    expect(world, stopped === undefined, `calls of ${appId} go to ${stopped?.replicaId}, although it is stopped`);
     const isStrange = (releaseId: ReleaseId): boolean => !world.served.has(releaseId) || refusedReleaseId === releaseId;
     const strange = view.ready(appId).find((ready) => isStrange(ready.releaseId));
     expect(world, strange === undefined, `calls of ${appId} go to a release that is not to get any`);

@@ -75,6 +75,13 @@ export class RestartWatch {
     this.#idleSince.set(appId, this.#world.clock.now());
   }
 
+  /** A person's start tries at once, whatever failed before the stop. */
+  stopped(appId: AppId): void {
+    const live = this.#world.routes.find((route) => route.appId === appId)?.live;
+    if (live !== undefined && live !== null) this.#failing.delete(live.releaseId);
+    this.#idleSince.set(appId, this.#world.clock.now());
+  }
+
   /** After each event. */
   check(): void {
     const { clock, platform, routes } = this.#world;

@@ -19,6 +19,7 @@ export type RollingWorld = {
   /** How many replicas the project of all apps may have; null: any number. */
   readonly replicasMax: number | null;
   isUnready(replicaId: ReplicaId): boolean;
+  isStopped(appId: AppId): boolean;
 };
 
 /** Follows one world. */
@@ -38,7 +39,7 @@ export class RollOutWatch {
     const { rows, routes, replicasMax } = this.#world;
     const row = rows.rows.get(replicaId);
     const route = routes.find(({ appId }) => appId === row?.appId);
-    if (row === undefined || route === undefined || replicasMax !== null) return;
+    if (row === undefined || route === undefined || replicasMax !== null || this.#world.isStopped(row.appId)) return;
     if (this.#world.isUnready(replicaId) || row.restarts < (route.restarts ?? 0)) return;
     const listed = new Set(this.#world.platform.view.ready(route.appId).map((ready) => ready.replicaId));
     if (!listed.has(replicaId)) return;

@@ -21,6 +21,7 @@ export type Mutation =
   | "starts are not recorded"
   | "ends are not recorded"
   | "restarts are not seen"
+  | "stops are not seen"
   | "limits are not seen"
   | "one replica above the maximum"
   | "releases that leave are not kept"

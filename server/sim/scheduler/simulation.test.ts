@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { countOf, drawCases } from "#test/support/drawn-cases.ts";
-import { drawnOf, unseenSeed } from "#test/support/drawn-seed.ts";
+import { drawnOf, kindOf, unseenSeed } from "#test/support/drawn-seed.ts";
 import { Violation } from "./invariants.ts";
 import type { Mutation } from "./sim-platform.ts";
 import { runWorld, type WorldReport } from "./world.ts";
@@ -16,6 +16,7 @@ async function firstViolation(options: {
   mutation: Mutation;
   isLimited?: boolean;
   isFailing?: boolean;
+  isStopping?: boolean;
 }): Promise<Violation | undefined> {
   for (let seed = 1; seed <= 20; seed++) {
     try {
@@ -42,26 +43,30 @@ test("no seed breaks a promise where most starts fail", async () => {
 
 for (const isLimited of [false, true]) {
   test(isLimited ? "no seed breaks a promise at the limit of a project" : "no seed breaks a promise", async () => {
-    await runSeeds(isLimited);
+    await runSeeds({ isLimited, isStopping: false });
   });
 }
+
+test("no seed breaks a promise while people stop and start apps", async () => {
+  await runSeeds({ isLimited: false, isStopping: true });
+});
 
 test("seeds that nobody has tried break no promise", async (t) => {
   const first = unseenSeed();
   t.diagnostic(`from seed ${first} on`);
   for (let seed = first; seed < first + newSeeds; seed++) {
-    const { events, isLimited } = drawnOf(seed);
+    const { events, ...drawn } = drawnOf(seed);
     try {
-      await runWorld({ seed, steps: events, isLimited });
+      await runWorld({ ...drawn, steps: events });
     } catch (error) {
-      const command = `node server/sim/scheduler/run-seed.ts ${seed} ${events}${isLimited ? " limited" : ""}`;
+      const command = `node server/sim/scheduler/run-seed.ts ${seed} ${events}${kindOf(drawn)}`;
       throw new Error(command, { cause: error });
     }
   }
 });
 
-async function runSeeds(isLimited: boolean): Promise<void> {
-  const total: WorldReport = {
+async function runSeeds(kind: { readonly isLimited: boolean; readonly isStopping: boolean }): Promise<void> {
+  const counts = {
     served: 0,
     refused: 0,
     crashed: 0,
@@ -72,25 +77,33 @@ async function runSeeds(isLimited: boolean): Promise<void> {
     restarts: 0,
     replacements: 0,
   };
+  const total: Partial<WorldReport> = kind.isStopping ? { ...counts, stops: 0 } : counts;
   for (let seed = 1; seed <= seeds; seed++) {
     try {
-      const report = await runWorld({ seed, steps, isLimited });
-      for (const name of Object.keys(total) as (keyof WorldReport)[]) total[name] += report[name];
+      const report = await runWorld({ seed, steps, ...kind });
+      for (const name of Object.keys(total) as (keyof WorldReport)[]) total[name] = (total[name] ?? 0) + report[name];
     } catch (error) {
-      throw new Error(`seed ${seed} with ${steps} steps${isLimited ? ", limited" : ""}`, { cause: error });
+      throw new Error(`seed ${seed} with ${steps} steps${kindOf(kind)}`, { cause: error });
     }
   }
   for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
 }
 
 describe("a broken guard is noticed", () => {
-  const mutations: readonly { mutation: Mutation; message: RegExp; isLimited?: true; isFailing?: true }[] = [
+  const mutations: readonly {
+    mutation: Mutation;
+    message: RegExp;
+    isLimited?: true;
+    isFailing?: true;
+    isStopping?: true;
+  }[] = [
     { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
     { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
     { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
     { mutation: "starts are not recorded", message: /has no row|without a row/ },
     { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
     { mutation: "restarts are not seen", message: /has outlived a restart/ },
+    { mutation: "stops are not seen", message: /although it is stopped/, isStopping: true },
     { mutation: "one replica above the maximum", message: /at most \d allowed/ },
     { mutation: "releases that leave are not kept", message: /needed for its share/ },
     { mutation: "a roll-out gets all calls at once", message: /needed for its share/ },

@@ -11,6 +11,7 @@ import { RestartWatch } from "./restart-watch.ts";
 import { RollOutWatch } from "./roll-out-watch.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
+import { Stops } from "./stops.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
 import { appSettings } from "./sim-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -25,6 +26,8 @@ export type WorldOptions = {
   readonly mutation?: Mutation;
   /** The apps are of a project that may have a bounded number of replicas, which changes from time to time. */
   readonly isLimited?: boolean;
+  /** Apps are stopped and started by people from time to time. */
+  readonly isStopping?: boolean;
   /** Most starts fail. */
   readonly isFailing?: boolean;
 };
@@ -43,6 +46,7 @@ export type WorldReport = {
   restarts: number;
   /** Restarts of an app that were asked for. */
   replacements: number;
+  stops: number;
 };
 
 /** Runs one seed to its end. Throws `Violation` when a promise is broken. */
@@ -58,15 +62,8 @@ export class World {
   readonly rows = new MemoryRows();
   readonly driver: FakeDriver;
   readonly report: WorldReport = {
-    served: 0,
-    refused: 0,
-    crashed: 0,
-    starts: 0,
-    deploys: 0,
-    steps: 0,
-    takenBack: 0,
-    restarts: 0,
-    replacements: 0,
+    ...{ served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0 },
+    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0 },
   };
   platform: SimPlatform;
   /** Releases that have got calls. */
@@ -86,6 +83,7 @@ export class World {
   /** How many of the starts fail. */
   readonly #exitsEarly: number;
   #replicasMax: number | null = null;
+  readonly #stops: Stops;
   #changeLimit: (projectId: ProjectId | null) => void = () => undefined;
   #beyondSinceMs: number | null = null;
   #hasFaults = true;
@@ -97,6 +95,10 @@ export class World {
     this.#mutation = options.mutation ?? null;
     this.#limits = new Seeded(options.seed);
     this.#exitsEarly = options.isFailing === true ? 0.8 : 0.08;
+    this.#stops = new Stops(options.isStopping === true ? options.seed + 1 : null, (appId, isStopped) => {
+      if (isStopped) this.#watch.stopped(appId);
+      for (const listener of this.#listeners) listener(appId);
+    });
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
     this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script() });
     const apps = this.#seeded.integer(1, 3);
@@ -128,6 +130,8 @@ export class World {
     return this.#replicasMax;
   }
 
+  readonly isStopped = (appId: AppId): boolean => this.#stops.has(appId);
+
   /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
   beyondMs(isBeyond: boolean): number {
     const nowMs = this.clock.monotonicMs();
@@ -146,10 +150,12 @@ export class World {
       await this.#happen();
     }
     this.#hasFaults = false;
+    this.#stops.end();
     this.#unready.clear();
     await this.#advance(restMs);
     checkAtRest(this);
     this.#countOutcomes();
+    this.report.stops = this.#stops.total;
     this.report.starts = this.driver.started.size;
     await this.platform.stop();
   }
@@ -178,6 +184,7 @@ export class World {
       this.#replicasMax = this.#limits.integer(1, 4);
       this.#changeLimit(null);
     }
+    if (this.#stops.happen(this.routes)) return;
     const draw = this.#seeded.next();
     if (draw < 0.7) this.#callSome();
     else if (draw < 0.77) this.#crashOne();
@@ -317,7 +324,7 @@ export class World {
       routes,
       allowance: {
         limitsOf: () => ({ name: "The plan", replicasMax: this.#replicasMax, gpusMax: null }),
-        stopOf: () => undefined,
+        stopOf: (_projectId, appId) => (this.#mutation === "stops are not seen" ? undefined : this.#stops.of(appId)),
         onChange: (listener) => {
           this.#changeLimit = listener;
           return () => (this.#changeLimit = () => undefined);

@@ -2,16 +2,18 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Apps, AppDetail, AppView } from "#apps/app.ts";
+import type { AppLifecycle } from "#apps/app-lifecycle.ts";
 import type { Containers, ContainerView } from "#apps/containers.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RateLimit } from "#lib/rate-limit.ts";
-import { appOf, projectOf, type Handler } from "./call.ts";
+import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
 
 type Parts = {
   readonly apps: Apps;
+  readonly lifecycle: AppLifecycle;
   readonly containers: Containers;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
@@ -19,11 +21,11 @@ type Parts = {
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
-type Ids = "createGitApp" | "listApps" | "getApp" | "listContainers";
+type Ids = "createGitApp" | "listApps" | "getApp" | "listContainers" | "stopApp" | "startApp" | "restartApp";
 
 /** Route handlers for apps and their replicas. */
 export function appHandlers(parts: Parts): Record<Ids, Handler> {
-  const { apps, containers, urls, limit, waitReason, clock } = parts;
+  const { apps, lifecycle, containers, urls, limit, waitReason, clock } = parts;
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -50,11 +52,27 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
       const app = await apps.get(projectId, appOf(call));
       return { ...showDetail(projectId, app, urls()), waitReason: waitReason(app.appId) ?? null };
     },
+    async stopApp(call) {
+      await lifecycle.stop({ ...refOf(call), by: call.by });
+      return { message: "The app is stopped: calls are refused, those that run may end, and async runs wait." };
+    },
+    async startApp(call) {
+      await lifecycle.start({ ...refOf(call), by: call.by });
+      return { message: "The app is started: it takes calls again." };
+    },
+    async restartApp(call) {
+      await lifecycle.restart({ ...refOf(call), by: call.by });
+      return { message: "The app is restarting: its replicas are replaced step by step, while others serve." };
+    },
     async listContainers(call) {
       const now = clock.now();
       return (await containers.list(projectOf(call), appOf(call))).map((container) => showContainer(container, now));
     },
   };
+}
+
+function refOf(call: ApiCall): { readonly projectId: ProjectId; readonly appId: AppId } {
+  return { projectId: projectOf(call), appId: appOf(call) };
 }
 
 function showApp(app: AppView): z.infer<typeof answers.appList>[number] {

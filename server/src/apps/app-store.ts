@@ -6,7 +6,8 @@ import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
 
-type AppRow = Selectable<AppsTable>;
+/** A row of an app. */
+export type AppRow = Selectable<AppsTable>;
 /** A build row without the columns of its source. */
 export type BuildRow = Omit<
   Selectable<BuildsTable>,
@@ -24,7 +25,7 @@ export type BuildRow = Omit<
 export type ReplicaRow = Selectable<ReplicasTable>;
 
 /** An app, with the state of its builds. */
-export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at"> & {
+export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at" | "stopped_at"> & {
   readonly latest_build_id: BuildId | null;
   readonly latest_status: BuildRow["status"] | null;
   readonly latest_reason: string | null;
@@ -87,6 +88,12 @@ export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   return resumed !== undefined;
 }
 
+/** True when a person has stopped the app. No locks. */
+export async function isAppStopped(db: Db, appId: AppId): Promise<boolean> {
+  const app = await db.selectFrom("apps").select("stopped_at").where("id", "=", appId).executeTakeFirst();
+  return app !== undefined && app.stopped_at !== null;
+}
+
 /** True when the app exists in the project. */
 export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promise<boolean> {
   const row = await db
@@ -104,7 +111,7 @@ export async function readApps(
   { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
 ): Promise<AppWithState[]> {
   let query = withBuilds(db)
-    .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at"])
+    .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
     .select("latest.reason as latest_reason")
     .where("apps.project_id", "=", projectId);

@@ -172,6 +172,7 @@ export function dockerAuthContext(appId: AppId): string {
 }
 
 function statusOf(row: AppWithState): AppStatus {
+  if (row.stopped_at !== null) return "STOPPED";
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";
   if (row.latest_status === "cancelled") return "STOPPED";

@@ -9,6 +9,7 @@ export type RouteRow = {
   readonly project_id: ProjectId;
   readonly name: string;
   readonly restarts: number;
+  readonly stopped_at: Date | null;
   readonly request: unknown;
   readonly release_id: ReleaseId | null;
   readonly build_id: BuildId | null;
@@ -43,10 +44,12 @@ export async function readRoutes(db: Db, selection: RouteSelection): Promise<Rou
           .as("latest"),
       (on) => on.onTrue(),
     )
-    .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.request", "releases.id as release_id"])
+    .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.stopped_at", "apps.request"])
+    .select("releases.id as release_id")
     .select(["releases.build_id", "releases.settings", "releases.origins", "releases.base_settings"])
     .select(["latest.status", "latest.reason"])
-    .select("latest.settings as latest_settings");
+    .select("latest.settings as latest_settings")
+    .where("apps.deleting_at", "is", null);
   if (!selection.everything) {
     const { appIds, buildIds } = selection;
     query = query.where((where) =>

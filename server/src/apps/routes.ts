@@ -22,6 +22,8 @@ export type AppRoute = {
   readonly disableAuth: boolean;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
+  /** A person has stopped the app; absent: nobody has. */
+  readonly isStopped?: boolean;
   /** The release that takes calls, with its settings in effect; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
@@ -173,7 +175,8 @@ export class Routes {
       this.#readOf.delete(appId);
       if (before === undefined) return;
       this.#byAppId.delete(appId);
-      this.#byKey.delete(keyOf(before));
+      // Another app may have the name by now.
+      if (this.#byKey.get(keyOf(before)) === before) this.#byKey.delete(keyOf(before));
     } else {
       this.#readOf.set(appId, read);
       if (before !== undefined && isSame(before, route)) return;
@@ -196,6 +199,7 @@ function isSame(left: AppRoute, right: AppRoute): boolean {
     left.unreadable === right.unreadable &&
     left.disableAuth === right.disableAuth &&
     left.restarts === right.restarts &&
+    left.isStopped === right.isStopped &&
     left.latestBuild?.status === right.latestBuild?.status &&
     left.latestBuild?.reason === right.latestBuild?.reason
   );
@@ -211,6 +215,7 @@ function toRoute(row: RouteRow): AppRoute {
     projectId: row.project_id,
     appName: row.name,
     restarts: row.restarts,
+    ...(row.stopped_at === null ? {} : { isStopped: true }),
     ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
     disableAuth:
       live === null || live instanceof Fault ? (disableAuth ?? found?.disableAuth) === true : live.settings.disableAuth,

@@ -2,6 +2,7 @@
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
+import { AppLifecycle } from "./app-lifecycle.ts";
 import { Attempts } from "./attempts.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Builds } from "./builds.ts";
@@ -12,6 +13,7 @@ import { Secrets } from "./secrets.ts";
 
 export type UseCases = {
   readonly apps: Apps;
+  readonly lifecycle: AppLifecycle;
   readonly builds: Builds;
   readonly containers: Containers;
   readonly secrets: Secrets;
@@ -34,6 +36,7 @@ export function useCases(options: {
   const { db, sealer, receiver, providers, personChanged } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
+    lifecycle: new AppLifecycle({ db }),
     builds: new Builds({ db, receiver }),
     containers: new Containers({ db }),
     secrets: new Secrets({ db, sealer }),

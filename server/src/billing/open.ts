@@ -190,9 +190,12 @@ async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   }
 }
 
-function allowanceOf(cache: PlanCache, stopOf: Allowance["stopOf"]): Allowance {
+function allowanceOf(cache: PlanCache, stopOf: (projectId: ProjectId, appId: AppId) => string | undefined): Allowance {
   return {
-    stopOf,
+    stopOf(projectId, appId) {
+      const reason = stopOf(projectId, appId);
+      return reason === undefined ? undefined : { code: "budget_reached", reason };
+    },
     limitsOf(projectId) {
       const { name, replicasMax, gpusMax } = cache.planOf(projectId);
       return { name: `The plan "${name}"`, replicasMax, gpusMax };

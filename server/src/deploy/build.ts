@@ -1,7 +1,7 @@
 // Executes one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. A retry
 // starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
 import type { BuildState } from "@slipway/contract/words.ts";
-import { lockApp } from "#apps/app-store.ts";
+import { isAppStopped, lockApp } from "#apps/app-store.ts";
 import { requestedSource, resolveSettings, type ReleaseSettings } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
@@ -209,7 +209,16 @@ class BuildWork {
   }
 
   async #start(release: CandidateRelease): Promise<void> {
-    const { db, leases, trial, clock, refreshRoute } = this.#parts;
+    const { db, leases, clock, refreshRoute } = this.#parts;
+    if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);
+    else await this.#try(release);
+    await this.#output.flush();
+    const isPromoted = await promote({ db, clock, refreshRoute }, { release, held: leases.held(this.#lease) });
+    if (!isPromoted) throw await this.#whyNotMine();
+  }
+
+  async #try(release: CandidateRelease): Promise<void> {
+    const { trial, clock } = this.#parts;
     const tookMs = await runTrial({
       ...{ starter: trial, release, clock, signal: this.#stop },
       onLine: ({ stream, text }) => this.#output.log("start", stream, text),
@@ -219,9 +228,6 @@ class BuildWork {
       },
     });
     this.#output.say("start", `App initialized in ${secondsText(tookMs)}`);
-    await this.#output.flush();
-    const isPromoted = await promote({ db, clock, refreshRoute }, { release, held: leases.held(this.#lease) });
-    if (!isPromoted) throw await this.#whyNotMine();
   }
 
   async #endBy(error: unknown): Promise<BuildEnd | null> {
@@ -262,6 +268,9 @@ class BuildWork {
     return new BuildStopped(isHeld ? "cancelled" : "lease_lost");
   }
 }
+
+const notTried =
+  "The app is stopped, so the release is not tried now. It takes the calls when somebody starts the app.";
 
 const endLines = {
   build_failure: "Error: App build failed",

@@ -23,13 +23,15 @@ export async function promote(
   const { release, held } = given;
   const { buildId, appId, projectId, releaseId } = release;
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
-    await lockApp(tx, appId);
+    const app = await lockApp(tx, appId);
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
     await makeLive(tx, { appId, releaseId, endOfOther });
     // A reader of the line may call the app at once.
     const at = parts.clock.now();
-    await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line: "App started successfully!" }]);
+    const isStopped = app !== undefined && app.stopped_at !== null;
+    const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
+    await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line }]);
     await record(tx, {
       projectId,
       action: "app.promote",

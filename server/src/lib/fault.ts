@@ -25,6 +25,7 @@ export const faultTable = {
   line_full: { status: 503, meaning: "Too many calls of this app are already waiting for a replica." },
   start_failed: { status: 503, meaning: "No replica of the app could be started; the message says why." },
   not_deployed: { status: 503, meaning: "The app has no release yet: its first build has not succeeded." },
+  app_stopped: { status: 503, meaning: "The app was stopped by a person, and waits to be started." },
   unavailable: { status: 503, meaning: "The platform is stopping, or a part that it needs does not answer." },
   call_timeout: { status: 504, meaning: "The app did not answer within responseGracePeriodSeconds." },
   line_timeout: { status: 504, meaning: "No replica had a free slot for the call within the wait timeout." },

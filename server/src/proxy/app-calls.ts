@@ -2,7 +2,7 @@
 // nobody waits while a replica has capacity; a replica never exceeds its concurrency; each slot is released exactly once.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
-import { Fault } from "#lib/fault.ts";
+import { Fault, type FaultCode } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { ReadyReplica, ReleaseShare, StartFailure } from "#scheduler/replica-view.ts";
 import type { AdmittedCall, Live } from "./admitted-call.ts";
@@ -101,7 +101,8 @@ export class AppCalls {
     }
     const startFault = this.#startFault();
     // The caller has already checked that the app is not stopped, so the view's fault is outdated.
-    const fault = startFault?.code === "budget_reached" ? this.#fullFault() : (startFault ?? this.#fullFault());
+    const isOutdated = startFault?.code === "budget_reached" || startFault?.code === "app_stopped";
+    const fault = isOutdated ? this.#fullFault() : (startFault ?? this.#fullFault());
     if (fault === null) {
       this.#line.join(call);
       meter.waiting = this.#line.length;
@@ -335,7 +336,7 @@ export class AppCalls {
     if (failure === undefined) return null;
     const waitMs = failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
     const retry = waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
-    return new Fault(failure.kind === "stopped" ? "budget_reached" : "start_failed", failure.reason, retry);
+    return new Fault(faultCodes[failure.kind], failure.reason, retry);
   }
 
   #fullFault(): Fault | null {
@@ -345,6 +346,11 @@ export class AppCalls {
     return new Fault("line_full", message, { retryAfterSeconds: fullRetrySeconds });
   }
 }
+
+const faultCodes = {
+  ...{ start_failed: "start_failed", no_capacity: "start_failed", deleted: "not_found" },
+  ...{ budget_reached: "budget_reached", app_stopped: "app_stopped" },
+} as const satisfies Record<StartFailure["kind"], FaultCode>;
 
 /** Long enough for a start and for the preceding call. */
 function lineWaitMs({ settings }: Live): number {

@@ -373,7 +373,7 @@ export class Proxy implements DemandSource, Occupancy {
 }
 
 function withoutRelease(route: AppRoute | undefined): Fault {
-  return route === undefined ? new Fault("not_deployed", "The app is gone.") : notDeployed(route);
+  return route === undefined ? new Fault("not_found", "The app was deleted.") : notDeployed(route);
 }
 
 function linesFor(route: AppRoute, fields: RequestFields, origin: Origin): string {

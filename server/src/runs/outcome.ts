@@ -52,6 +52,8 @@ export const waitMsMax = 12 * 3_600_000;
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
 /** Faults that the platform must retry, because the app has seen nothing of the call. */
 const platformFaults: ReadonlySet<FaultCode> = new Set<FaultCode>(["line_full", "line_timeout", "unavailable"]);
+/** The app is stopped, or gone: then its removal cancels the run. */
+const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>(["budget_reached", "app_stopped", "not_found"]);
 const platformDelayMs = 1_000;
 /** Statuses that suggest a retry may succeed. */
 const passingStatuses = new Set([408, 425, 429]);
@@ -106,7 +108,7 @@ function ofFailed(
   const { code, message } = fault;
   const { status } = faultTable[code];
   // However long that takes: the app is not at fault, and its owner decides when it continues.
-  if (code === "budget_reached") return givenBack(platformDelayMs, message);
+  if (waitsForOwner.has(code)) return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
     if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(platformDelayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });

@@ -11,11 +11,14 @@ export type ReplicaLimits = {
   readonly gpusMax: number | null;
 };
 
+/** Why an app may have no replicas, in a sentence. `code`: the fault that its calls get. */
+export type AppStop = { readonly code: "budget_reached" | "app_stopped"; readonly reason: string };
+
 /** Queried in every turn; answers come from memory. */
 export interface Allowance {
   limitsOf(projectId: ProjectId): ReplicaLimits;
-  /** Why the app may have no replicas and its calls are refused, in a sentence; undefined: it may have some. */
-  stopOf(projectId: ProjectId, appId: AppId): string | undefined;
+  /** Why the app may have no replicas and its calls are refused; undefined: it may have some. */
+  stopOf(projectId: ProjectId, appId: AppId): AppStop | undefined;
   /** Calls `listener` after each change of a project (null: of any). Returns a function that removes it. */
   onChange(listener: (projectId: ProjectId | null) => void): () => void;
 }

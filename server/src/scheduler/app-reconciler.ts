@@ -6,7 +6,7 @@ import type { AppId } from "#lib/ids.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
-import { adoptedHistory, decide, newHistory } from "./decide.ts";
+import { decide, newHistory } from "./decide.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { plan, planExchange, planLeaving, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
 import { ProjectLimits } from "./project-limits.ts";
@@ -81,23 +81,12 @@ export class AppReconciler {
     const route = routes.byAppId(appId);
     const replicas = fleet.ofApp(appId);
     for (const replica of replicas) runner.endWhenIdle(replica);
-    if (route?.live === undefined || route.live === null) {
-      this.#endAll(appId, replicas);
-      return;
-    }
-    const stop = this.#parts.allowance.stopOf(route.projectId, appId);
-    if (stop !== undefined) {
-      this.#endAll(appId, replicas, { kind: "stopped", reason: stop, retryAtMs: null });
+    const stop = this.#stopOf(appId, route);
+    if (route?.live === undefined || route.live === null || stop !== undefined) {
+      this.#endAll(appId, replicas, { route, stop });
       return;
     }
     this.#runLive(route, route.live, replicas);
-  }
-
-  /** The platform has started and knows its replicas: cooldowns go on for those, and start no others. */
-  adopted(): void {
-    for (const [appId, state] of this.states) {
-      state.history = adoptedHistory(state.history, this.#parts.fleet.ofApp(appId).filter(isWanted).length);
-    }
   }
 
   /** Evaluates the exit of a replica that was not on trial. */
@@ -324,19 +313,43 @@ export class AppReconciler {
     });
   }
 
-  /** Ends all replicas except those on trial: no release takes calls, or the app is stopped. */
-  #endAll(appId: AppId, replicas: readonly Replica[], stop?: StartFailure): void {
-    const { clock, runner, view } = this.#parts;
+  /** Why the app takes no calls, whatever its releases are; undefined: nothing stops it. */
+  #stopOf(appId: AppId, route: SchedulerRoute | undefined): StartFailure | undefined {
+    if (route === undefined) return { kind: "deleted", reason: "The app was deleted.", retryAtMs: null };
+    const stop = this.#parts.allowance.stopOf(route.projectId, appId);
+    return stop === undefined ? undefined : { kind: stop.code, reason: stop.reason, retryAtMs: null };
+  }
+
+  /** Ends all replicas except those on trial: no release takes calls, or the app is stopped or gone. */
+  #endAll(
+    appId: AppId,
+    replicas: readonly Replica[],
+    { route, stop }: { readonly route: SchedulerRoute | undefined; readonly stop: StartFailure | undefined },
+  ): void {
+    const { clock, demand, runner, view } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const reason = stop === undefined ? "Its release does not accept calls." : "A budget is used up.";
+    const reason = endReasons[stop?.kind ?? "start_failed"];
     for (const replica of replicas) {
-      const isWanted = nowMs < replica.heldUntilMs || replica.state === "draining";
+      const { releaseId } = replica.release;
+      const isPromoted = route?.live?.releaseId === releaseId || route?.rollOut?.release.releaseId === releaseId;
+      const isWanted = (nowMs < replica.heldUntilMs && !isPromoted) || replica.state === "draining";
       if (!isWanted) runner.end(replica, { reason, kind: "wanted" });
     }
     this.states.delete(appId);
-    view.put(appId, { ready: [], failure: stop });
+    // Nothing is kept of an app that is gone, once nobody asks for it.
+    const isOver = stop?.kind === "deleted" && replicas.length === 0 && demand.demandOf(appId).waiting === 0;
+    view.put(appId, { ready: [], failure: isOver ? undefined : stop });
   }
 }
+
+/** Why replicas end when their app takes no calls. */
+const endReasons: Readonly<Record<StartFailure["kind"], string>> = {
+  start_failed: "Its release does not accept calls.",
+  no_capacity: "Its release does not accept calls.",
+  budget_reached: "A budget is used up.",
+  app_stopped: "The app was stopped.",
+  deleted: "The app was deleted.",
+};
 
 const replacedReason = "Another release took its place.";
 

@@ -42,12 +42,6 @@ export function newHistory(replicas: number, nowMs: number): LoadHistory {
   return { recommendations: [{ untilMs: nowMs, count: replicas }], received: [], lookedAtMs: nowMs };
 }
 
-/** The history that an earlier process left, of which it now has `replicas`: others are started by calls, not by it. */
-export function adoptedHistory(history: LoadHistory, replicas: number): LoadHistory {
-  const recommendations = history.recommendations.map((one) => ({ ...one, count: Math.min(one.count, replicas) }));
-  return { ...history, recommendations };
-}
-
 /** Decides, and returns the history for the next call. */
 export function decide(given: {
   readonly settings: ScalingSettings;

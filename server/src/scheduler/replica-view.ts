@@ -3,6 +3,7 @@
 // The scheduler writes it; reading is one map access, cheap enough for every call.
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { AppStop } from "./allowance.ts";
 
 /** A replica that takes calls. Frozen; the same object while the replica is ready. */
 export type ReadyReplica = {
@@ -21,9 +22,9 @@ export type ReadyReplica = {
 export type StartFailure = {
   /**
    * `no_capacity`: no requested compute type is available here, or within the project's limits, and waiting alone does
-   * not change that. `stopped`: a budget has stopped the app.
+   * not change that. `deleted`: the app is gone. The others: a budget or a person has stopped the app.
    */
-  readonly kind: "start_failed" | "no_capacity" | "stopped";
+  readonly kind: "start_failed" | "no_capacity" | "deleted" | AppStop["code"];
   /** A sentence for the app's owner. */
   readonly reason: string;
   /** When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform changes. */

@@ -142,7 +142,6 @@ export class Scheduler implements TrialStarter {
       event: (event) => this.#runner.event(event),
       lines: (lines) => this.#lines(lines),
     });
-    this.#look.adopted();
     this.#isRunning = true;
     const { routes, allowance } = this.#parts;
     this.#unlisten.push(

@@ -9,6 +9,8 @@ export type Drawn = {
   readonly events: number;
   /** The scheduler's simulation is at a project's limit. */
   readonly isLimited: boolean;
+  /** In it, people stop and start apps. */
+  readonly isStopping: boolean;
 };
 
 const seedsMax = 2 ** 31;
@@ -21,5 +23,10 @@ export function unseenSeed(): number {
 /** Deterministic: the same seed gives the same result. */
 export function drawnOf(seed: number): Drawn {
   const seeded = new Seeded(seed + seedsMax);
-  return { seed, events: seeded.integer(60, 600), isLimited: seeded.chance(0.5) };
+  return { seed, events: seeded.integer(60, 600), isLimited: seeded.chance(0.5), isStopping: seeded.chance(0.5) };
+}
+
+/** How the command that repeats a seed of the scheduler names its kind. */
+export function kindOf({ isLimited, isStopping }: Pick<Drawn, "isLimited" | "isStopping">): string {
+  return `${isLimited ? " limited" : ""}${isStopping ? " stopping" : ""}`;
 }

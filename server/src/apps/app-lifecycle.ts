@@ -1,0 +1,86 @@
+// Stops, starts and restarts apps. Each change locks the app's row and writes it with its audit row in one transaction: of
+// two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
+import { sql } from "kysely";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { lockApp, noSuchApp, type AppRow } from "./app-store.ts";
+
+/** Identifies an app, and who changes it. */
+export type AppChange = { readonly projectId: ProjectId; readonly appId: AppId; readonly by: By };
+
+/** Use cases. They throw `Fault("not_found" | "conflict")`. */
+export class AppLifecycle {
+  readonly #db: Db;
+
+  constructor({ db }: { readonly db: Db }) {
+    this.#db = db;
+  }
+
+  /** Stops the app: new calls are refused, runs wait, replicas end after their calls. Holds until `start`. */
+  async stop(change: AppChange): Promise<void> {
+    await this.#change(change, async (tx, app) => {
+      if (app.stopped_at !== null)
+        throw new Fault("conflict", `The app is already stopped, since ${app.stopped_at.toISOString()}.`);
+      await setStopped(tx, app.id, true);
+      await recordChange(tx, app, { ...change, action: "app.stop", isStopped: true });
+    });
+  }
+
+  /** Starts a stopped app. */
+  async start(change: AppChange): Promise<void> {
+    await this.#change(change, async (tx, app) => {
+      if (app.stopped_at === null) throw new Fault("conflict", "The app is not stopped.");
+      await setStopped(tx, app.id, false);
+      await recordChange(tx, app, { ...change, action: "app.start", isStopped: false });
+    });
+  }
+
+  /** Replaces the app's replicas step by step while others serve. */
+  async restart(change: AppChange): Promise<void> {
+    await this.#change(change, async (tx, app) => {
+      if (app.stopped_at !== null) throw new Fault("conflict", "The app is stopped; start it instead.");
+      if (app.live_release_id === null)
+        throw new Fault("conflict", "The app has no release yet, so there is nothing to restart.");
+      await tx
+        .updateTable("apps")
+        .set({ restarts: sql<number>`restarts + 1` })
+        .where("id", "=", app.id)
+        .execute();
+      await recordChange(tx, app, { ...change, action: "app.restart" });
+    });
+  }
+
+  async #change({ projectId, appId }: AppChange, act: (tx: Tx, app: AppRow) => Promise<void>): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      const app = await lockApp(tx, appId);
+      if (app?.project_id !== projectId) throw noSuchApp(appId);
+      if (app.deleting_at !== null) throw new Fault("conflict", "The app is being deleted.");
+      await act(tx, app);
+      await notify(tx, "apps", appId);
+    });
+  }
+}
+
+async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
+  await tx
+    .updateTable("apps")
+    .set({ stopped_at: isStopped ? now : null, updated_at: now })
+    .where("id", "=", appId)
+    .execute();
+}
+
+async function recordChange(
+  tx: Tx,
+  app: AppRow,
+  change: AppChange & { readonly action: "app.stop" | "app.start" | "app.restart"; readonly isStopped?: boolean },
+): Promise<void> {
+  const { projectId, action, by, isStopped } = change;
+  const resource = { type: "app", id: app.id, name: app.name };
+  const changes = isStopped === undefined ? {} : { stopped: { old: !isStopped, new: isStopped } };
+  await record(tx, { projectId, action, by, resource, changes });
+}
