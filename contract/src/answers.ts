@@ -1,7 +1,7 @@
 // The shapes of the answers of the management API. Tests validate real answers against them, and OpenAPI is generated from
 // them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
 import { z } from "zod";
-import { buildCauses, buildStates, deliveryStates, runStates } from "./words.ts";
+import { buildCauses, buildStates, deliveryStates, releaseStates, runStates } from "./words.ts";
 
 const time = z.iso.datetime();
 const buildStatus = z.enum(buildStates);
@@ -29,7 +29,16 @@ export const projectList = z.array(z.strictObject({ id: z.string(), name: z.stri
 const appStatus = z.enum(["ACTIVE", "PENDING", "BUILDING", "FAILED", "STOPPED"]);
 
 export const appList = z.array(
-  z.strictObject({ id: z.string(), name: z.string(), status: appStatus, createdAt: time, updatedAt: time }),
+  z.strictObject({
+    id: z.string(),
+    name: z.string(),
+    status: appStatus,
+    createdAt: time,
+    updatedAt: time,
+    /** Since when and why pushes are not deployed; null: they are, if gitAutoDeploy is true. */
+    autoDeployPausedAt: time.nullable(),
+    autoDeployPausedReason: z.string().nullable(),
+  }),
 );
 
 /** Numbers are strings, because existing clients read them as such. */
@@ -40,6 +49,8 @@ export const appDetail = z.strictObject({
   status: appStatus,
   createdAt: time,
   updatedAt: time,
+  autoDeployPausedAt: time.nullable(),
+  autoDeployPausedReason: z.string().nullable(),
   hardware: z.string(),
   cpu: z.string(),
   memory: z.string(),
@@ -62,6 +73,8 @@ export const appDetail = z.strictObject({
   waitReason: z.string().nullable(),
   latestBuildId: z.uuid().nullable(),
   liveBuildId: z.uuid().nullable(),
+  /** The number of the release that takes calls. */
+  liveRelease: z.int().min(1).nullable(),
 });
 
 export const build = z.strictObject({
@@ -87,6 +100,36 @@ export const buildList = z.array(build);
 
 /** The answer when a build is accepted. */
 export const receivedBuild = z.strictObject({ buildId: z.uuid(), status: buildStatus, logUrl: z.url() });
+
+export const release = z.strictObject({
+  /** Within the app: v1, v2, … */
+  number: z.int().min(1),
+  id: z.uuid(),
+  state: z.enum(releaseStates),
+  /** Why it ended. */
+  endReason: z.string().nullable(),
+  /** Its share of the app's new calls. */
+  trafficPercent: z.number().min(0).max(100),
+  /** It took calls and its files are kept: the app can go back to it. */
+  isStartable: z.boolean(),
+  cause: z.enum(buildCauses),
+  /** Who or what made it; null for releases of earlier versions. */
+  createdBy: z.strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
+  commit: z.string().nullable(),
+  commitMessage: z.string().nullable(),
+  commitAuthor: z.string().nullable(),
+  branch: z.string().nullable(),
+  buildId: z.uuid(),
+  createdAt: time,
+  /** When it first took calls. */
+  promotedAt: time.nullable(),
+  endedAt: time.nullable(),
+});
+
+export const releasePage = z.strictObject({ items: z.array(release), nextToken: z.string().optional() });
+
+/** With all its settings, as they were resolved for it. */
+export const oneRelease = release.extend({ settings: z.record(z.string(), z.unknown()) });
 
 /** One line; also the data of a server-sent event of the live log. */
 export const buildLogLine = z.strictObject({

@@ -81,6 +81,8 @@ export const actionTable = {
   "app.start": "A stopped app was started.",
   "app.restart": "A restart of an app's replicas was requested.",
   "app.promote": "A release of an app started to receive its calls.",
+  "app.rollback": "An app went back to an earlier release, and automatic deploys were paused.",
+  "app.resume_deploys": "Automatic deploys of an app were resumed.",
   "build.create": "A build was requested.",
   "build.cancel": "A build was cancelled.",
   "build.rebuild": "A rebuild was requested.",

@@ -16,6 +16,7 @@ import { usageRoutes } from "@slipway/contract/usage-routes.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
+import { insertReleases } from "./support/release-rows.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
@@ -50,6 +51,7 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly i
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
     .replace("{build_id}", created.buildId)
+    .replace("{release}", "1")
     .replace(/\{(?:run|delivery|endpoint|secret)_id\}/, created.id ?? "")
     .replace("{host}", "github.com")
     .replace("{code}", "WELCOME");
@@ -103,6 +105,7 @@ describe("the table of routes", () => {
       resumeWebhookEndpoint: endpointId,
     };
     // Reading comes before what it reads is cancelled or removed.
+    await insertReleases(api.db, created.appId);
     const order = [
       "setCredential",
       ...routeIds.filter((id) => id !== "setCredential" && id !== "cancelBuild" && !(id in testedElsewhere)),

@@ -18,6 +18,7 @@ import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
 import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
+import { insertReleases } from "./support/release-rows.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
 /** Nobody listens there and it may not be called: what is sent there fails at once. */
@@ -48,6 +49,19 @@ const appsAndBuilds: WalkRows = {
   createBuild: {
     succeed: () => ({ body: { branch: "main" } }),
     resource: ({ body }) => ({ type: "build", id: body.buildId }),
+  },
+  rollBack: {
+    async succeed(walk) {
+      await insertReleases(walk.db, walk.appId);
+      return { body: { release: 1 } };
+    },
+  },
+  resumeDeploys: {
+    async succeed({ db, appId }) {
+      const pause = { auto_deploy_paused_at: new Date(), auto_deploy_paused_reason: "x" };
+      await db.updateTable("apps").set(pause).where("id", "=", appId).execute();
+      return {};
+    },
   },
   cancelBuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
   rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },

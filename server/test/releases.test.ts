@@ -2,12 +2,20 @@
 // other, and artifacts that are used again or removed. Real git, real artifacts; only the trial is played.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import { sql } from "kysely";
+import { lockApp } from "#apps/app-store.ts";
+import { platformActor } from "#audit/actor.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
 import type { NewBuild } from "#apps/build-receiver.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { buildInState, createApp, playedTrial, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { startManagementApi, type Json } from "#test/support/management-api.ts";
+import { insertReleases } from "#test/support/release-rows.ts";
+import { until } from "#test/support/until.ts";
 
 const by = { type: "person", id: "some-id", name: "Ada" } as const;
 const good = { ok: true } as const;
@@ -68,4 +76,126 @@ test("a push ends the waiting builds of earlier pushes, a running one when told 
   const states = (await releases()).map(({ state, end_reason }) => [state, end_reason]);
   const replaced = ["replaced", "A newer release took its place."];
   assert.deepEqual(states, [replaced, ["failed", running.row.reason], ["live", null]]);
+});
+
+async function api(t: TestContext) {
+  const management = await startManagementApi(t);
+  const project = `/v2/projects/${management.projectId}`;
+  const made = await management.call("POST", `${project}/apps/git`, { body: { name: "app", gitRepo: "a/b" } });
+  const path = `${project}/apps/app`;
+  const ask = async (request: string, body?: object): Promise<[number, Json]> => {
+    const [method = "", rest = ""] = request.split(" ");
+    const answer = await management.call(method, path + rest, body === undefined ? {} : { body });
+    return [answer.status, answer.body];
+  };
+  return { ...management, project, ask, appId: made.body.appId as AppId };
+}
+
+test("a rollback takes the release before without a build, and pauses deploys until somebody deploys by hand or resumes", async (t) => {
+  const { db, ask, appId, call, project } = await api(t);
+  await insertReleases(db, appId);
+  const pushed = await db
+    .transaction()
+    .execute((tx) =>
+      receiveBuild(tx, { projectId: appId.slice(0, 10) as ProjectId, appId, cause: "push", by: platformActor }),
+    );
+  const [status, back] = await ask("POST /rollback");
+  assert.deepEqual([status, back.number, back.state, back.trafficPercent], [200, 1, "live", 100]);
+  const reason = "The app was rolled back from v2 to v1.";
+  const { row } = await buildInState(db, pushed.buildId, ["cancelled"]);
+  assert.equal(row.reason, reason, "what a push began does not undo the rollback");
+  const shown = (one: Json): Json => [one.number, one.state, one.endReason, one.trafficPercent, one.isStartable];
+  const listed = async (): Promise<Json> => (await ask("GET /releases"))[1].items.map(shown);
+  assert.deepEqual(await listed(), [
+    [2, "taken_back", reason, 0, true],
+    [1, "live", null, 100, true],
+  ]);
+  const pause = async (): Promise<Json> => {
+    const detail = (await ask("GET "))[1];
+    const [inList] = (await call("GET", `${project}/apps`)).body;
+    assert.equal(inList.autoDeployPausedReason, detail.autoDeployPausedReason);
+    assert.equal(inList.autoDeployPausedAt === null, detail.autoDeployPausedReason === null);
+    return [detail.liveRelease, detail.autoDeployPausedReason];
+  };
+  assert.deepEqual(await pause(), [1, reason]);
+  assert.equal((await ask("POST /builds", { branch: "main" }))[0], 201);
+  assert.deepEqual(await pause(), [1, null]);
+  assert.match((await ask("POST /resume-deploys"))[1].message, /not paused/);
+  assert.equal((await ask("POST /rollback", { release: 2 }))[1].number, 2, "forward again");
+  assert.deepEqual(await pause(), [2, "The app was rolled back from v1 to v2."]);
+  assert.equal((await ask("POST /resume-deploys"))[0], 200);
+  assert.deepEqual(await pause(), [2, null]);
+  assert.equal((await ask("GET /releases/v2"))[1].settings.gitRepo, "a/b");
+});
+
+test("a rollback to what cannot be started, or beside another one, changes nothing and says why", async (t) => {
+  const { db, ask, appId } = await api(t);
+  const refused = async (body: object, expected: number, message: RegExp): Promise<void> => {
+    const [status, answer] = await ask("POST /rollback", body);
+    assert.equal(status, expected, JSON.stringify(answer));
+    assert.match(answer.message, message);
+  };
+  await refused({}, 409, /no live release/);
+  await insertReleases(db, appId);
+  await refused({ release: 2 }, 409, /v2: it takes the calls already/);
+  await refused({ release: 9 }, 404, /no release v9/);
+  await refused({ release: 0 }, 400, /release is 0, but must be/);
+  await refused({ version: 1 }, 400, /"version" is not a field/);
+  await db
+    .updateTable("releases")
+    .set({ collected_at: new Date(), commit_sha: "abc" })
+    .where("number", "=", 1)
+    .execute();
+  await refused({ release: 1 }, 409, /no longer kept \(SLIPWAY_RELEASES_KEPT\); build its commit abc instead/);
+  await refused({}, 409, /No release before v2 can be started/);
+  await db.updateTable("releases").set({ collected_at: null, promoted_at: null }).where("number", "=", 1).execute();
+  await refused({ release: 1 }, 409, /still starting/);
+  await db.updateTable("releases").set({ promoted_at: new Date() }).where("number", "=", 1).execute();
+  // Both are under way before either has the row.
+  const { release } = await locked(db, appId);
+  const both = [ask("POST /rollback"), ask("POST /rollback")];
+  t.after(release);
+  await until("both wait for the row", async () => {
+    const { rows } = await sql<{ n: number }>`
+      select count(distinct pid)::int as n from pg_locks
+      where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
+    return rows[0]?.n === 2;
+  });
+  release();
+  const statuses = (await Promise.all(both)).map(([status]) => status);
+  assert.deepEqual(statuses.sort(), [200, 409]);
+  const live = await db.selectFrom("releases").select("number").where("state", "=", "live").execute();
+  assert.deepEqual(live, [{ number: 1 }]);
+});
+
+/** Holds the lock on the app's row until `release`. */
+async function locked(db: Db, appId: AppId): Promise<{ release(): void }> {
+  const [has, may] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const held = db.transaction().execute(async (tx) => {
+    await lockApp(tx, appId);
+    has.resolve();
+    await may.promise;
+  });
+  await Promise.race([has.promise, held]);
+  return { release: may.resolve };
+}
+
+test("releases are paged newest first, each once", async (t) => {
+  const { db, ask, appId } = await api(t);
+  await insertReleases(db, appId);
+  await sql`insert into releases (id, project_id, app_id, build_id, number, cause, state, settings, artifact, end_reason, ended_at)
+    select gen_random_uuid(), project_id, app_id, build_id, n, cause, 'failed', settings, artifact, 'x', now()
+    from releases cross join generate_series(3, 7) n where number = 2`.execute(db);
+  const seen: number[] = [];
+  let next = "";
+  do {
+    const [status, page] = await ask(`GET /releases?pageSize=3${next === "" ? "" : `&nextToken=${next}`}`);
+    assert.equal(status, 200);
+    seen.push(...page.items.map(({ number }: Json) => number));
+    next = page.nextToken ?? "";
+  } while (next !== "");
+  assert.deepEqual(seen, [7, 6, 5, 4, 3, 2, 1]);
+  assert.equal((await ask("GET /releases?nextToken=abc"))[0], 400);
+  for (const number of ["8", "0", "v", "x1", "99999999999"])
+    assert.equal((await ask(`GET /releases/${number}`))[0], 404);
 });

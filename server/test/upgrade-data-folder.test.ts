@@ -37,6 +37,9 @@ const moving = new Set([
   "commitMessage",
   "commitAuthor",
   "branch",
+  "autoDeployPausedAt",
+  "autoDeployPausedReason",
+  "liveRelease",
 ]);
 /** Lists that grow, and endpoints, of which deliveries that are under way tell more. */
 const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;

@@ -82,6 +82,8 @@ function showApp(app: AppView): z.infer<typeof answers.appList>[number] {
     status: app.status,
     createdAt: app.createdAt.toISOString(),
     updatedAt: app.updatedAt.toISOString(),
+    autoDeployPausedAt: app.autoDeployPause?.at.toISOString() ?? null,
+    autoDeployPausedReason: app.autoDeployPause?.reason ?? null,
   };
 }
 
@@ -111,6 +113,7 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     lastBuildReason: app.latestBuild?.reason ?? null,
     latestBuildId: app.latestBuild?.buildId ?? null,
     liveBuildId: app.liveBuildId,
+    liveRelease: app.liveRelease,
   };
 }
 

@@ -49,6 +49,7 @@ import { planHandlers, type PlanParts } from "./plans.ts";
 import { platformHandlers, type HealthAnswer } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
 import { addRoutes } from "./router.ts";
+import { releaseHandlers } from "./releases.ts";
 import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
 import { serviceAccountHandlers } from "./service-accounts.ts";
@@ -121,6 +122,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...memberHandlers(parts.membership),
     ...invitationHandlers({ ...parts.membership, tokens: parts.tokens, urls: parts.urls, clock }),
     ...buildHandlers({ ...useCases, urls: parts.urls }),
+    ...releaseHandlers(useCases),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),

@@ -1,7 +1,7 @@
 // Queries on apps and, read-only, on their builds and replicas.
-import type { Selectable } from "kysely";
+import { sql, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
@@ -25,11 +25,15 @@ export type BuildRow = Omit<
 export type ReplicaRow = Selectable<ReplicasTable>;
 
 /** An app, with the state of its builds. */
-export type AppWithState = Pick<AppRow, "id" | "name" | "created_at" | "updated_at" | "stopped_at"> & {
+export type AppWithState = Pick<
+  AppRow,
+  "id" | "name" | "created_at" | "updated_at" | "stopped_at" | "auto_deploy_paused_at" | "auto_deploy_paused_reason"
+> & {
   readonly latest_build_id: BuildId | null;
   readonly latest_status: BuildRow["status"] | null;
   readonly latest_reason: string | null;
   readonly live_build_id: BuildId | null;
+  readonly live_release: number | null;
 };
 
 /** All sources of an app's settings. */
@@ -76,6 +80,31 @@ export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined>
   return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
 }
 
+/** The release of an app that takes its calls. No locks. Throws `Fault("not_found")` when there is no such app. */
+export async function readLiveRelease(
+  db: Db,
+  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
+): Promise<{ readonly id: ReleaseId; readonly number: number } | undefined> {
+  const row = await db
+    .selectFrom("apps")
+    .leftJoin("releases", "releases.id", "apps.live_release_id")
+    .select(["releases.id", "releases.number"])
+    .where("apps.id", "=", appId)
+    .where("apps.project_id", "=", projectId)
+    .executeTakeFirst();
+  if (row === undefined) throw noSuchApp(appId);
+  return row.id === null || row.number === null ? undefined : { id: row.id, number: row.number };
+}
+
+/** Keeps pushes from being deployed; `reason` is a sentence. The caller holds the lock on the app's row. */
+export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Promise<void> {
+  await tx
+    .updateTable("apps")
+    .set({ auto_deploy_paused_at: sql<Date>`clock_timestamp()`, auto_deploy_paused_reason: reason })
+    .where("id", "=", appId)
+    .execute();
+}
+
 /** Lets pushes be deployed again; false when they were not paused. The caller holds the lock on the app's row. */
 export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   const resumed = await tx
@@ -113,7 +142,8 @@ export async function readApps(
   let query = withBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
-    .select("latest.reason as latest_reason")
+    .select(["latest.reason as latest_reason", "releases.number as live_release"])
+    .select(["apps.auto_deploy_paused_at", "apps.auto_deploy_paused_reason"])
     .where("apps.project_id", "=", projectId);
   if (appId !== undefined) query = query.where("apps.id", "=", appId);
   return await query.orderBy("apps.name").limit(limit).execute();

@@ -54,6 +54,10 @@ export type AppView = {
     readonly reason: string | null;
   } | null;
   readonly liveBuildId: BuildId | null;
+  /** The number of the release that takes calls. */
+  readonly liveRelease: number | null;
+  /** Since when and why pushes are not deployed; null: they are, if the app's settings say so. */
+  readonly autoDeployPause: { readonly at: Date; readonly reason: string } | null;
 };
 
 /** With the settings of the live release; before the first release, the settings known so far. */
@@ -163,6 +167,11 @@ function view(row: AppWithState): AppView {
     updatedAt: row.updated_at,
     latestBuild: buildId === null ? null : { buildId, status: must(status, "a build has a status"), reason },
     liveBuildId: row.live_build_id,
+    liveRelease: row.live_release,
+    autoDeployPause:
+      row.auto_deploy_paused_at === null
+        ? null
+        : { at: row.auto_deploy_paused_at, reason: row.auto_deploy_paused_reason ?? "" },
   };
 }
 

@@ -31,6 +31,11 @@ export interface BuildReceiver {
   /** Repeats a build with its commit and its settings. */
   rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;
+  /** Ends unfinished builds of pushes; the caller holds the lock on the app's row. `reason` is a sentence. */
+  endPushes(
+    tx: Tx,
+    given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
+  ): Promise<void>;
 }
 
 /** Identifies a build by project, app and build id. */

@@ -1,9 +1,14 @@
-// Queries on the releases of apps: which one takes the calls.
-import { sql } from "kysely";
+// Queries on the releases of apps: which ones there are, and which one takes the calls.
+import { sql, type Selectable } from "kysely";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
-import type { Tx } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { ReleasesTable } from "#store/tables.ts";
+
+export type ReleaseRow = Omit<
+  Selectable<ReleasesTable>,
+  "project_id" | "app_id" | "artifact" | "origins" | "base_settings"
+>;
 
 /** How a release ends that took calls until now. */
 export type ReleaseEnd = {
@@ -41,4 +46,48 @@ export async function makeLive(
     .where("id", "=", releaseId)
     .execute();
   await notify(tx, "apps", appId);
+}
+
+/** Releases of an app with numbers below `before`, newest first, at most `limit`. No locks. */
+export async function readReleases(
+  db: Db,
+  { appId, before, limit }: { readonly appId: AppId; readonly before: number | null; readonly limit: number },
+): Promise<ReleaseRow[]> {
+  let query = releasesOf(db, appId);
+  if (before !== null) query = query.where("number", "<", before);
+  return await query.orderBy("number", "desc").limit(limit).execute();
+}
+
+/** One release of an app; locked on request. */
+export async function readRelease(
+  db: Db,
+  appId: AppId,
+  number: number,
+  { isLocked = false }: { readonly isLocked?: boolean } = {},
+): Promise<ReleaseRow | undefined> {
+  const query = releasesOf(db, appId).where("number", "=", number);
+  return await (isLocked ? query.forUpdate() : query).executeTakeFirst();
+}
+
+/** The latest release before a number that a later one replaced and that can be started; locks its row. */
+export async function readEarlierRelease(
+  tx: Tx,
+  { appId, before }: { readonly appId: AppId; readonly before: number },
+): Promise<ReleaseRow | undefined> {
+  return await releasesOf(tx, appId)
+    .where("number", "<", before)
+    .where("state", "=", "replaced")
+    .where("collected_at", "is", null)
+    .orderBy("number", "desc")
+    .limit(1)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+function releasesOf(db: Db, appId: AppId) {
+  return db
+    .selectFrom("releases")
+    .select(["id", "number", "state", "end_reason", "ended_at", "collected_at", "cause", "created_by", "build_id"])
+    .select(["commit_sha", "commit_message", "commit_author", "branch", "settings", "created_at", "promoted_at"])
+    .where("app_id", "=", appId);
 }

@@ -9,12 +9,14 @@ import { Builds } from "./builds.ts";
 import { Containers } from "./containers.ts";
 import { Credentials } from "./credentials.ts";
 import { ProjectList } from "./project-list.ts";
+import { Releases } from "./releases.ts";
 import { Secrets } from "./secrets.ts";
 
 export type UseCases = {
   readonly apps: Apps;
   readonly lifecycle: AppLifecycle;
   readonly builds: Builds;
+  readonly releases: Releases;
   readonly containers: Containers;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
@@ -38,6 +40,7 @@ export function useCases(options: {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
     lifecycle: new AppLifecycle({ db }),
     builds: new Builds({ db, receiver }),
+    releases: new Releases({ db, builds: receiver }),
     containers: new Containers({ db }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),

@@ -110,7 +110,7 @@ async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promis
  * Ends an app's unfinished builds of earlier pushes: those that nobody works on at once, running ones within about a
  * second. The caller holds the lock on the app's row. `reason` is a sentence.
  */
-export async function supersedePushes(
+export async function endPushes(
   tx: Tx,
   given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
 ): Promise<void> {
@@ -157,7 +157,7 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   const number = latest.number + 1;
   if (cause === "push") {
     const reason = `Build ${number} of a newer commit took its place.`;
-    await supersedePushes(tx, { appId, reason, isRunningSuperseded });
+    await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
   await checkUnfinished(tx, appId);
   const buildId = newBuildId();

@@ -115,8 +115,14 @@ async function showProject(signal, project) {
   showTrail([[project, projectPath(project)]]);
   const load = () => get(`/v2/projects/${encodeURIComponent(project)}/apps`, signal);
   await keepShowing(signal, load, (apps) => {
-    const rows = apps.map((app) => [link(appPath(project, app.id), app.name), state(app.status), time(app.updatedAt)]);
-    const content = rows.length === 0 ? make("p", "No apps yet.") : table("Apps", ["App", "State", "Changed"], rows);
+    const rows = apps.map((app) => [
+      link(appPath(project, app.id), app.name),
+      state(app.status),
+      time(app.updatedAt),
+      pauseOf(app) ?? "",
+    ]);
+    const heads = ["App", "State", "Changed", "Note"];
+    const content = rows.length === 0 ? make("p", "No apps yet.") : table("Apps", heads, rows);
     view.replaceChildren(make("h1", "Apps"), content);
   });
 }
@@ -147,9 +153,16 @@ async function showApp(signal, project, app) {
   });
 }
 
+function pauseOf({ autoDeployPausedReason: reason }) {
+  return reason === null ? null : `Automatic deploys are paused. ${reason}`;
+}
+
 function factsOf(detail) {
+  const pause = pauseOf(detail);
   return [
     ["State", state(detail.status)],
+    ...(detail.liveRelease === null ? [] : [["Release", `v${detail.liveRelease}`]]),
+    ...(pause === null ? [] : [["Deploys", pause]]),
     ...(detail.waitReason === null ? [] : [["Waiting calls", detail.waitReason]]),
     ["Endpoint", detail.internalEndpoint],
     [

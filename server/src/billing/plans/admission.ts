@@ -27,5 +27,6 @@ export function admittingReceiver(
       return await builds.rebuild(tx, build);
     },
     requestCancel: (tx, build) => builds.requestCancel(tx, build),
+    endPushes: (tx, given) => builds.endPushes(tx, given),
   };
 }

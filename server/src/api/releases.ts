@@ -1,0 +1,67 @@
+// Releases: list, read, go back to one, and resume automatic deploys.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import { rollbackFields } from "@slipway/contract/release-routes.ts";
+import type { Releases, ReleaseView } from "#apps/releases.ts";
+import { Fault } from "#lib/fault.ts";
+import { appOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { readBody } from "./parameters.ts";
+
+type Ids = "listReleases" | "getRelease" | "rollBack" | "resumeDeploys";
+
+/** Route handlers for releases. */
+export function releaseHandlers({ releases }: { readonly releases: Releases }): Record<Ids, Handler> {
+  return {
+    async listReleases(call) {
+      const pageSize = Number(call.query["pageSize"]);
+      const page = await releases.page(refOf(call), { pageSize, nextToken: call.query["nextToken"] as string | null });
+      const items = page.releases.map(showRelease);
+      const answer: z.infer<typeof answers.releasePage> = { items };
+      return page.nextToken === null ? answer : { ...answer, nextToken: page.nextToken };
+    },
+    async getRelease(call) {
+      const found = await releases.get(refOf(call), numberOf(call));
+      return { ...showRelease(found), settings: found.settings } satisfies z.infer<typeof answers.oneRelease>;
+    },
+    async rollBack(call) {
+      const { release } = readBody({ fields: rollbackFields, required: [] }, call.body ?? {});
+      return showRelease(await releases.rollBack(refOf(call), { number: release as number | null, by: call.by }));
+    },
+    async resumeDeploys(call) {
+      await releases.resumeDeploys(refOf(call), call.by);
+      return { message: "Automatic deploys are resumed: the next push is deployed." };
+    },
+  };
+}
+
+function refOf(call: ApiCall) {
+  return { projectId: projectOf(call), appId: appOf(call) };
+}
+
+/** The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything else. */
+function numberOf(call: ApiCall): number {
+  const given = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];
+  if (given === undefined) throw new Fault("not_found", "The app has no release with that number.");
+  return Number(given);
+}
+
+function showRelease(release: ReleaseView): z.infer<typeof answers.release> {
+  return {
+    number: release.number,
+    id: release.releaseId,
+    state: release.state,
+    endReason: release.endReason,
+    trafficPercent: release.trafficPercent,
+    isStartable: release.isStartable,
+    cause: release.cause,
+    createdBy: release.createdBy,
+    commit: release.commit,
+    commitMessage: release.commitMessage,
+    commitAuthor: release.commitAuthor,
+    branch: release.branch,
+    buildId: release.buildId,
+    createdAt: release.createdAt.toISOString(),
+    promotedAt: release.promotedAt?.toISOString() ?? null,
+    endedAt: release.endedAt?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,196 @@
+// Releases for the API: which ones there were and what became of them, going back to one, and resuming automatic deploys.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Actor, By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { hasApp, lockApp, noSuchApp, pauseAutoDeploy, readLiveRelease, resumeAutoDeploy } from "./app-store.ts";
+import type { BuildReceiver } from "./build-receiver.ts";
+import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
+import { releaseSettings } from "./stored-settings.ts";
+
+/** A release in the API. */
+export type ReleaseView = {
+  readonly releaseId: ReleaseId;
+  readonly number: number;
+  readonly state: ReleaseRow["state"];
+  readonly endReason: string | null;
+  /** The share of the app's new calls that it gets, in percent. */
+  readonly trafficPercent: number;
+  /** It took calls, and its artifact is kept: the app can go back to it. */
+  readonly isStartable: boolean;
+  readonly cause: ReleaseRow["cause"];
+  /** Null for releases of earlier versions. */
+  readonly createdBy: Actor | null;
+  readonly commit: string | null;
+  readonly commitMessage: string | null;
+  readonly commitAuthor: string | null;
+  readonly branch: string | null;
+  readonly buildId: BuildId;
+  readonly createdAt: Date;
+  readonly promotedAt: Date | null;
+  readonly endedAt: Date | null;
+};
+
+export type ReleaseDetail = ReleaseView & { readonly settings: AppSettings };
+
+type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
+
+const tokens = new PageTokens<{ readonly number: number }>({
+  list: "releases",
+  cursor: { number: "number" },
+  next: "nextToken",
+});
+
+/** Releases of apps. */
+export class Releases {
+  readonly #db: Db;
+  readonly #builds: Pick<BuildReceiver, "endPushes">;
+
+  constructor(options: { readonly db: Db; readonly builds: Pick<BuildReceiver, "endPushes"> }) {
+    this.#db = options.db;
+    this.#builds = options.builds;
+  }
+
+  /** A page, newest first. Throws `Fault("not_found")`, or `Fault("invalid")` for a token of a different list. */
+  async page(
+    { projectId, appId }: AppRef,
+    { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
+  ): Promise<{ readonly releases: readonly ReleaseView[]; readonly nextToken: string | null }> {
+    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    const before = nextToken === null ? null : tokens.read([appId], nextToken).number;
+    const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
+    const releases = rows.slice(0, pageSize).map(view);
+    const last = releases.at(-1);
+    const hasMore = rows.length > pageSize && last !== undefined;
+    return { releases, nextToken: hasMore ? tokens.make([appId], { number: last.number }) : null };
+  }
+
+  /** One release. Throws `Fault("not_found" | "not_usable")`. */
+  async get({ projectId, appId }: AppRef, number: number): Promise<ReleaseDetail> {
+    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    const row = await readRelease(this.#db, appId, number);
+    if (row === undefined) throw noSuchRelease(appId, number);
+    return { ...view(row), settings: releaseSettings(row.settings) };
+  }
+
+  /**
+   * Makes a release live again, by default the one before, and pauses automatic deploys. Builds of pushes that are under
+   * way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
+   * another change of the live release came first.
+   */
+  async rollBack(
+    app: AppRef,
+    { number, by }: { readonly number: number | null; readonly by: By },
+  ): Promise<ReleaseView> {
+    const seen = await readLiveRelease(this.#db, app);
+    return await this.#db.transaction().execute(async (tx) => {
+      const row = await this.#lock(tx, app);
+      if (seen === undefined || row.live_release_id !== seen.id) throw changedMeanwhile();
+      const target = await findTarget(tx, { appId: app.appId, live: seen.number, number });
+      const reason = `The app was rolled back from v${seen.number} to v${target.number}.`;
+      await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther: { state: "taken_back", reason } });
+      await pauseAutoDeploy(tx, app.appId, reason);
+      await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
+      await record(tx, {
+        projectId: app.projectId,
+        action: "app.rollback",
+        by,
+        resource: { type: "app", id: app.appId, name: row.name },
+        changes: { release: { old: seen.number, new: target.number } },
+      });
+      return view({ ...target, state: "live", end_reason: null, ended_at: null });
+    });
+  }
+
+  /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
+  async resumeDeploys(app: AppRef, by: By): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      const row = await this.#lock(tx, app);
+      if (!(await resumeAutoDeploy(tx, app.appId))) {
+        throw new Fault("conflict", "Automatic deploys of the app are not paused, so there is nothing to resume.");
+      }
+      await record(tx, {
+        projectId: app.projectId,
+        action: "app.resume_deploys",
+        by,
+        resource: { type: "app", id: app.appId, name: row.name },
+        changes: { autoDeployPausedReason: { old: row.auto_deploy_paused_reason, new: null } },
+      });
+      await notify(tx, "apps", app.appId);
+    });
+  }
+
+  async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<NonNullable<Awaited<ReturnType<typeof lockApp>>>> {
+    const row = await lockApp(tx, appId);
+    if (row === undefined || row.project_id !== projectId || row.deleting_at !== null) throw noSuchApp(appId);
+    return row;
+  }
+}
+
+/** The locked release to go back to. */
+async function findTarget(
+  tx: Tx,
+  { appId, live, number }: { readonly appId: AppId; readonly live: number; readonly number: number | null },
+): Promise<ReleaseRow> {
+  const target =
+    number === null
+      ? await readEarlierRelease(tx, { appId, before: live })
+      : await readRelease(tx, appId, number, { isLocked: true });
+  if (target === undefined && number !== null) throw noSuchRelease(appId, number);
+  if (target === undefined) {
+    throw new Fault(
+      "conflict",
+      `No release before v${live} can be started: none took calls, or none is kept any more.`,
+    );
+  }
+  const why = whyNotStartable(target, live);
+  if (why !== null) throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);
+  releaseSettings(target.settings);
+  return target;
+}
+
+function whyNotStartable(release: ReleaseRow, live: number): string | null {
+  if (release.number === live) return "it takes the calls already.";
+  if (release.promoted_at === null) {
+    return release.state === "failed" ? `it never took calls. ${release.end_reason ?? ""}` : "it is still starting.";
+  }
+  if (release.collected_at === null) return null;
+  const advice = release.commit_sha === null ? "" : `; build its commit ${release.commit_sha} instead`;
+  return `its files are no longer kept (SLIPWAY_RELEASES_KEPT)${advice}.`;
+}
+
+function changedMeanwhile(): Fault {
+  return new Fault(
+    "conflict",
+    "The app has no live release, or another change replaced it just now: look at its releases.",
+  );
+}
+
+function noSuchRelease(appId: AppId, number: number): Fault {
+  return new Fault("not_found", `The app ${appId} has no release v${number}.`);
+}
+
+function view(row: ReleaseRow): ReleaseView {
+  return {
+    releaseId: row.id,
+    number: row.number,
+    state: row.state,
+    endReason: row.end_reason,
+    trafficPercent: row.state === "live" ? 100 : 0,
+    isStartable: row.promoted_at !== null && row.collected_at === null,
+    cause: row.cause,
+    createdBy: row.created_by as Actor | null,
+    commit: row.commit_sha,
+    commitMessage: row.commit_message,
+    commitAuthor: row.commit_author,
+    branch: row.branch,
+    buildId: row.build_id,
+    createdAt: row.created_at,
+    promotedAt: row.promoted_at,
+    endedAt: row.ended_at,
+  };
+}
