@@ -175,7 +175,7 @@ export const appFields = {
     form: /^(?![-/.])(?!@$)(?!.*(?:\.\.|\/\/|\/\.|@\{|\.lock(?:\/|$)))[^\x00-\x20\x7f~^:?*[\\]{1,200}(?<![/.])$/,
     allowed: "the name of a branch, at most 200 characters",
     default: "main",
-    about: "Branch to deploy.",
+    about: "Branch to deploy. Where it is not set and there is no main, the default branch of the repository.",
   },
   gitPath: {
     kind: "text",

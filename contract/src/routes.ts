@@ -85,7 +85,8 @@ export const routes = {
   rebuild: {
     method: "POST",
     path: `${buildPath}/rebuild`,
-    about: "Starts a new build of the same commit with the same settings.",
+    about:
+      "Starts a new build of the same commit with the same settings. Takes no body: for a branch or another commit, see POST …/builds.",
     access: "builds.create",
     audit: "build.rebuild",
     status: 201,

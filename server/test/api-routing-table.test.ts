@@ -130,7 +130,7 @@ test("an app whose stored settings cannot be read is logged with the field, and 
   assert.ok(routes.byAppId(two.appId)?.live);
   const route = routes.byAppId(one.appId);
   assert.deepEqual([route?.live, route?.disableAuth], [null, false]);
-  const sentence = /stored settings cannot be read: scalingTarget is "much" .* Deploy it again\.$/;
+  const sentence = /stored settings cannot be read: scalingTarget is "much" .* Please build it again \(POST/;
   assert.match(route?.unreadable ?? "", sentence);
   await routes.refresh(one.appId);
   assert.equal(lines.length, 1, "once, however often it is read");

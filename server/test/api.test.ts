@@ -265,7 +265,13 @@ describe("builds", () => {
     assert.equal(cancelled.body.status, "cancelled");
     const twice = await api.call("DELETE", `${path}/${buildId}`);
     assert.equal(twice.status, 409);
-    const again = await api.call("POST", `${path}/${buildId}/rebuild`);
+    const chosen = await api.call("POST", `${path}/${buildId}/rebuild`, { body: { branch: "other" } });
+    assert.equal(chosen.status, 400);
+    assert.match(
+      chosen.body.message,
+      /^A rebuild is of the commit .* use POST …\/apps\/\{app\}\/builds with branch or/,
+    );
+    const again = await api.call("POST", `${path}/${buildId}/rebuild`, { body: {} });
     assert.equal(again.status, 201, JSON.stringify(again.body));
     answers.receivedBuild.parse(again.body);
     const list = await api.call("GET", path);

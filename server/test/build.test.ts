@@ -188,7 +188,7 @@ test("a command that fails ends the build with its number, its exit code and not
   const reason = await refusal(build({ "main.py": "" }, { shellCommands: ["true", "echo broken >&2; exit 3"] }));
   assert.equal(
     reason,
-    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. See its output above; fix the command and deploy again.",
+    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. See its output above; fix the command and build it again (POST …/apps/{app}/builds).",
   );
   assert.ok(lines.includes("broken"));
   assert.deepEqual(

@@ -98,7 +98,7 @@ test("an app whose import fails ends as init_failure with its traceback in the b
   const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["init_failure"]);
   const text = log.join("\n");
   assert.match(text, /Traceback[^]*line 2[^]*RuntimeError: the weights are missing/);
-  assert.match(row.reason ?? "", /deploy again\.$/);
+  assert.match(row.reason ?? "", /build it again \(POST …\/apps\/\{app\}\/builds\)\.$/);
   assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App failed to start"]);
   assert.equal(routes.byAppId(app.appId)?.live, null);
 });

@@ -154,7 +154,10 @@ test("an app that does not start ends as init_failure with its own words in the 
   ] as const) {
     outcome = { ok: false, kind, reason: "The replica ended with exit code 1." };
     const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, [status]);
-    assert.match(row.reason ?? "", /^The replica ended with exit code 1\. .*deploy again\.$/);
+    assert.match(
+      row.reason ?? "",
+      /^The replica ended with exit code 1\. .*build it again \(POST …\/apps\/\{app\}\/builds\)\.$/,
+    );
     assert.ok(log.includes("ImportError: no module named x"));
     const now = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
     assert.equal(now.live_release_id, live);
@@ -183,19 +186,33 @@ test("while there is no room for the app, the build waits in initializing with t
   await buildInState(db, buildId, ["cancelled"]);
 });
 
-test("an app that requests a compute type that is not here fails at once, and is told what to request", async (t) => {
-  const trial = playedTrial(() => assert.fail("it must not be tried"));
-  const { db, server, start } = await open(t, { trial });
-  await server.createRepo("acme", "app", {
-    "main.py": "",
-    "cerebrium.toml": '[cerebrium.hardware]\ncompute = "TURING_T4"\n',
-  });
+test("where nobody has set a branch and there is no main, the default branch is used, said, and kept", async (t) => {
+  const { db, server, start } = await open(t, { trial: playedTrial(() => good) });
+  await server.createRepo("acme", "app", { "main.py": "" }, "trunk");
+  await server.push("acme", "app", { "main.py": "x = 1" }, "release/1.x");
   await start();
-  const { buildId } = await requestBuild(db, await createApp(db));
-  const { row } = await buildInState(db, buildId, ["build_failure"]);
+  const app = await createApp(db);
+  const said = "acme/app has no branch main, and gitBranch is not set: its default branch trunk is used.";
+  const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
+  assert.ok(log.includes(said) && !log.some((line) => line.startsWith("fatal:")), log.join("\n"));
+  assert.equal(row.branch, "trunk");
+  const branchOf = async (): Promise<unknown> => {
+    const release = await db.selectFrom("releases").selectAll().orderBy("number", "desc").executeTakeFirstOrThrow();
+    const { gitBranch } = release.settings as Record<string, unknown>;
+    return [gitBranch, (release.origins as Record<string, unknown>)["gitBranch"]];
+  };
+  assert.deepEqual(await branchOf(), ["trunk", "default"]);
+  await server.push("acme", "app", { "main.py": "x = 2" }, "main");
+  const again = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
+  assert.deepEqual(
+    [again.row.branch, again.log.includes(said), await branchOf()],
+    ["trunk", false, ["trunk", "default"]],
+  );
+  const given = await createApp(db, { name: "given", request: { gitBranch: "master" } });
+  const failed = await buildInState(db, (await requestBuild(db, given)).buildId, ["build_failure"]);
   assert.match(
-    row.reason ?? "",
-    /^The app requests compute TURING_T4, but this platform has only CPU\. Request .*hardware\.compute/,
+    failed.row.reason ?? "",
+    /^The branch "master" does not exist in acme\/app; it has: main, release\/1\.x, trunk\./,
   );
 });
 

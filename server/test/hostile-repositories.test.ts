@@ -42,6 +42,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
   const request = {
     ...{ projectId: newProjectId(), buildId: newBuildId() },
     settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
+    isBranchGiven: true,
     ...{ commit: null, signal: new AbortController().signal },
     log: (_stage: string, _stream: string, text: string): void => void lines.push(text),
   };

@@ -49,6 +49,7 @@ function openSource(t: TestContext, setup: Setup) {
       projectId: newProjectId(),
       buildId: newBuildId(),
       settings: { gitRepo, gitBranch, gitPath },
+      isBranchGiven: true,
       commit: null,
       log: (_stage, _stream, text) => lines.push(text),
       signal: new AbortController().signal,

@@ -42,9 +42,17 @@ export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
     },
     async rebuild(call) {
       const build = buildOf(call);
+      if (!isEmpty(call.body)) throw new Fault("invalid", nothingToChoose);
       return showReceived(build, await builds.rebuild(build, call.by));
     },
   };
+}
+
+const nothingToChoose =
+  "A rebuild is of the commit and with the settings of the earlier build, so its body must be empty. To build a branch or another commit, use POST …/apps/{app}/builds with branch or commit.";
+
+function isEmpty(body: unknown): boolean {
+  return body === undefined || body === null || JSON.stringify(body) === "{}";
 }
 
 function showBuild(build: BuildView): z.infer<typeof answers.build> {

@@ -1,4 +1,5 @@
 // Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
+import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
@@ -110,7 +111,7 @@ export class Apps {
       if (!isNew) {
         throw new Fault(
           "conflict",
-          `name is "${name}", but the project already has an app with that name; choose another.`,
+          `name is "${name}", but the project already has an app with that name. Choose another name, or ${buildAgain}, change it (${changeField}) or delete it (DELETE …/apps/{app}).`,
         );
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;

@@ -1,5 +1,6 @@
 // Parses the settings stored with builds and releases, since another version of the platform may have stored them. Used
 // by every area that reads such a row.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import {
@@ -23,7 +24,7 @@ export function readSettings(stored: unknown): AppSettings | Fault {
   const [issue] = parsed.error.issues;
   const where = issue === undefined || issue.path.length === 0 ? "the settings are" : `${issue.path.join(".")} is`;
   const what = `${where} ${shown(issue?.input)} (${issue?.message})`;
-  return new Fault("not_usable", `The app's stored settings cannot be read: ${what}. Deploy it again.`);
+  return new Fault("not_usable", `The app's stored settings cannot be read: ${what}. Please ${buildAgain}.`);
 }
 
 /** Like `readSettings`. Throws `Fault("not_usable")`. */

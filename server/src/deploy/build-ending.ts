@@ -1,4 +1,5 @@
 // Maps the error that ended a build to its final state and reason. Pure.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { Fault } from "#lib/fault.ts";
 import type { BuildEnd } from "./build-states.ts";
@@ -38,7 +39,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
     if (error.why === "cancelled") return end("cancelled", error.reason ?? "Cancelled.");
     return end(
       "build_failure",
-      `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines show what took so long; make it faster and deploy again.`,
+      `The build took longer than ${Math.round(timeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The last lines show what took so long; make it faster and ${buildAgain}.`,
     );
   }
   if (error instanceof StartFailed) return end(error.end, error.message);
@@ -49,7 +50,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   return {
     ...end(
       "build_failure",
-      "The platform itself failed during the build. Try a rebuild; if it happens again, ask the operator to look for the build's id in the platform's log.",
+      `The platform itself failed during the build. Please ${buildAgain}; if it fails again, ask the operator to look for the build's id in the platform's log.`,
     ),
     isUnexpected: true,
   };

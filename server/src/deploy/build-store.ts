@@ -1,5 +1,6 @@
 // Queries of the build queue. Every change by a worker checks its lease, names the states it leaves, and notifies; the
 // row count shows whether the worker still owned the build.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
@@ -25,6 +26,8 @@ export type BuildRecord = {
   readonly commit: string | null;
   /** The one asked for; null: the app's own. */
   readonly branch: string | null;
+  /** The branch of the live release if nobody has set it; null: none, or somebody has. */
+  readonly usualBranch: string | null;
   /** In stored form. */
   readonly settings: unknown;
 };
@@ -63,6 +66,12 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     .innerJoin("apps", "apps.id", "builds.app_id")
     .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.request"])
     .select(["builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings"])
+    .leftJoin("releases", (join) =>
+      join
+        .onRef("releases.id", "=", "apps.live_release_id")
+        .on(sql<boolean>`releases.origins ->> 'gitBranch' = 'default'`),
+    )
+    .select(sql<string | null>`releases.settings ->> 'gitBranch'`.as("usual_branch"))
     .where("builds.id", "=", buildId)
     .executeTakeFirst();
   if (row === undefined) return undefined;
@@ -76,6 +85,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     configToml: row.config_toml,
     commit: row.commit_sha,
     branch: row.branch,
+    usualBranch: row.usual_branch,
     settings: row.settings,
   };
 }
@@ -149,7 +159,7 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-function columnsOf({ commit, message, author, branch }: Omit<FetchedSource, "appDir">) {
+function columnsOf({ commit, message, author, branch }: Omit<FetchedSource, "appDir" | "defaultBranch">) {
   const found = { commit_sha: commit, commit_message: message, commit_author: author };
   return branch === null ? found : { ...found, branch };
 }
@@ -177,7 +187,7 @@ export async function endAbandoned(db: Db): Promise<number> {
       update builds set
         status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
         reason = case when cancel_requested_at is null
-          then ${`The platform was stopped ${takesMax} times during this build, so the build is not started again. Deploy again; if it happens once more, ask the operator to check the platform's log.`}
+          then ${`The platform was stopped ${takesMax} times during this build, so the build is not started again. Please ${buildAgain}; if it happens once more, ask the operator to check the platform's log.`}
           else coalesce(cancel_reason, 'Cancelled.') end,
         ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
       where id in (

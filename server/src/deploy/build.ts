@@ -139,15 +139,20 @@ class BuildWork {
 
   async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit, branch, request, configToml } = this.#record;
+    const { buildId, projectId, appId, commit, request, configToml, usualBranch } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
+    const isBranchUsual = settled === null && (request["gitBranch"] ?? null) === null;
+    const branch = this.#record.branch ?? (isBranchUsual ? usualBranch : null);
     const wanted = { ...(settled ?? requestedSource(request)), ...(branch === null ? {} : { gitBranch: branch }) };
+    const isBranchGiven = !isBranchUsual || this.#record.branch !== null;
     const { log } = this.#output;
-    const fetched = await source.fetch({ projectId, buildId, settings: wanted, commit, log, signal });
+    const fetched = await source.fetch({ projectId, buildId, settings: wanted, isBranchGiven, commit, log, signal });
     await this.#keep({ source: fetched });
     const readText = textReader(fetched.appDir);
     const repositoryToml = readAppToml(readText);
-    const decided = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
+    const resolved = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
+    const gitBranch = (isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null) ?? resolved.settings.gitBranch;
+    const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
       ...{ buildId, projectId, appId, readText },

@@ -7,6 +7,8 @@ export type SourceRequest = {
   readonly projectId: ProjectId;
   readonly buildId: BuildId;
   readonly settings: SourceSettings;
+  /** False: `settings.gitBranch` is a default, so the repository's default branch is used where that one is missing. */
+  readonly isBranchGiven: boolean;
   /** The commit of an earlier build or attempt; null selects the newest. */
   readonly commit: string | null;
   readonly log: BuildLog;
@@ -21,6 +23,8 @@ export type FetchedSource = {
   readonly author: string;
   /** Whose newest commit it is; null: the commit was given. */
   readonly branch: string | null;
+  /** The repository's default branch, used since the branch in `settings` is missing; else null. */
+  readonly defaultBranch: string | null;
   readonly appDir: string;
 };
 

@@ -77,7 +77,7 @@ test("room that never appears is init_timeout with that reason, within the time 
     assert.equal(error.end, "init_timeout");
     assert.match(
       error.message,
-      /^No machine here has HOPPER_H100\. The build waited for 60 s \(deploymentInitializationTimeout\)\./,
+      /^No machine here has HOPPER_H100\. The build waited for 60 s \(deploymentInitializationTimeout\); build it again /,
     );
     return true;
   });

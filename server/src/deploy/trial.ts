@@ -1,5 +1,6 @@
 // The trial start: before a release takes traffic, one replica of it must start and become ready. Declares the
 // interface that the scheduler implements, and decides what an outcome means for the build.
+import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Artifact, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -105,14 +106,17 @@ function startFailed(kind: "failed" | "timeout" | "impossible", reason: string, 
   if (kind === "impossible") return new StartFailed("init_failure", reason);
   const sentence = /[.!?]$/.test(reason) ? reason : `${reason}.`;
   if (kind === "failed") {
-    return new StartFailed("init_failure", `${sentence} Its output is in the build log; fix the app and deploy again.`);
+    return new StartFailed(
+      "init_failure",
+      `${sentence} Its output is in the build log. Fix the app and ${buildAgain}.`,
+    );
   }
   return new StartFailed(
     "init_timeout",
-    `${sentence} The limit is ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout); make the app start faster or raise the limit, then deploy again.`,
+    `${sentence} The limit is ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout); make the app start faster or raise the limit (${changeField}), then ${buildAgain}.`,
   );
 }
 
 function waitedText(limitMs: number): string {
-  return `The build waited for ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout).`;
+  return `The build waited for ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout); ${buildAgain} later.`;
 }

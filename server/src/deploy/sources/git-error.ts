@@ -1,4 +1,5 @@
 // Turns an error of git into a sentence that the app's owner understands and can act on. Pure.
+import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 
 /** What the sentence may mention. None of it is secret. */
 export type GitFailure = {
@@ -41,7 +42,7 @@ const rules: readonly Rule[] = [
   {
     form: /redirect|returned error: 30\d/i,
     sentence: ({ host, repository }) =>
-      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name.`,
+      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name (${changeField}), then ${buildAgain}.`,
   },
   {
     form: /Host key verification failed/i,
@@ -54,7 +55,7 @@ const rules: readonly Rule[] = [
   },
   {
     form: /Connection refused|Failed to connect|Connection timed out|Network is unreachable|No route to host|Connection reset|Couldn't connect/i,
-    sentence: ({ host }) => `The git host ${host} cannot be reached from this machine. Try again with a rebuild.`,
+    sentence: ({ host }) => `The git host ${host} cannot be reached from this machine. When it can, ${buildAgain}.`,
   },
   {
     form: /certificate|SSL|TLS/i,
@@ -63,12 +64,12 @@ const rules: readonly Rule[] = [
   {
     form: /Operation too slow|early EOF|hung up unexpectedly|RPC failed|returned error: 5\d\d|unexpected disconnect/i,
     sentence: ({ host, repository }) =>
-      `The git host ${host} closed the connection while ${repository} was being fetched. Try again with a rebuild.`,
+      `The git host ${host} closed the connection while ${repository} was being fetched. Please ${buildAgain}.`,
   },
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
     sentence: ({ repository }) =>
-      `The commit is no longer in ${repository} (was the branch force-pushed?). Deploy the branch again instead of rebuilding.`,
+      `The commit is no longer in ${repository} (was the branch force-pushed?). Build the branch instead (POST …/apps/{app}/builds without a commit).`,
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
@@ -100,18 +101,19 @@ export function explainMissingBranch(given: {
   readonly branches: readonly string[];
 }): string {
   const { repository, branch, branches } = given;
-  if (branches.length === 0) return `${repository} has no branches yet: push a commit to "${branch}" first.`;
+  if (branches.length === 0)
+    return `${repository} has no branches yet: push a commit to "${branch}", then ${buildAgain}.`;
   const named = branches
     .slice(0, 10)
     .map((name) => name.slice(0, 100))
     .join(", ");
   const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
-  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Set gitBranch to one of them.`;
+  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Set gitBranch to one of them (${changeField}), then ${buildAgain}.`;
 }
 
 function refused({ repository, host, hasCredential }: GitFailure): string {
   const where = host === "" ? "" : ` on ${host}`;
   return hasCredential
-    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Check gitRepo and the credential.`
-    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Check gitRepo, or add a credential.`;
+    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Correct gitRepo (${changeField}) or the credential (PUT …/git-credentials/{host}), then ${buildAgain}.`
+    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Correct gitRepo (${changeField}), or add a credential (PUT …/git-credentials/{host}), then ${buildAgain}.`;
 }

@@ -1,5 +1,6 @@
 // Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
 // without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
+import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
@@ -48,6 +49,7 @@ type Fetch = {
   readonly repository: string;
   readonly folder: string;
   readonly branch: string;
+  readonly isBranchGiven: boolean;
   readonly remote: NonNullable<GitRun["remote"]>;
   /** On the monotonic clock. */
   readonly deadlineMs: number;
@@ -72,9 +74,9 @@ export class GitSource implements Source {
   }
 
   async fetch(request: SourceRequest): Promise<FetchedSource> {
-    const fetch = await this.#prepare(request);
+    const prepared = await this.#prepare(request);
     try {
-      const { commit, ...said } = await this.#fetchCommit(fetch);
+      const { fetch, commit, ...said } = await this.#fetchCommit(prepared);
       const subject = said.message.split("\n", 1)[0] ?? "";
       request.log("source", "platform", `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`);
       const listing = await this.#list(fetch, commit);
@@ -82,7 +84,9 @@ export class GitSource implements Source {
       const checkTime = (): void => this.#checkTime(fetch);
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       await rm(fetch.gitDir, { recursive: true, force: true });
-      return { commit, ...said, branch: request.commit === null ? fetch.branch : null, appDir: fetch.appDir };
+      const defaultBranch = fetch === prepared ? null : fetch.branch;
+      const branch = request.commit === null ? fetch.branch : null;
+      return { commit, ...said, branch, defaultBranch, appDir: fetch.appDir };
     } catch (error) {
       await this.remove(request.buildId);
       throw error;
@@ -128,13 +132,19 @@ export class GitSource implements Source {
       repository: `${repository.owner}/${repository.repo}`,
       folder,
       branch,
+      isBranchGiven: request.isBranchGiven,
       remote: { url, credential, ssh: { keyFile, knownHostsFile } },
       deadlineMs: this.#options.clock.monotonicMs() + this.#options.timeoutMs,
     };
   }
 
-  /** Fetches the pinned commit, else the head of the branch, without its history. */
-  async #fetchCommit(fetch: Fetch): Promise<Pick<FetchedSource, "commit" | "message" | "author">> {
+  /**
+   * Fetches the pinned commit, else the head of the branch, without its history. Returns `fetch` with the repository's
+   * default branch when that was used instead.
+   */
+  async #fetchCommit(
+    fetch: Fetch,
+  ): Promise<Pick<FetchedSource, "commit" | "message" | "author"> & { readonly fetch: Fetch }> {
     const { request, branch, repository } = fetch;
     const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
     request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);
@@ -144,7 +154,11 @@ export class GitSource implements Source {
       ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
       ...["--end-of-options", fetch.remote.url.url, `+${wanted}:${fetchedRef}`],
     ]);
-    if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
+    if (!result.isOk) {
+      const other = pinned === null && isBranchMissing(result) ? await this.#defaultBranch(fetch) : null;
+      if (other !== null) return await this.#fetchCommit({ ...fetch, branch: other, isBranchGiven: true });
+      throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
+    }
     const head = await this.#git(fetch, ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"]);
     const [commit = "", author = "", ...lines] = head.output.split("\n");
     if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not point to a commit.`);
@@ -152,17 +166,31 @@ export class GitSource implements Source {
       throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
     }
     return {
+      fetch,
       commit,
       author: commitText(author, "author"),
       message: commitText(lines.join("\n").trim(), "message"),
     };
   }
 
+  /** The branch that the repository itself names as its default, in place of a default of ours that it does not have. */
+  async #defaultBranch(fetch: Fetch): Promise<string | null> {
+    const { request, repository, branch, remote, isBranchGiven } = fetch;
+    if (isBranchGiven) return null;
+    const args = ["ls-remote", "--symref", "--end-of-options", remote.url.url, "HEAD"];
+    const { output } = await this.#git(fetch, args, { isRemote: true });
+    const found = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(output)?.[1];
+    if (found === undefined || found === branch || !checkBranch(found).ok) return null;
+    const said = `${repository} has no branch ${branch}, and gitBranch is not set: its default branch ${found} is used.`;
+    request.log("source", "platform", said);
+    return found;
+  }
+
   async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {
     const { repository, remote, branch, request } = fetch;
     const lines = result.errorOutput.trim().split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
-    if (pinned === null && /couldn't find remote ref/i.test(result.errorOutput)) {
+    if (pinned === null && isBranchMissing(result)) {
       const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
         isRemote: true,
       });
@@ -199,7 +227,7 @@ export class GitSource implements Source {
       .map((name) => name.trim())
       .filter((name) => name !== "");
     const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
-    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder.`;
+    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder (${changeField}), then ${buildAgain}.`;
   }
 
   async #checkOut(fetch: Fetch, commit: string): Promise<void> {
@@ -284,9 +312,13 @@ export class GitSource implements Source {
   #tookTooLong({ repository }: Fetch): BuildFailed {
     const seconds = Math.round(this.#options.timeoutMs / 1000);
     return new BuildFailed(
-      `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Try again with a rebuild, or make the repository smaller.`,
+      `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Make the repository smaller if it is large, and ${buildAgain}.`,
     );
   }
+}
+
+function isBranchMissing({ errorOutput }: GitResult): boolean {
+  return /couldn't find remote ref/i.test(errorOutput);
 }
 
 /** What a sentence about git's failure may mention. */

@@ -1,4 +1,5 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
+import { buildAgain } from "@slipway/contract/advice.ts";
 
 import { systemPackage } from "./error-advice.ts";
 
@@ -43,7 +44,7 @@ const otherwise = "Or choose a version or a pythonVersion with a prebuilt packag
 const rules: readonly Rule[] = [
   {
     form: /(?:Failed to establish a new connection|Temporary failure in name resolution|Connection refused|ConnectTimeout|ReadTimeout|Max retries exceeded|error sending request|dns error|tcp connect error)/i,
-    sentence: () => "The package index cannot be reached from the build machine. Try again with a rebuild.",
+    sentence: () => `The package index cannot be reached from the build machine. When it can, ${buildAgain}.`,
   },
   {
     form: /No matching distribution found for ([^\s(]+)/i,

@@ -1,5 +1,6 @@
 // Virtual environments for apps. Builds of one project with the same Python and the same packages share one. An app
 // whose build runs commands gets its own, since commands may install into it.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -258,6 +259,6 @@ async function copySeed(given: { python: Python; tools: BuildTools; seed: string
 function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
   const last = result.output.trim().split("\n").at(-1) ?? "";
   return new BuildFailed(
-    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Try again with a rebuild; if it fails again, ask the operator to check the machine's Python.`,
+    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Please ${buildAgain}; if it fails again, ask the operator to check the machine's Python.`,
   );
 }

@@ -1,5 +1,6 @@
 // The process driver's builder: turns an app into a folder with its files, a Python of this machine and a virtual
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join } from "node:path";
@@ -68,7 +69,7 @@ export class ProcessBuilder implements Builder {
       );
     }
     const refusal = this.#options.disk?.buildRefusal() ?? null;
-    if (refusal !== null) throw new BuildFailed(`${refusal} Deploy again then.`);
+    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const removeWriter = this.#options.disk?.add(this.#writerOf(plan, ended), false);
@@ -261,7 +262,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
     if (result.isOk) continue;
     const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;
     throw new BuildFailed(
-      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. See its output above; fix the command and deploy again.`,
+      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. See its output above; fix the command and ${buildAgain}.`,
     );
   }
 }

@@ -1,5 +1,6 @@
 // Creates a replica's folder, writes its record, and spawns the app: in its sandbox, detached from the platform, with
 // output to files. A failed launch leaves nothing behind.
+import { buildAgain } from "@slipway/contract/advice.ts";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
@@ -104,12 +105,12 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
 function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
   if (spec.artifact.kind !== "process") {
     throw new StartRefused(
-      `The release was built by the ${spec.artifact.kind} driver and cannot run as a process; deploy the app again.`,
+      `The release was built by the ${spec.artifact.kind} driver and cannot run as a process: ${buildAgain}.`,
     );
   }
   const artifact = processArtifact(spec.artifact);
   if (existsSync(artifact.appDir) && existsSync(artifact.python)) return artifact;
-  throw new StartRefused("The files of the build are no longer on this machine; deploy the app again.");
+  throw new StartRefused(`The files of the build are no longer on this machine: ${buildAgain}.`);
 }
 
 function refuseVariables(spec: ReplicaSpec): void {
