@@ -266,11 +266,7 @@ describe("builds", () => {
     const twice = await api.call("DELETE", `${path}/${buildId}`);
     assert.equal(twice.status, 409);
     const chosen = await api.call("POST", `${path}/${buildId}/rebuild`, { body: { branch: "other" } });
-    assert.equal(chosen.status, 400);
-    assert.match(
-      chosen.body.message,
-      /^A rebuild is of the commit .* use POST …\/apps\/\{app\}\/builds with branch or/,
-    );
+    assert.match(`${chosen.status} ${chosen.body.message}`, /^400 A rebuild is of the commit .* use POST …/);
     const again = await api.call("POST", `${path}/${buildId}/rebuild`, { body: {} });
     assert.equal(again.status, 201, JSON.stringify(again.body));
     answers.receivedBuild.parse(again.body);
