@@ -147,8 +147,8 @@ test("runs and plain calls share the replica's places and the line, first come, 
   await until("the run runs", () => answers.length === 2);
   assert.equal(run.starts.length, 1);
   assert.deepEqual(
-    { ...bed.proxy.demandOf(bed.appId), lastActiveAtMs: 0 },
-    { running: 1, waiting: 1, lastActiveAtMs: 0, receivedTotal: 3 },
+    { ...bed.proxy.demandOf(bed.appId), lastActiveAtMs: 0, runMs: 0 },
+    { running: 1, waiting: 1, lastActiveAtMs: 0, receivedTotal: 3, runMs: 0 },
   );
   answers[1]?.end("second");
   assert.equal(inShort(await run.ended()), "200 second");

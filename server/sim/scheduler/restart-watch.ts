@@ -24,7 +24,7 @@ type Drained = { readonly idleMs: number; readonly cooldownMs: number; readonly 
 
 /** The platform writes down what it knows at an interval of 2 s. */
 const lostMs = 2_100;
-/** Two looks, since a call counts until the look after its end, and a sample of received calls. */
+/** Two looks, since a call counts until the look after its end, and the time of a turn. */
 const slackMs = 3_000;
 /** With the write that follows. */
 const knownMs = slackMs + lostMs;
@@ -62,10 +62,9 @@ export class RestartWatch {
     for (const [releaseId, { failedAt }] of this.#failing) {
       if (failedAt > this.#endsAt - lostMs) this.#failing.delete(releaseId);
     }
-    for (const { appId, live } of this.#world.routes) {
+    for (const { appId } of this.#world.routes) {
       if ((this.#activeAt.get(appId) ?? 0) > this.#endsAt - lostMs) this.#activeAt.delete(appId);
-      const quietMs = knownMs + evaluationMs(live);
-      if ((this.#idleSince.get(appId) ?? now) > this.#endsAt - quietMs) this.#idleSince.set(appId, now);
+      if ((this.#idleSince.get(appId) ?? now) > this.#endsAt - knownMs) this.#idleSince.set(appId, now);
     }
     this.#beganAt = now;
     this.#endsAt = Number.POSITIVE_INFINITY;
@@ -101,7 +100,7 @@ export class RestartWatch {
     if (live === null) return;
     const now = this.#world.clock.now();
     const { cooldownPeriodSeconds, minReplicaCount } = live.settings;
-    const keptMs = cooldownPeriodSeconds * 1000 + evaluationMs(live) + slackMs;
+    const keptMs = cooldownPeriodSeconds * 1000 + slackMs;
     if (now - (this.#idleSince.get(appId) ?? now) <= keptMs) return;
     const ofLive = [...this.#world.rows.rows.values()].filter(
       ({ releaseId, state }) => releaseId === live.releaseId && (state === "starting" || state === "ready"),
@@ -175,8 +174,4 @@ export class RestartWatch {
     const seconds = (this.#world.clock.now() - VirtualClock.beginMs) / 1000;
     throw new Violation(`${what} (${seconds} s after the beginning)`);
   }
-}
-
-function evaluationMs(live: SchedulerRoute["live"]): number {
-  return live?.settings.scalingMetric === "requests_per_second" ? live.settings.evaluationIntervalSeconds * 1000 : 0;
 }

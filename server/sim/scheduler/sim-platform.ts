@@ -41,6 +41,8 @@ export type PlatformParts = {
   readonly mutation: Mutation | null;
   /** Called before a replica gets no further calls. */
   readonly onRetire: (replicaId: ReplicaId) => void;
+  /** Absent: as the model of the proxy has it. */
+  readonly lineLengthMax?: number;
 };
 
 /** Started with `start`, ended with `kill` or `stop`. */
@@ -52,7 +54,7 @@ export class SimPlatform {
 
   constructor(parts: PlatformParts) {
     const clock = this.#mortalClock(parts.clock);
-    this.proxy = new ModelProxy(clock);
+    this.proxy = new ModelProxy(clock, parts);
     const { routes, allowance, probe, mutation } = parts;
     this.scheduler = new Scheduler({
       driver: this.#mortalDriver(parts.driver, mutation),

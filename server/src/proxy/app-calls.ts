@@ -124,7 +124,7 @@ export class AppCalls {
     assert(slot !== null, "a call must hold a place to leave");
     call.slot = null;
     this.meter.lastActiveAtMs = nowMs;
-    this.#giveBack(slot);
+    this.#giveBack(slot, nowMs);
     // If calls wait, no other replica has capacity: the slot goes to the next one.
     const isOnlyRoom =
       slot.isOpen && !slot.isUnreachable && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
@@ -144,7 +144,7 @@ export class AppCalls {
     deadlines.clear(call);
     call.slot = null;
     this.#suspend(from, nowMs);
-    this.#giveBack(from);
+    this.#giveBack(from, nowMs);
     const untilMs = call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live));
     if (nowMs >= untilMs) {
       call.refuse(lineTimeout());
@@ -196,8 +196,9 @@ export class AppCalls {
     const hold: Hold = { replicaId, slot: slots.get(replicaId) ?? null };
     this.#holds.add(hold);
     if (hold.slot !== null) hold.slot.running++;
-    this.meter.running++;
-    this.meter.lastActiveAtMs = monotonicMs();
+    const nowMs = monotonicMs();
+    this.meter.began(nowMs);
+    this.meter.lastActiveAtMs = nowMs;
     return () => this.#letGo(hold);
   }
 
@@ -211,13 +212,14 @@ export class AppCalls {
   #letGo(hold: Hold): void {
     if (!this.#holds.delete(hold)) return;
     const { nudge, monotonicMs } = this.#parts;
-    this.meter.lastActiveAtMs = monotonicMs();
+    const nowMs = monotonicMs();
+    this.meter.lastActiveAtMs = nowMs;
     if (hold.slot === null) {
-      this.meter.running--;
+      this.meter.ended(nowMs);
       nudge(this.meter.appId);
       return;
     }
-    this.#giveBack(hold.slot);
+    this.#giveBack(hold.slot, nowMs);
     this.#admitWaiting();
   }
 
@@ -254,7 +256,9 @@ export class AppCalls {
 
   #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
     slot.running++;
-    this.meter.running++;
+    this.meter.began(nowMs);
+    // Only random-choice-2 goes beyond the concurrency: no call waits then, but there is need.
+    if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
     this.#parts.deadlines.set(call, nowMs + call.live.settings.responseGracePeriodSeconds * 1000);
     call.begin(slot, nowMs);
@@ -278,10 +282,10 @@ export class AppCalls {
     }
   }
 
-  #giveBack(slot: ReplicaSlot): void {
+  #giveBack(slot: ReplicaSlot, nowMs: number): void {
     assert(slot.running > 0, "a place was given back twice");
     slot.running--;
-    this.meter.running--;
+    this.meter.ended(nowMs);
     if (slot.running > 0 || slot.isOpen) return;
     this.#forget(slot);
     // The scheduler waits for this before it stops the replica.

@@ -21,6 +21,8 @@ export class CallMeter {
   running = 0;
   waiting = 0;
   receivedTotal = 0;
+  /** The ends minus the begins of calls: one number instead of a clock for each running call. */
+  #endsMinusBegins = 0;
   lastActiveAtMs: number | null = null;
   /** Calls whose client disconnected before the answer was complete. */
   clientGoneTotal = 0;
@@ -34,6 +36,23 @@ export class CallMeter {
   constructor(appId: AppId, times: CallTimes) {
     this.appId = appId;
     this.times = times;
+  }
+
+  /** A call begins to run on a replica. */
+  began(nowMs: number): void {
+    this.running++;
+    this.#endsMinusBegins -= nowMs;
+  }
+
+  /** A call that began runs no more. */
+  ended(nowMs: number): void {
+    this.running--;
+    this.#endsMinusBegins += nowMs;
+  }
+
+  /** For how long calls have run up to now, summed over calls. */
+  runMs(nowMs: number): number {
+    return this.#endsMinusBegins + this.running * nowMs;
   }
 
   /** Counts an answer. */

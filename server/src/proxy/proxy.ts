@@ -183,7 +183,7 @@ export class Proxy implements DemandSource, Occupancy {
     const meter = this.#apps.get(appId)?.meter;
     if (meter === undefined) return noDemand;
     const { running, waiting, lastActiveAtMs, receivedTotal } = meter;
-    return { running, waiting, lastActiveAtMs, receivedTotal };
+    return { running, waiting, lastActiveAtMs, receivedTotal, runMs: meter.runMs(this.#clock.monotonicMs()) };
   }
 
   running(replicaId: ReplicaId): number {

@@ -42,15 +42,38 @@ describe("concurrency_utilization", () => {
     assert.equal(looker({ replicaConcurrency: 4 })(0, { running: 4, waiting: 1 }), 2);
   });
 
-  test("a target of 80 percent of 200 calls gives each replica 160", () => {
-    const look = looker({ replicaConcurrency: 200, scalingTarget: 80 });
-    assert.equal(look(0, { running: 160 }), 1);
-    assert.equal(look(1, { running: 161 }), 2);
+  /** Looks every second while so many calls run, until second `to`; the number of replicas at the end. */
+  const steady = (look: ReturnType<typeof looker>, running: number, to: number): number | undefined => {
+    let count: number | undefined;
+    for (let second = 0; second <= to; second++) count = look(second, { running, runMs: running * second * 1000 });
+    return count;
+  };
+
+  test("a target of 80 percent of 200 calls gives each replica 160 on average, and a tenth more changes nothing", () => {
+    const changes = { replicaConcurrency: 200, scalingTarget: 80 };
+    assert.equal(steady(looker(changes), 160, 60), 1);
+    assert.equal(steady(looker(changes), 176, 60), 1);
+    assert.equal(steady(looker(changes), 178, 60), 2);
+    assert.equal(steady(looker(changes), 320, 60), 2);
+  });
+
+  test("the mean is over the evaluation interval, and the slots of the moment do not wait for it", () => {
+    const changes = { replicaConcurrency: 200, scalingTarget: 50, evaluationIntervalSeconds: 60 };
+    assert.equal(steady(looker(changes), 150, 40), 1, "100 of 150 calls on average");
+    assert.equal(steady(looker(changes), 150, 45), 2);
+    assert.equal(looker(changes)(0, { waiting: 201 }), 2);
+  });
+
+  test("after a restart of the platform the mean is one of the time since then", () => {
+    const look = looker({ replicaConcurrency: 200, scalingTarget: 50 }, 4);
+    for (let second = 0; second <= 15; second++) {
+      assert.equal(look(second, { running: 400, runMs: second * 400_000 }), 4, `second ${second}`);
+    }
   });
 
   test("binary fractions do not add a replica", () => {
-    assert.equal(looker({ replicaConcurrency: 10, scalingTarget: 30 })(0, { running: 3 }), 1);
-    assert.equal(looker({ replicaConcurrency: 100, scalingTarget: 7 })(0, { running: 7 }), 1);
+    assert.equal(steady(looker({ replicaConcurrency: 10, scalingTarget: 30 }), 3, 60), 1);
+    assert.equal(steady(looker({ replicaConcurrency: 100, scalingTarget: 7 }), 7, 60), 1);
   });
 });
 
@@ -126,11 +149,15 @@ describe("requests_per_second", () => {
     assert.equal(looker(rps)(0, { waiting: 1, receivedTotal: 1 }), 1);
   });
 
-  test("without calls the mean falls to nothing", () => {
-    const look = looker({ ...rps, cooldownPeriodSeconds: 0 });
+  test("calls that wait for a slot ask for slots, whatever the mean is", () => {
+    assert.equal(looker(rps)(0, { running: 1, waiting: 4, receivedTotal: 5 }), 5);
+  });
+
+  test("an app without calls falls to its minimum after its cooldown, whatever the mean was", () => {
+    const look = looker({ ...rps, cooldownPeriodSeconds: 5 });
     for (let second = 0; second <= 10; second++) look(second, { receivedTotal: second * 30, running: 1 });
     assert.equal(look(11, { receivedTotal: 300 }), 3);
-    assert.equal(look(25, { receivedTotal: 300 }), 0);
+    assert.equal(look(16, { receivedTotal: 300 }), 0);
   });
 });
 
@@ -158,10 +185,52 @@ describe("cpu_utilization and memory_utilization", () => {
 
   test("without calls, or before anything was measured, there is the minimum", () => {
     const look = looker({ ...cpu, minReplicaCount: 2 }, 2);
-    assert.equal(look(1, { running: 9 }), 2);
+    assert.equal(look(1, { running: 1 }), 2);
     assert.equal(look(2, {}, { replicas: 2, shares: 2 }), 2);
   });
 });
+
+test("a steady load never changes the number once it has lasted for the interval and the cooldown", () => {
+  const load = fc.record({
+    everyMs: fc.integer({ min: 20, max: 1500 }),
+    durationMs: fc.integer({ min: 5, max: 20_000 }),
+    replicaConcurrency: fc.integer({ min: 1, max: 20 }),
+    scalingTarget: fc.integer({ min: 10, max: 100 }),
+    scalingBuffer: fc.nat(2),
+    scalingMetric: fc.constantFrom("concurrency_utilization", "requests_per_second"),
+    cooldownPeriodSeconds: fc.integer({ min: 3, max: 30 }),
+    evaluationIntervalSeconds: fc.integer({ min: 30, max: 60 }),
+  });
+  fc.assert(
+    fc.property(load, ({ everyMs, durationMs, ...changes }) => {
+      const look = looker({ ...changes, maxReplicaCount: 2000 });
+      const settledMs = (changes.evaluationIntervalSeconds + changes.cooldownPeriodSeconds + 1) * 1000 + durationMs;
+      let settled: number | undefined;
+      // At each arrival, as when it finds no slot, and every second.
+      const looks = new Set([...range(0, settledMs + 60_000, everyMs), ...range(0, settledMs + 60_000, 1000)]);
+      for (const atMs of [...looks].toSorted((left, right) => left - right)) {
+        const count = look(atMs / 1000, steadyDemand(atMs, everyMs, durationMs));
+        if (atMs > settledMs) settled ??= count;
+        assert.equal(count, settled ?? count, `at ${atMs} ms`);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+function range(from: number, to: number, step: number): number[] {
+  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step);
+}
+
+/** A call arrives every `everyMs`, takes `durationMs`, and never waits. */
+function steadyDemand(atMs: number, everyMs: number, durationMs: number): Partial<Demand> {
+  const receivedTotal = Math.floor(atMs / everyMs) + 1;
+  const ended = Math.max(0, Math.floor((atMs - durationMs) / everyMs) + 1);
+  const arrivals = (everyMs * (receivedTotal * (receivedTotal - 1))) / 2;
+  const endings = (everyMs * (ended * (ended - 1))) / 2 + ended * durationMs;
+  const running = receivedTotal - ended;
+  return { running, receivedTotal, lastActiveAtMs: atMs, runMs: endings + running * atMs - arrivals };
+}
 
 test("the number never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
   const load = fc.record({ afterMs: fc.integer({ min: 1, max: 5000 }), running: fc.nat(30), waiting: fc.nat(30) });

@@ -21,10 +21,16 @@ export type ScalingSettings = Pick<
 export type LoadHistory = {
   /** Recommendations that may still matter, oldest first, each higher than all later ones; the last is the current one. */
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
-  /** Samples of the number of received calls, oldest first; kept for `requests_per_second` only. */
-  readonly received: readonly { readonly atMs: number; readonly total: number }[];
+  /** Samples of the demand's totals, oldest first, for means over the evaluation interval. */
+  readonly samples: readonly LoadSample[];
+  /** What the load was before is unknown; minus infinity: there was none. */
+  readonly knownFromMs: number;
+  /** What the metric alone asked for, without need, buffer and limits. */
+  readonly byMetric: number;
   readonly lookedAtMs: number;
 };
+
+type LoadSample = Pick<Demand, "receivedTotal" | "runMs"> & { readonly atMs: number };
 
 export type Decision = {
   /** Target number of replicas of the live release, from minReplicaCount to maxReplicaCount. */
@@ -32,14 +38,19 @@ export type Decision = {
   readonly history: LoadHistory;
 };
 
-/** The default of the Kubernetes horizontal autoscaler. */
+/** By how much a metric may exceed its target without effect: the default of the Kubernetes horizontal autoscaler. */
 const tolerance = 0.1;
-/** Minimum time between samples of received calls; bounds the history to 600 for the longest interval. */
+/** Minimum time between samples; bounds the history to 600 for the longest interval. */
 const sampleGapMs = 500;
 
-/** The history of a new app: its running `replicas` count as wanted until now. */
+/** The shortest time that a mean is taken of where the load before is unknown. */
+const knownMsMin = 1000;
+
+/** The history of a new app: its running `replicas` count as wanted until now; one without any had no load. */
 export function newHistory(replicas: number, nowMs: number): LoadHistory {
-  return { recommendations: [{ untilMs: nowMs, count: replicas }], received: [], lookedAtMs: nowMs };
+  const knownFromMs = replicas === 0 ? Number.NEGATIVE_INFINITY : nowMs;
+  const recommendations = [{ untilMs: nowMs, count: replicas }];
+  return { recommendations, samples: [], knownFromMs, byMetric: 0, lookedAtMs: nowMs };
 }
 
 /** Decides, and returns the history for the next call. */
@@ -52,52 +63,52 @@ export function decide(given: {
   readonly nowMs: number;
 }): Decision {
   const { settings, demand, measured, nowMs } = given;
-  const history = { ...given.history, received: sampled(settings, demand, given.history.received, nowMs) };
-  const count = recommend(settings, { demand, measured }, history, nowMs);
+  const history = sampled(settings, demand, given.history, nowMs);
+  const calls = demand.running + demand.waiting;
+  // A short call may start and end between two turns; it counts as running.
+  const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
+  const byMetric = isActive ? replicasByMetric(settings, { demand, measured }, history, nowMs) : 0;
+  // The need of the moment, a slot for each call, never waits for a mean.
+  const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
+  const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
   const oldestMs = nowMs - settings.cooldownPeriodSeconds * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
   const highest = recommendations[0]?.count ?? count;
   return {
     desired: Math.min(Math.max(highest, settings.minReplicaCount), settings.maxReplicaCount),
-    history: { recommendations, received: history.received, lookedAtMs: nowMs },
+    history: { ...history, recommendations, byMetric, lookedAtMs: nowMs },
   };
 }
 
-/** Replicas needed for the current load, including the buffer, before the limits. */
-function recommend(
+/** Replicas that bring the metric, a mean over the evaluation interval, to its target. */
+function replicasByMetric(
   settings: ScalingSettings,
   { demand, measured }: { readonly demand: Demand; readonly measured: MeasuredLoad | null },
   history: LoadHistory,
   nowMs: number,
 ): number {
-  const calls = demand.running + demand.waiting;
-  // A short call may start and end between two turns; it counts as running.
-  const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
-  switch (settings.scalingMetric) {
-    case "concurrency_utilization": {
-      const callsPerReplica = settings.replicaConcurrency * (settings.scalingTarget / 100);
-      return withBuffer(settings, quotient(isActive ? Math.max(1, calls) : 0, callsPerReplica));
-    }
-    case "requests_per_second": {
-      const need = quotient(callsPerSecond(settings, demand, history, nowMs), settings.scalingTarget);
-      return withBuffer(settings, Math.max(need, isActive ? 1 : 0));
-    }
+  const { replicaConcurrency, scalingMetric, scalingTarget } = settings;
+  const mean = (total: "receivedTotal" | "runMs"): number => meanOf(total, { settings, demand, history, nowMs });
+  switch (scalingMetric) {
+    case "concurrency_utilization":
+      return replicasFor(mean("runMs"), replicaConcurrency * (scalingTarget / 100), history.byMetric);
+    case "requests_per_second":
+      return replicasFor(mean("receivedTotal") * 1000, scalingTarget, history.byMetric);
     case "cpu_utilization":
     case "memory_utilization":
-      // The usage of an app without calls justifies no more than its minimum.
-      return isActive ? Math.max(1, measured === null ? 0 : byUtilization(measured, settings.scalingTarget / 100)) : 0;
+      return measured === null ? 0 : replicasFor(measured.shares, scalingTarget / 100, measured.replicas);
   }
 }
 
-/** The number of replicas that brings the usage of each to the target; the current number while usage is near the target. */
-function byUtilization({ replicas, shares }: MeasuredLoad, target: number): number {
-  const isNear = Math.abs(shares / (replicas * target) - 1) <= tolerance;
-  return isNear ? replicas : quotient(shares, target);
+/** Rounds up, but `current` replicas may carry a tenth more than their target: a mean near it would come and go by chance. */
+function replicasFor(load: number, perReplica: number, current: number): number {
+  const isNear = load > perReplica * current && load <= perReplica * current * (1 + tolerance);
+  return isNear ? current : quotient(load, perReplica);
 }
 
-/** Adds the buffer to a need above zero only: an idle app falls to its minimum. */
-function withBuffer(settings: ScalingSettings, need: number): number {
-  return need > 0 ? need + settings.scalingBuffer : 0;
+/** Replicas on top of the recommendation for an active app; an idle one falls to its minimum. */
+function bufferOf({ scalingMetric, scalingBuffer }: ScalingSettings): number {
+  return scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second" ? scalingBuffer : 0;
 }
 
 /** Rounds up, but ignores excess from binary fractions (3 / (10 × 0.3) is 1, not 2). */
@@ -105,29 +116,39 @@ function quotient(load: number, perReplica: number): number {
   return Math.ceil(load / perReplica - 1e-9);
 }
 
-/** Mean over the evaluation interval; at first, missing time counts as time without calls. */
-function callsPerSecond(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): number {
-  const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
-  const start = history.received.findLast((sample) => sample.atMs <= fromMs) ?? history.received[0];
-  return start === undefined ? 0 : (demand.receivedTotal - start.total) / settings.evaluationIntervalSeconds;
+/** How much a total grew per millisecond of the evaluation interval; before the load is known, of the time since then. */
+function meanOf(
+  total: "receivedTotal" | "runMs",
+  given: {
+    readonly settings: ScalingSettings;
+    readonly demand: Demand;
+    readonly history: LoadHistory;
+    readonly nowMs: number;
+  },
+): number {
+  const { settings, demand, history, nowMs } = given;
+  const [start] = history.samples;
+  if (start === undefined) return 0;
+  const intervalMs = settings.evaluationIntervalSeconds * 1000;
+  const knownMs = Math.max(knownMsMin, nowMs - history.knownFromMs);
+  const spanMs = Math.max(nowMs - start.atMs, Math.min(intervalMs, knownMs));
+  return (demand[total] - start[total]) / spanMs;
 }
 
 /** Adds a sample when one is due and drops those from before the interval, except the one that starts it. */
-function sampled(
-  settings: ScalingSettings,
-  demand: Demand,
-  received: LoadHistory["received"],
-  nowMs: number,
-): LoadHistory["received"] {
-  if (settings.scalingMetric !== "requests_per_second") return [];
-  const latest = received.at(-1);
-  if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return received;
+function sampled(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): LoadHistory {
+  const { samples } = history;
+  const latest = samples.at(-1);
+  if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return history;
   const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
-  const begin = Math.max(
-    0,
-    received.findLastIndex((sample) => sample.atMs <= fromMs),
-  );
-  return [...received.slice(begin), { atMs: nowMs, total: demand.receivedTotal }];
+  const begin = samples.findLastIndex((sample) => sample.atMs <= fromMs);
+  const sample = { atMs: nowMs, receivedTotal: demand.receivedTotal, runMs: demand.runMs };
+  return {
+    ...history,
+    samples: [...samples.slice(Math.max(0, begin)), sample],
+    // A longer interval that is set later finds no load from before.
+    knownFromMs: begin > 0 ? (samples[begin]?.atMs ?? nowMs) : history.knownFromMs,
+  };
 }
 
 /** Adds the latest recommendation, valid until now; drops lower ones before a higher one, since they cannot matter again. */

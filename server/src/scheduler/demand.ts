@@ -12,6 +12,8 @@ export type Demand = {
   readonly lastActiveAtMs: number | null;
   /** Number of calls received since the platform started; never decreases. Calls per second are computed from it. */
   readonly receivedTotal: number;
+  /** For how long calls have run since the platform started, summed over calls. The mean of running calls is computed from it. */
+  readonly runMs: number;
 };
 
 /** The load of each app. An unknown app has the demand `noDemand`. */
@@ -20,7 +22,13 @@ export interface DemandSource {
 }
 
 /** The demand of an app without calls. */
-export const noDemand: Demand = Object.freeze({ running: 0, waiting: 0, lastActiveAtMs: null, receivedTotal: 0 });
+export const noDemand: Demand = Object.freeze({
+  running: 0,
+  waiting: 0,
+  lastActiveAtMs: null,
+  receivedTotal: 0,
+  runMs: 0,
+});
 
 /** How busy individual replicas are. */
 export interface Occupancy {

@@ -41,7 +41,7 @@ export function fromStored({ recommendations, starts }: StoredScaling, moment: M
     count,
   }));
   return {
-    history: { recommendations: held, received: [], lookedAtMs: nowMs },
+    history: { recommendations: held, samples: [], knownFromMs: nowMs, byMetric: 0, lookedAtMs: nowMs },
     starts: starts === null ? undefined : startsOf(starts, at),
     heldBack: undefined,
   };

@@ -117,7 +117,7 @@ export class Scheduler implements TrialStarter {
     const runner = this.#runner;
     this.#trials = new Trials({ runner, fleet, allowance, clock, driver });
     const common = { fleet, runner, allowance, counters, clock };
-    const utilization = new Utilization({ fleet, driver, clock });
+    const utilization = new Utilization({ fleet, routes, driver, clock });
     const lookParts: ReconcilerParts = { ...common, routes, demand, occupancy, view, utilization };
     this.#look = new AppReconciler(lookParts, {
       driver,

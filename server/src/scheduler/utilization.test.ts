@@ -15,14 +15,14 @@ function stage(changes: Partial<AppSettings>) {
   const usage = new Map<ReplicaId, ReplicaUsage>();
   let asked = 0;
   const settings = settingsWith({ cpu: 2, memory: 4, evaluationIntervalSeconds: 30, ...changes });
-  const utilization = new Utilization({ fleet, clock, driver: { usage: () => Promise.resolve((asked++, usage)) } });
+  const release = { releaseId: "r" as ReleaseId, buildId: "b" as BuildId, settings };
+  const route = { appId: "p-0-app" as AppId, projectId: "p-0" as ProjectId, live: release };
+  const driver = { usage: () => Promise.resolve((asked++, usage)) };
+  const utilization = new Utilization({ fleet, clock, driver, routes: { byAppId: () => route } });
   const add = (name: string): Replica => {
     const replica = new Replica({
       replicaId: name as ReplicaId,
-      release: {
-        ...{ projectId: "p-0" as ProjectId, appId: "p-0-app" as AppId, settings },
-        ...{ releaseId: "r" as ReleaseId, buildId: "b" as BuildId },
-      },
+      release: { ...release, projectId: route.projectId, appId: route.appId },
       ...{ gpus: 0, beganAtMs: 0, createdAtMs: 0, seenAtMs: 0, restarts: 0, isTrial: false },
     });
     replica.becomeReady({ host: "127.0.0.1", port: 1 }, 0);
@@ -51,11 +51,28 @@ test("processor time is a mean over the evaluation interval, as a share of what 
   assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 0 });
 });
 
-test("memory is that of the moment; replicas that cannot be measured do not count", async () => {
+test("memory is a mean over the evaluation interval; replicas that cannot be measured count as the others do", async () => {
   const { settings, utilization, add, step } = stage({ scalingMetric: "memory_utilization" });
   const replicas = [add("one"), add("two")];
-  await step(5, { one: used(0, 3e9) });
-  assert.deepEqual(utilization.of(replicas, settings), { replicas: 1, shares: 0.75 });
+  for (let count = 0; count < 6; count++) await step(5, { one: used(0, 3e9) });
+  assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1.5 });
+  for (let count = 0; count < 3; count++) await step(5, { one: used(0, 1e9), two: used(0, 1e9) });
+  assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1 }, "half of it was 1.5, half is 0.5");
+  for (let count = 0; count < 3; count++) await step(5, { one: used(0, 1e9), two: used(0, 1e9) });
+  assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 0.5 });
+});
+
+test("a replica more shares the usage, and the mean of all stays what it was", async () => {
+  const { settings, utilization, add, step } = stage({ scalingMetric: "cpu_utilization" });
+  const replicas = [add("one")];
+  await step(5, { one: used(0) });
+  for (let count = 1; count <= 6; count++) await step(5, { one: used(10 * count) });
+  assert.deepEqual(utilization.of(replicas, settings), { replicas: 1, shares: 1 });
+  replicas.push(add("two"));
+  for (let count = 1; count <= 6; count++) {
+    await step(5, { one: used(60 + 5 * count), two: used(5 * count) });
+    assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1 });
+  }
 });
 
 test("where no app scales by it, nothing is measured", async () => {

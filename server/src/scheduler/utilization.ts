@@ -1,70 +1,104 @@
-// Usage of processor time and memory of an app's replicas, for apps that scale by it: measured periodically by the
-// driver, averaged over the app's evaluation interval.
+// Usage of processor time and memory by an app's replicas together, for apps that scale by it: measured periodically by the
+// driver, averaged over the app's evaluation interval. The sum of all replicas does not change when their number does.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import type { RouteSource } from "./app-state.ts";
 import type { Fleet, Replica } from "./replica.ts";
 
 type Sample = ReplicaUsage & { readonly atMs: number };
 
-/** Measured replicas: their number, and the sum of their usage as shares of what each may use. */
+/** What all ready replicas of an app used from one measurement to the next; `cores` is null before the second one. */
+type Period = { readonly atMs: number; readonly ms: number; readonly cores: number | null; readonly bytes: number };
+
+/** An app's ready replicas: their number, and the mean of their usage together as shares of what one may use. */
 export type MeasuredLoad = { readonly replicas: number; readonly shares: number };
 
-/** Interval between measurements of all replicas. */
-export const measureEveryMs = 5_000;
+/** Interval between measurements of all replicas: two for the shortest evaluation interval. */
+export const measureEveryMs = 3_000;
+
+export type UtilizationParts = {
+  readonly fleet: Fleet;
+  readonly routes: Pick<RouteSource, "byAppId">;
+  readonly driver: Pick<Driver, "usage">;
+  readonly clock: Clock;
+};
 
 /** Measures usage; one instance per platform. */
 export class Utilization {
-  readonly #fleet: Fleet;
-  readonly #driver: Pick<Driver, "usage">;
-  readonly #clock: Clock;
-  /** Samples of each replica, oldest first, within its app's evaluation interval except for the first one. */
-  #samples = new Map<ReplicaId, readonly Sample[]>();
+  readonly #parts: UtilizationParts;
+  #latest = new Map<ReplicaId, Sample>();
+  /** Within each app's evaluation interval, oldest first. */
+  #periods = new Map<AppId, readonly Period[]>();
 
-  constructor(parts: { readonly fleet: Fleet; readonly driver: Pick<Driver, "usage">; readonly clock: Clock }) {
-    this.#fleet = parts.fleet;
-    this.#driver = parts.driver;
-    this.#clock = parts.clock;
+  constructor(parts: UtilizationParts) {
+    this.#parts = parts;
   }
 
   /** Measures the replicas of apps that scale by usage. Rejects when the driver does not answer. */
   async measure(): Promise<void> {
-    const wanted = this.#fleet.all().filter((one) => one.state === "ready" && isMeasured(one.settings));
-    const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await this.#driver.usage();
-    const atMs = this.#clock.monotonicMs();
-    const next = new Map<ReplicaId, readonly Sample[]>();
-    for (const { replicaId, settings } of wanted) {
-      const latest = usage.get(replicaId);
-      if (latest === undefined) continue;
-      const fromMs = atMs - settings.evaluationIntervalSeconds * 1000;
-      const known = this.#samples.get(replicaId) ?? [];
-      const begin = Math.max(
-        0,
-        known.findLastIndex((sample) => sample.atMs <= fromMs),
-      );
-      next.set(replicaId, [...known.slice(begin), { ...latest, atMs }]);
+    const { fleet, routes, driver, clock } = this.#parts;
+    const settingsOf = (appId: AppId): AppSettings | undefined => routes.byAppId(appId)?.live?.settings;
+    const wanted = fleet.all().filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
+    const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await driver.usage();
+    const atMs = clock.monotonicMs();
+    const periods = new Map<AppId, readonly Period[]>();
+    for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
+      const fromMs = atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
+      const known = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
+      periods.set(appId, [...known, ...this.#period(replicas, { usage, atMs, sinceMs: known.at(-1)?.atMs })]);
     }
-    this.#samples = next;
+    this.#periods = periods;
+    this.#latest = new Map(
+      wanted.flatMap(({ replicaId }) => {
+        const one = usage.get(replicaId);
+        return one === undefined ? [] : [[replicaId, { ...one, atMs }] as const];
+      }),
+    );
   }
 
-  /** The usage of these replicas of one release. Null: none was measured (long enough) yet, or the app does not scale by it. */
+  /** Replicas that could not be measured count as the mean of the others; none when nothing was measured. */
+  #period(
+    replicas: readonly Replica[],
+    given: {
+      readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage>;
+      readonly atMs: number;
+      readonly sinceMs: number | undefined;
+    },
+  ): Period[] {
+    const { usage, atMs, sinceMs = atMs - measureEveryMs } = given;
+    const bytes = replicas.flatMap(({ replicaId }) => usage.get(replicaId)?.memoryBytes ?? []);
+    const cores = replicas.flatMap(({ replicaId }) => {
+      const [before, now] = [this.#latest.get(replicaId), usage.get(replicaId)];
+      if (before === undefined || now === undefined || before.atMs >= atMs) return [];
+      // The last value may lack the time of processes that have exited.
+      return Math.max(0, now.cpuSeconds - before.cpuSeconds) / ((atMs - before.atMs) / 1000);
+    });
+    if (bytes.length === 0) return [];
+    const all = replicas.length;
+    return [{ atMs, ms: atMs - sinceMs, cores: cores.length === 0 ? null : mean(cores) * all, bytes: mean(bytes) * all }];
+  }
+
+  /** The usage of an app that has these replicas. Null: nothing was measured (long enough) yet, or it does not scale by it. */
   of(replicas: readonly Replica[], settings: AppSettings): MeasuredLoad | null {
-    if (!isMeasured(settings)) return null;
-    const shares = replicas.flatMap(({ replicaId }) => shareOf(this.#samples.get(replicaId) ?? [], settings) ?? []);
-    return shares.length === 0 ? null : { replicas: shares.length, shares: shares.reduce((sum, one) => sum + one, 0) };
+    const ready = replicas.filter(({ state }) => state === "ready");
+    const [first] = ready;
+    if (first === undefined || !isMeasured(settings)) return null;
+    const shares = (this.#periods.get(first.appId) ?? []).flatMap(({ ms, cores, bytes }) => {
+      if (settings.scalingMetric === "memory_utilization") return [{ ms, share: bytes / (settings.memory * 1e9) }];
+      return cores === null ? [] : [{ ms, share: cores / settings.cpu }];
+    });
+    const ms = shares.reduce((sum, one) => sum + one.ms, 0);
+    const used = shares.reduce((sum, one) => sum + one.ms * one.share, 0);
+    return ms === 0 ? null : { replicas: ready.length, shares: used / ms };
   }
 }
 
-function isMeasured({ scalingMetric }: AppSettings): boolean {
-  return scalingMetric === "cpu_utilization" || scalingMetric === "memory_utilization";
+function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): boolean {
+  return settings?.scalingMetric === "cpu_utilization" || settings?.scalingMetric === "memory_utilization";
 }
 
-function shareOf(samples: readonly Sample[], { scalingMetric, cpu, memory }: AppSettings): number | null {
-  const [first, last] = [samples[0], samples.at(-1)];
-  if (first === undefined || last === undefined) return null;
-  if (scalingMetric === "memory_utilization") return last.memoryBytes / (memory * 1e9);
-  const seconds = (last.atMs - first.atMs) / 1000;
-  // The last value may lack the time of processes that have exited.
-  return seconds > 0 ? Math.max(0, last.cpuSeconds - first.cpuSeconds) / seconds / cpu : null;
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
 }

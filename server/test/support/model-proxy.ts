@@ -2,19 +2,23 @@
 // rules that the scheduler relies on, and counts the outcome of each call.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
+import { CallMeter, CallTimes } from "#proxy/call-meter.ts";
 import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
 import type { ReplicaView } from "#scheduler/replica-view.ts";
 
-type Waiting = { readonly durationMs: number };
+type Waiting = { readonly durationMs: number; readonly arrivedAtMs: number };
 
-type Line = { readonly waiting: Waiting[]; receivedTotal: number; running: number; lastActiveAtMs: number | null };
+type Line = { readonly waiting: Waiting[]; readonly meter: CallMeter };
 
 /** A queue of this length empties well within the quiet time at the end. */
-const lineLengthMax = 10;
+const shortLine = 10;
 
 /** The proxy of one platform process. */
 export class ModelProxy implements DemandSource, Occupancy {
   readonly outcomes = { served: 0, refused: 0, crashed: 0 };
+  /** Called when a call begins to run, with the time that it waited. */
+  onBegin: (waitedMs: number) => void = () => undefined;
+  readonly #lineLengthMax: number;
   #view: ReplicaView | null = null;
   #nudge: (appId: AppId) => void = () => undefined;
   readonly #clock: Clock;
@@ -24,8 +28,9 @@ export class ModelProxy implements DemandSource, Occupancy {
   readonly #appOf = new Map<ReplicaId, AppId>();
   readonly #retired = new Set<ReplicaId>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, { lineLengthMax = shortLine }: { readonly lineLengthMax?: number } = {}) {
     this.#clock = clock;
+    this.#lineLengthMax = lineLengthMax;
   }
 
   connect(view: ReplicaView, nudge: (appId: AppId) => void): void {
@@ -37,17 +42,20 @@ export class ModelProxy implements DemandSource, Occupancy {
   /** A call arrives. */
   call(appId: AppId, durationMs: number): void {
     const line = this.#line(appId);
-    line.receivedTotal++;
-    line.lastActiveAtMs = this.#clock.monotonicMs();
-    if (line.waiting.length < lineLengthMax) line.waiting.push({ durationMs });
+    const nowMs = this.#clock.monotonicMs();
+    line.meter.receivedTotal++;
+    line.meter.lastActiveAtMs = nowMs;
+    if (line.waiting.length < this.#lineLengthMax) line.waiting.push({ durationMs, arrivedAtMs: nowMs });
     else this.outcomes.refused++;
     this.#dispatch(appId);
     if (line.waiting.length > 0) this.#nudge(appId);
   }
 
   demandOf(appId: AppId): Demand {
-    const line = this.#line(appId);
-    return { ...line, waiting: line.waiting.length };
+    const { meter, waiting } = this.#line(appId);
+    const { running, receivedTotal, lastActiveAtMs } = meter;
+    const runMs = meter.runMs(this.#clock.monotonicMs());
+    return { running, waiting: waiting.length, receivedTotal, lastActiveAtMs, runMs };
   }
 
   running(replicaId: ReplicaId): number {
@@ -92,7 +100,9 @@ export class ModelProxy implements DemandSource, Occupancy {
     const calls = this.#running.get(replicaId) ?? new Set();
     this.#running.set(replicaId, calls);
     this.#appOf.set(replicaId, appId);
-    this.#line(appId).running++;
+    const nowMs = this.#clock.monotonicMs();
+    this.#line(appId).meter.began(nowMs);
+    this.onBegin(nowMs - call.arrivedAtMs);
     const cancel = this.#clock.after(call.durationMs, () => {
       calls.delete(cancel);
       this.outcomes.served++;
@@ -106,13 +116,14 @@ export class ModelProxy implements DemandSource, Occupancy {
   #ended(replicaId: ReplicaId): void {
     const appId = this.#appOf.get(replicaId);
     if (appId === undefined) return;
-    const line = this.#line(appId);
-    line.running--;
-    line.lastActiveAtMs = this.#clock.monotonicMs();
+    const { meter } = this.#line(appId);
+    const nowMs = this.#clock.monotonicMs();
+    meter.ended(nowMs);
+    meter.lastActiveAtMs = nowMs;
   }
 
   #line(appId: AppId): Line {
-    const line = this.#lines.get(appId) ?? { waiting: [], receivedTotal: 0, running: 0, lastActiveAtMs: null };
+    const line = this.#lines.get(appId) ?? { waiting: [], meter: new CallMeter(appId, new CallTimes()) };
     this.#lines.set(appId, line);
     return line;
   }
