@@ -119,7 +119,7 @@ export class RollOutWatch {
   }
 }
 
-/** How many replicas with these settings would serve all calls. */
-function neededOf({ replicaConcurrency, scalingTarget, maxReplicaCount }: AppSettings, calls: number): number {
-  return Math.min(maxReplicaCount, Math.ceil(calls / (replicaConcurrency * (scalingTarget / 100)) - 1e-9));
+/** How many replicas with these settings have a slot for each call. */
+function neededOf({ replicaConcurrency, maxReplicaCount }: AppSettings, calls: number): number {
+  return Math.min(maxReplicaCount, Math.ceil(calls / replicaConcurrency));
 }

@@ -130,6 +130,25 @@ test("the scheduler is told at once of each call that has to wait", () => {
   assert.equal(stage.nudges(), 2);
 });
 
+test("the scheduler is told once when random-choice-2 gives a replica more calls than it should have", () => {
+  const stage = openStage({ algorithm: "random-choice-2" });
+  stage.add("a", 2);
+  for (let count = 0; count < 5; count++) stage.enter();
+  assert.deepEqual([stage.meter.running, stage.nudges()], [5, 1]);
+});
+
+test("the time that calls have run is known at every moment, without what they waited", async () => {
+  const stage = openStage();
+  stage.add("a", 1);
+  const { call } = stage.enter();
+  stage.enter();
+  await stage.clock.advance(300);
+  assert.equal(stage.meter.runMs(stage.clock.monotonicMs()), 300);
+  stage.app.leave(call, stage.clock.monotonicMs());
+  await stage.clock.advance(50);
+  assert.equal(stage.meter.runMs(stage.clock.monotonicMs()), 350);
+});
+
 test("one more call than the line holds is refused, with a time to come back", () => {
   const stage = openStage({ lineLengthMax: 2 });
   assert.deepEqual(

@@ -147,9 +147,10 @@ export class AppReconciler {
     const leaving = this.#leaving(route, replicas);
     const serving = [...served.flatMap((one) => one.replicas), ...leaving];
     const state = this.#stateOf(route, live, serving, nowMs);
+    const cooldownSecondsMax = Math.max(...served.map(({ release }) => release.settings.cooldownPeriodSeconds));
     const decisions = served.map(({ release: { settings } }) => {
       const measured = utilization.of(serving, settings);
-      return decide({ settings, demand: load, measured, history: state.history, nowMs });
+      return decide({ settings, demand: load, measured, history: state.history, cooldownSecondsMax, nowMs });
     });
     const needed = decisions[0]?.desired ?? 0;
     state.history = decisions[0]?.history ?? state.history;

@@ -128,6 +128,16 @@ describe("cooldown", () => {
     assert.equal(look(1, { running: 1 }), 1);
   });
 
+  test("a release that takes over from one with a shorter cooldown knows the load of its own", () => {
+    const one = { ...settings, cooldownPeriodSeconds: 0 };
+    const given = { demand: { ...noDemand, running: 4 }, measured: null, cooldownSecondsMax: 10 };
+    const { history } = decide({ ...given, settings: one, history: newHistory(0, 0), nowMs: 0 });
+    const later = { ...given, demand: noDemand, nowMs: 5000 };
+    const shorter = decide({ ...later, settings: one, history });
+    assert.equal(shorter.desired, 0);
+    assert.equal(decide({ ...later, settings, history: shorter.history }).desired, 4);
+  });
+
   test("replicas found at the start are kept for one cooldown", () => {
     const look = looker({}, 3);
     assert.equal(look(0), 3);

@@ -60,9 +60,12 @@ export function decide(given: {
   /** For metrics measured by drivers; null: not measured (yet). */
   readonly measured: MeasuredLoad | null;
   readonly history: LoadHistory;
+  /** The history serves releases with a cooldown of up to this; absent: only this one. */
+  readonly cooldownSecondsMax?: number;
   readonly nowMs: number;
 }): Decision {
   const { settings, demand, measured, nowMs } = given;
+  const { cooldownPeriodSeconds } = settings;
   const history = sampled(settings, demand, given.history, nowMs);
   const calls = demand.running + demand.waiting;
   // A short call may start and end between two turns; it counts as running.
@@ -71,9 +74,10 @@ export function decide(given: {
   // The need of the moment, a slot for each call, never waits for a mean.
   const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
   const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
-  const oldestMs = nowMs - settings.cooldownPeriodSeconds * 1000;
+  const oldestMs = nowMs - (given.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
-  const highest = recommendations[0]?.count ?? count;
+  const held = recommendations.find(({ untilMs }) => untilMs > nowMs - cooldownPeriodSeconds * 1000);
+  const highest = held?.count ?? count;
   return {
     desired: Math.min(Math.max(highest, settings.minReplicaCount), settings.maxReplicaCount),
     history: { ...history, recommendations, byMetric, lookedAtMs: nowMs },

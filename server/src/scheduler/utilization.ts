@@ -4,7 +4,6 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
-import type { RouteSource } from "./app-state.ts";
 import type { Fleet, Replica } from "./replica.ts";
 
 type Sample = ReplicaUsage & { readonly atMs: number };
@@ -20,7 +19,7 @@ export const measureEveryMs = 3_000;
 
 export type UtilizationParts = {
   readonly fleet: Fleet;
-  readonly routes: Pick<RouteSource, "byAppId">;
+  readonly routes: { byAppId(appId: AppId): { readonly live: { readonly settings: AppSettings } | null } | undefined };
   readonly driver: Pick<Driver, "usage">;
   readonly clock: Clock;
 };
@@ -77,7 +76,9 @@ export class Utilization {
     });
     if (bytes.length === 0) return [];
     const all = replicas.length;
-    return [{ atMs, ms: atMs - sinceMs, cores: cores.length === 0 ? null : mean(cores) * all, bytes: mean(bytes) * all }];
+    return [
+      { atMs, ms: atMs - sinceMs, cores: cores.length === 0 ? null : mean(cores) * all, bytes: mean(bytes) * all },
+    ];
   }
 
   /** The usage of an app that has these replicas. Null: nothing was measured (long enough) yet, or it does not scale by it. */
