@@ -27,6 +27,7 @@ const brandOfTable: Readonly<Record<string, string>> = {
   calls: "RunId",
   webhook_deliveries: "DeliveryId",
   webhook_endpoints: "EndpointId",
+  git_deliveries: "GitDeliveryId",
 };
 
 /** Columns that contain such an id without a foreign key. */
@@ -40,6 +41,7 @@ const brandOfColumn: Readonly<Record<string, string>> = {
   redriven_as: "RunId",
   delivery_id: "DeliveryId",
   endpoint_id: "EndpointId",
+  replay_of: "GitDeliveryId",
 };
 
 const typeOf: Readonly<Record<string, string>> = {

@@ -24,6 +24,8 @@ export type Route = {
   readonly body?: BodyShape;
   /** The body may also come as a form (application/x-www-form-urlencoded). */
   readonly takesForm?: true;
+  /** The body is bytes of any content type, at most 25 MB, which the handler reads itself. */
+  readonly takesBytes?: true;
   /** 302: the answer is a redirect without a body. */
   readonly status: 200 | 201 | 302;
   readonly answer: z.ZodType;

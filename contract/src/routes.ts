@@ -5,6 +5,7 @@ import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
+import { gitRoutes } from "./git-routes.ts";
 import { appLogQuery, buildLogQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
 import { passwordRoutes } from "./password-routes.ts";
@@ -124,6 +125,7 @@ export const routes = {
     answer: answers.containerList,
   },
   ...lifecycleRoutes,
+  ...gitRoutes,
   ...projectRoutes,
   ...peopleRoutes,
   ...passwordRoutes,

@@ -80,6 +80,8 @@ export const actionTable = {
   "app.stop": "An app was stopped: it takes no calls until somebody starts it.",
   "app.start": "A stopped app was started.",
   "app.restart": "A restart of an app's replicas was requested.",
+  "git_hook.create": "The address and the secret for push events of an app were made, or its secret was replaced.",
+  "git_deliveries.replay": "A push event of an app was replayed.",
   "app.promote": "A release of an app started to receive its calls.",
   "app.rollback": "An app went back to an earlier release, and automatic deploys were paused.",
   "app.resume_deploys": "Automatic deploys of an app were resumed.",
@@ -152,3 +154,11 @@ export type RunState = (typeof runStates)[number];
 /** States of a delivery to a webhook. */
 export const deliveryStates = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
+
+/** Kinds of git hosts whose pushes are understood. */
+export const gitHostKinds = ["github", "gitea", "gitlab", "bitbucket"] as const;
+export type GitHostKind = (typeof gitHostKinds)[number];
+
+/** What became of a push: it waits, a build was started, or there is a reason why not. */
+export const gitVerdicts = ["waiting", "built", "ignored", "refused", "failed"] as const;
+export type GitVerdict = (typeof gitVerdicts)[number];

@@ -108,6 +108,14 @@ export const settingTable = {
     max: 1_000_000,
     about: "Maximum size of a fetched repository, in MB.",
   },
+  SLIPWAY_GIT_POLL_SECONDS: {
+    kind: "integer",
+    default: "60",
+    min: 0,
+    max: 86400,
+    about:
+      "How often the branches of apps are checked for new commits where no hook reports pushes; apps whose hook has worked are checked every hour. 0: never.",
+  },
   SLIPWAY_BUILD_TIMEOUT_SECONDS: {
     kind: "integer",
     default: "3600",

@@ -33,6 +33,7 @@ export type Config = {
   };
   readonly gitUrl: string;
   readonly gitTimeoutSeconds: number;
+  readonly gitPollSeconds: number;
   readonly gitSizeBytes: number;
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
@@ -121,6 +122,7 @@ export function readConfig(environment: Environment): Config {
     },
     gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
     gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
+    gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
     gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),

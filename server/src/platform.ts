@@ -2,7 +2,7 @@
 // loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
-import type { Urls } from "#api/urls.ts";
+import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
 import { resealOld } from "#apps/reseal.ts";
 import { resealForwardings } from "#audit/forwarding/reseal.ts";
@@ -22,6 +22,8 @@ import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
+import { openPushes } from "#pushes/open.ts";
+import { resealGitHooks } from "#pushes/reseal.ts";
 import { resealRuns } from "#runs/reseal.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
@@ -90,6 +92,14 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   // An external database has a disk of its own.
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
+  const pushes = openPushes(settings, {
+    ...{ ...foundation, builds: receiver, guard },
+    findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
+    pages: {
+      appEndpoint: (projectId, name) => appEndpoint(reached.urls, projectId, name),
+      buildPage: (build) => buildPage(reached.urls, build),
+    },
+  });
   const calls = await openCalls(settings, {
     ...{ ...foundation, ...limits, tokens, routes, driver, storeRefusal, webhooks, guard, onStep },
     lines: logs.appLogs,
@@ -106,6 +116,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     ...{ ...apiParts, health, scheduler, proxy, reached, lifecycle, log },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
+    gitHooks: pushes.gitHooks,
   });
   guard.addOwnListener({ host: config.host, port });
   await onListening(port);
@@ -122,6 +133,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   });
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
+  await pushes.start();
   health.serve(lifecycle);
   const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });
@@ -131,7 +143,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
 /** Re-encrypts with the current secret key what an older key encrypted. */
 async function resealAll({ db, sealer, log }: Foundation): Promise<void> {
   let resealed = 0;
-  for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings]) resealed += await reseal(db, sealer);
+  for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings, resealGitHooks])
+    resealed += await reseal(db, sealer);
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
 }
 

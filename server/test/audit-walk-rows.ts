@@ -19,6 +19,7 @@ import { projectRows } from "./audit-walk-projects.ts";
 import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
 import { insertReleases } from "./support/release-rows.ts";
+import { gitlabPush } from "./support/push-payloads.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
 /** Nobody listens there and it may not be called: what is sent there fails at once. */
@@ -95,6 +96,32 @@ async function newBuild(walk: Walk): Promise<string> {
   const { body } = await walk.call("listBuilds", {});
   const made = await walk.call("rebuild", { parts: { build_id: body[0].id } });
   return made.body.buildId;
+}
+
+const pushes: WalkRows = {
+  makeGitHook: { succeed: () => ({}) },
+  replayGitDelivery: {
+    async succeed(walk) {
+      await walk.call("receiveGitPush", await signedPush(walk));
+      const { body } = await walk.call("listGitDeliveries", {});
+      return { parts: { git_delivery_id: body.items[0].id } };
+    },
+  },
+  receiveGitPush: {
+    succeed: signedPush,
+    refuse: () => ({
+      ...{ caller: "nobody", parts: { hook_address: "nobody-s" }, body: {}, status: 404 },
+      unrecorded: "whoever shows nothing that is valid is nobody that is known",
+    }),
+    unrecorded: "the delivery is listed, and the build that it starts is recorded",
+  },
+};
+
+async function signedPush(walk: Walk): Promise<WalkCall> {
+  const { body } = await walk.call("makeGitHook", {});
+  const headers = { "x-gitlab-event": "Tag Push Hook", "x-gitlab-token": String(body.secret) };
+  const parts = { hook_address: String(body.url).split("/").at(-1) ?? "" };
+  return { caller: "nobody", parts, headers, body: gitlabPush({ kind: "tag_push", ref: "refs/tags/v1" }) };
 }
 
 const runs: WalkRows = {
@@ -221,6 +248,7 @@ const auditLog: WalkRows = {
 /** All rows by operation id. */
 export const walkRows: WalkRows = {
   ...appsAndBuilds,
+  ...pushes,
   ...runs,
   ...webhooks,
   ...secretsAndCredentials,

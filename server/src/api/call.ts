@@ -30,7 +30,10 @@ export type ApiCall = {
 };
 
 /** Handles one route: the result is sent as JSON; undefined: the handler has taken over the connection. */
-export type Handler = (call: ApiCall) => Promise<object | undefined>;
+export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
+  /** Called before the body is read. Throws `Fault` to refuse it. */
+  readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+};
 
 /** The caller of a route that needs a token. */
 export function callerOf(call: ApiCall): Caller {

@@ -32,6 +32,9 @@ export type RouterParts = {
  */
 const refusalsMax = 300;
 
+/** Of a route that takes bytes; GitHub sends no larger event. */
+const bytesMax = 26_214_400;
+
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 /** What is known about a request with a valid token. */
@@ -57,12 +60,28 @@ export function addRoutes(
   });
 }
 
+/** Routes that take bytes are in a scope of their own, whose parsers leave bodies as they are. */
 function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: RouterParts): void {
+  if (route.takesBytes !== true) return addPlainRoute(api, route, handle, parts);
+  void api.register((scope, _options, done) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bytesMax }, (_request, body, parsed) =>
+      parsed(null, body),
+    );
+    addPlainRoute(scope, route, handle, parts);
+    done();
+  });
+}
+
+function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, parts: RouterParts): void {
   api.route({
     method: route.method,
     url: urlOf(route.path),
     // Before the body is read: a caller without the right is refused whatever it holds.
-    onRequest: (request) => admit(request, route, parts),
+    onRequest: async (request, reply) => {
+      await handle.beforeBody?.(request, reply);
+      await admit(request, route, parts);
+    },
     // A body may take minutes to arrive: a caller who has lost the right meanwhile must not act.
     preHandler: async (request) => {
       if (request.body !== undefined) await admit(request, route, parts);
@@ -158,6 +177,7 @@ const resourceParts = [
   ["build", "build_id"],
   ["run", "run_id"],
   ["webhook_delivery", "delivery_id"],
+  ["git_delivery", "git_delivery_id"],
   ["webhook_endpoint", "endpoint_id"],
   ["webhook_secret", "secret_id"],
   ["coupon", "code"],

@@ -23,6 +23,7 @@ import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
+import type { GitHooks } from "#pushes/git-hooks.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { ApiAuthenticator } from "./access.ts";
@@ -36,6 +37,7 @@ import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
 import { faultOf, sendFault } from "./errors.ts";
+import { gitHookHandlers } from "./git-hooks.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers, type MemberParts } from "./members.ts";
 import { takeForms } from "./forms.ts";
@@ -70,6 +72,7 @@ export type ApiParts = {
   readonly appLogs: Pick<AppLogs, "page">;
   readonly runs: RunUseCases;
   readonly webhooks: WebhookUseCases;
+  readonly gitHooks: GitHooks;
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
   readonly statements: StatementQueries;
@@ -126,6 +129,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
+    ...gitHookHandlers({ gitHooks: parts.gitHooks, urls: parts.urls, clock }),
     ...couponHandlers({ useCases: parts.coupons, clock }),
     ...usageHandlers({ usage: parts.usage, apps: useCases.apps, clock }),
     ...statementHandlers(parts.statements),

@@ -32,6 +32,11 @@ export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): 
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
 }
 
+/** Where a git host sends the push events of an app. */
+export function gitHookUrl(urls: Urls, address: string): string {
+  return `${urls.baseUrl}/v2/git-hooks/${address}`;
+}
+
 /** The page to accept an invitation. Anyone with this address can accept it. */
 export function invitationPage(urls: Urls, secret: Secret): string {
   return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;

@@ -23,6 +23,9 @@ export type DeliveryId = Branded<"DeliveryId">;
 /** A UUID; one URL that a project has deliveries sent to. */
 export type EndpointId = Branded<"EndpointId">;
 
+/** A UUID; one push event of an app. */
+export type GitDeliveryId = Branded<"GitDeliveryId">;
+
 /** The form of a project id. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
 /** The form of a UUID as the platform writes it. */
@@ -73,6 +76,11 @@ export function newTokenId(): TokenId {
 /** A new random id that begins with the time. */
 export function newDeliveryId(): DeliveryId {
   return newTimedUuid() as DeliveryId;
+}
+
+/** A new random id that begins with the time. */
+export function newGitDeliveryId(): GitDeliveryId {
+  return newTimedUuid() as GitDeliveryId;
 }
 
 /**

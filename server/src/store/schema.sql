@@ -393,6 +393,66 @@ create table git_credentials (
   constraint git_credentials_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
 
+create table git_deliveries (
+  id uuid not null,
+  number bigint not null generated always as identity,
+  app_id text not null,
+  host text,
+  event text not null,
+  delivery_key text,
+  replay_of uuid,
+  replayed_by jsonb,
+  received_at timestamp with time zone not null default clock_timestamp(),
+  ref text,
+  before_sha text,
+  commit_sha text,
+  message text,
+  author text,
+  is_touched boolean,
+  verdict text not null,
+  reason text not null,
+  decided_at timestamp with time zone,
+  build_id uuid,
+  reported text,
+  report_failure text,
+  report_tries integer not null default 0,
+  report_at timestamp with time zone,
+  constraint git_deliveries_pkey PRIMARY KEY (id),
+  constraint git_deliveries_app_id_delivery_key_key UNIQUE (app_id, delivery_key),
+  constraint git_deliveries_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  constraint git_deliveries_build_id_fkey FOREIGN KEY (build_id) REFERENCES builds(id) ON DELETE SET NULL,
+  constraint git_deliveries_decided CHECK (((decided_at IS NULL) = (verdict = 'waiting'::text))),
+  constraint git_deliveries_host_check CHECK ((host = ANY (ARRAY['github'::text, 'gitea'::text, 'gitlab'::text, 'bitbucket'::text]))),
+  constraint git_deliveries_number_key UNIQUE (number),
+  constraint git_deliveries_reported_check CHECK ((reported = ANY (ARRAY['pending'::text, 'success'::text, 'failure'::text, 'cancelled'::text]))),
+  constraint git_deliveries_verdict_check CHECK ((verdict = ANY (ARRAY['waiting'::text, 'built'::text, 'ignored'::text, 'refused'::text, 'failed'::text])))
+);
+CREATE INDEX git_deliveries_by_app ON public.git_deliveries USING btree (app_id, number);
+CREATE INDEX git_deliveries_by_build ON public.git_deliveries USING btree (build_id) WHERE (build_id IS NOT NULL);
+CREATE INDEX git_deliveries_to_report ON public.git_deliveries USING btree (report_at) WHERE (report_at IS NOT NULL);
+CREATE INDEX git_deliveries_waiting ON public.git_deliveries USING btree (app_id) WHERE (verdict = 'waiting'::text);
+
+create table git_heads (
+  app_id text not null,
+  branch text not null,
+  seen_sha text not null,
+  same_sha text,
+  constraint git_heads_pkey PRIMARY KEY (app_id),
+  constraint git_heads_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
+);
+
+create table git_hooks (
+  app_id text not null,
+  address text not null,
+  secret_sealed text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  rotated_at timestamp with time zone,
+  received_at timestamp with time zone,
+  constraint git_hooks_pkey PRIMARY KEY (app_id),
+  constraint git_hooks_address_key UNIQUE (address),
+  constraint git_hooks_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
+);
+
 create table instances (
   id text not null,
   host text not null,

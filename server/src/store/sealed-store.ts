@@ -12,6 +12,7 @@ export async function sealingKeyIds(db: Db): Promise<string[]> {
             union all select value_sealed from secrets
             union all select docker_auth_sealed from apps where docker_auth_sealed is not null
             union all select secret_sealed from webhook_secrets
+            union all select secret_sealed from git_hooks
             union all select secret_sealed from audit_forwardings where secret_sealed is not null
             union all select secret_sealed from person_secret) as everything
     union

@@ -17,6 +17,7 @@ export const prices = "[[prices]]\ncpu_core = 1\nmemory_gb = 0\n";
 /** Without SLIPWAY_PRICES_FILE. Nothing is removed for its age, which grows with the fixture. */
 export const settings: Readonly<Record<string, string>> = {
   SLIPWAY_GIT_URL: `http://${gitAt.host}:${gitAt.port}/{owner}/{repo}.git`,
+  SLIPWAY_GIT_POLL_SECONDS: "0",
   SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
   SLIPWAY_METERING_SECONDS: "1",
   SLIPWAY_RUN_RETENTION_DAYS: "3650",

@@ -36,6 +36,11 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getBuildLogs: workers,
   getAppLogs: workers,
   listContainers: workers,
+  makeGitHook: workers,
+  getGitHook: workers,
+  listGitDeliveries: workers,
+  replayGitDelivery: workers,
+  receiveGitPush: "public",
 
   listProjects: "everybody",
   createProject: "makers",

@@ -21,6 +21,8 @@ export type GitServer = {
   createRepo(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
   /** Commits changes on top of a branch (created if it does not exist) and returns the commit. */
   push(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
+  /** Lets clients push, and runs the shell script after each push, with a line `old new ref` for each moved ref. */
+  acceptPushes(owner: string, repo: string, afterPush: string): Promise<void>;
   /** Runs git in the repository's bare folder and returns its output, for cases that `push` cannot create. */
   git(owner: string, repo: string, args: readonly string[], input?: string | Buffer): Promise<string>;
   /** Paths and Authorization headers of all requests so far. */
@@ -80,6 +82,12 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
       await mkdir(folderOf(owner, repo), { recursive: true });
       await git(["init", "--quiet", "--bare", `--initial-branch=${branch}`, "."], folderOf(owner, repo));
       return await push(owner, repo, files, branch);
+    },
+    async acceptPushes(owner, repo, afterPush) {
+      const hook = join(folderOf(owner, repo), "hooks/post-receive");
+      await mkdir(dirname(hook), { recursive: true });
+      await writeFile(hook, `#!/bin/sh\n${afterPush}\n`, { mode: 0o755 });
+      await git(["config", "http.receivepack", "true"], folderOf(owner, repo));
     },
     git: (owner, repo, args, input) => git(args, folderOf(owner, repo), input),
     async close() {

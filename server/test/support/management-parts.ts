@@ -28,6 +28,7 @@ import { InvitationUseCases } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
 import { MemberUseCases } from "#people/member-use-cases.ts";
 import { plainSettings } from "#people/people-settings.ts";
+import { GitHooks } from "#pushes/git-hooks.ts";
 import { openPeopleArea, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
@@ -136,6 +137,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
     auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl: () => null }),
+    gitHooks: new GitHooks({ db, sealer, clock, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
   };
   return { cases, apiParts };

@@ -1,24 +1,21 @@
 // Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
 // without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import type { GitCredential } from "#apps/credentials.ts";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Checked } from "#deploy/checked.ts";
-import { folderBytes } from "#deploy/folder-size.ts";
 import { commitText, type FetchedSource, type Source, type SourceRequest } from "#deploy/source.ts";
-import type { BuildId, ProjectId } from "#lib/ids.ts";
+import type { BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
 import { cpuTimeExitCode, type Git, type GitResult, type GitRun } from "./git-command.ts";
+import { knownHostsName, prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
+import { asksName } from "./git-remote.ts";
 import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
-
-/** Finds a project's credential for private repositories on a host. */
-export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
 
 export type GitSourceOptions = {
   readonly git: Git;
@@ -32,12 +29,8 @@ export type GitSourceOptions = {
   readonly log: Log;
 };
 
-/** Next to the builds' folders: known SSH host keys, one file per project. */
-const knownHostsName = "known-hosts";
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;
-/** How often the folder is measured while git writes to it. */
-const measureEveryMs = 200;
 const fetchedRef = "refs/slipway/source";
 /** Error lines of git and its host to show when a fetch fails; the last ones contain the cause. */
 const errorLinesMax = 50;
@@ -98,7 +91,7 @@ export class GitSource implements Source {
   }
 
   async collect(building: readonly BuildId[]): Promise<void> {
-    const kept = new Set<string>([knownHostsName, ...building]);
+    const kept = new Set<string>([knownHostsName, asksName, ...building]);
     for (const name of await readdir(this.#options.sourcesDir).catch(() => [])) {
       if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
     }
@@ -109,22 +102,15 @@ export class GitSource implements Source {
     const branch = valueOf(checkBranch(request.settings.gitBranch));
     const folder = valueOf(checkFolder(request.settings.gitPath));
     const url = sourceUrl(this.#options.urlTemplate, repository);
-    const credential = url.host === "" ? null : await this.#options.findCredential(request.projectId, url.host);
     await this.remove(request.buildId);
     const buildDir = join(this.#options.sourcesDir, request.buildId);
     const gitDir = join(buildDir, "git");
     const appDir = join(buildDir, "app");
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
     await mkdir(appDir);
-    // The operator configured a file: address, so any owner of the repository there is trusted.
-    const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
-    await writeFile(join(gitDir, "global.config"), config);
-    const knownHostsFile = join(this.#options.sourcesDir, knownHostsName, request.projectId);
-    await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
-    const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
-    if (credential !== null && keyFile !== null) {
-      await writeFile(keyFile, `${credential.secret.reveal().trimEnd()}\n`, { mode: 0o600 });
-    }
+    const { sourcesDir, findCredential } = this.#options;
+    const { projectId } = request;
+    const remote = await prepareRemote({ url, gitDir, sourcesDir, projectId, findCredential });
     return {
       request,
       gitDir,
@@ -133,7 +119,7 @@ export class GitSource implements Source {
       folder,
       branch,
       isBranchGiven: request.isBranchGiven,
-      remote: { url, credential, ssh: { keyFile, knownHostsFile } },
+      remote,
       deadlineMs: this.#options.clock.monotonicMs() + this.#options.timeoutMs,
     };
   }
@@ -242,31 +228,16 @@ export class GitSource implements Source {
   /** Runs git and watches the folder's size. */
   async #fetchBounded(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
-    const tooLarge = new AbortController();
-    const done = new AbortController();
+    // Measured packed and unpacked: each may reach the limit.
     const folders = [fetch.gitDir, fetch.appDir];
-    const watch = async (): Promise<void> => {
-      while (!done.signal.aborted) {
-        const sizes = await Promise.all(folders.map((folder) => folderBytes(folder, bytesMax)));
-        // Measured packed and unpacked: each may reach the limit.
-        if (sizes.some((size) => size > bytesMax)) return tooLarge.abort(new Error("too large"));
-        await clock.sleep(measureEveryMs, done.signal).catch(() => undefined);
-      }
-    };
-    const watching = watch();
-    const signal = AbortSignal.any([fetch.request.signal, tooLarge.signal]);
-    try {
-      return await this.#git(fetch, args, { isRemote, signal, mayFail: true });
-    } catch (error) {
-      if (!tooLarge.signal.aborted) throw error;
-      throw new BuildFailed(
-        `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
-        { cause: error },
-      );
-    } finally {
-      done.abort();
-      await watching;
-    }
+    const measured = await whileMeasured({ folders, bytesMax, clock }, (tooLarge) => {
+      const signal = AbortSignal.any([fetch.request.signal, tooLarge]);
+      return this.#git(fetch, args, { isRemote, signal, mayFail: true });
+    });
+    if (!measured.isTooLarge) return measured.result;
+    throw new BuildFailed(
+      `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+    );
   }
 
   /** Runs one git command within the remaining time. Rejects when this class killed it. */

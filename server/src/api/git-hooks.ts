@@ -1,0 +1,95 @@
+// The hook address of an app, the push events that git hosts send there, and their list.
+import type { FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { gitDelivery, gitHook } from "@slipway/contract/git-routes.ts";
+import { must } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
+import type { GitDelivery, GitHooks } from "#pushes/git-hooks.ts";
+import type { HookRow } from "#pushes/push-store.ts";
+import { appOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { gitHookUrl, type Urls } from "./urls.ts";
+
+type Parts = { readonly gitHooks: GitHooks; readonly urls: () => Urls; readonly clock: Clock };
+type Ids = "makeGitHook" | "getGitHook" | "listGitDeliveries" | "replayGitDelivery" | "receiveGitPush";
+
+/** Events in memory at the same time, and how many more wait how long; an event has up to 25 MB. */
+const eventsMax = 4;
+const waitingMax = 64;
+const waitMs = 5_000;
+
+/** Route handlers for pushes. */
+export function gitHookHandlers(parts: Parts): Record<Ids, Handler> {
+  const { gitHooks, urls } = parts;
+  return {
+    async makeGitHook(call) {
+      const { hook, secret } = await gitHooks.make(appRefOf(call), call.by);
+      return { ...showHook(hook, urls()), secret: secret.reveal() };
+    },
+    async getGitHook(call) {
+      return showHook(await gitHooks.get(appRefOf(call)), urls());
+    },
+    async listGitDeliveries(call) {
+      const { pageSize, nextToken: token } = call.query;
+      const wanted = { pageSize: Number(pageSize), nextToken: token === null ? null : String(token) };
+      const { items, nextToken } = await gitHooks.list(appRefOf(call), wanted);
+      return { items: items.map(showDelivery), ...(nextToken === null ? {} : { nextToken }) };
+    },
+    async replayGitDelivery(call) {
+      const id = must(pathPart(call.request, "git_delivery_id"), "the route names a delivery");
+      return showDelivery(await gitHooks.replay(appRefOf(call), id, call.by));
+    },
+    receiveGitPush: receiver(parts),
+  };
+}
+
+/** Checks the address and takes a slot before the body is read. */
+function receiver({ gitHooks, clock }: Parts): Handler {
+  const gate = new Gate({ max: eventsMax, waitingMax });
+  const hooks = new WeakMap<FastifyRequest, HookRow>();
+  const receive = async ({ request }: ApiCall): Promise<object> => {
+    const hook = must(hooks.get(request), "the hook was admitted");
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+    const { headers, clientAddress: client } = request;
+    const { id, verdict, reason } = await gitHooks.receive(hook, { headers, body, client });
+    return { id, verdict, reason };
+  };
+  return Object.assign(receive, {
+    beforeBody: (async (request, reply) => {
+      const address = pathPart(request, "hook_address") ?? "";
+      hooks.set(request, await gitHooks.admit(address, request.clientAddress));
+      const leave = await gate.enter({ deadline: { waitMs, clock } });
+      if (leave === null) {
+        throw new Fault("unavailable", "Too many push events are arriving; send it again.", { retryAfterSeconds: 5 });
+      }
+      reply.raw.once("close", leave);
+      if (reply.raw.closed) leave();
+    }) satisfies Handler["beforeBody"],
+  });
+}
+
+function appRefOf(call: ApiCall) {
+  return { projectId: projectOf(call), appId: appOf(call) };
+}
+
+function showHook(hook: HookRow, urls: Urls): z.infer<typeof gitHook> {
+  return {
+    url: gitHookUrl(urls, hook.address),
+    createdAt: hook.created_at.toISOString(),
+    rotatedAt: hook.rotated_at?.toISOString() ?? null,
+    lastDeliveryAt: hook.received_at?.toISOString() ?? null,
+  };
+}
+
+function showDelivery(row: GitDelivery): z.infer<typeof gitDelivery> {
+  return {
+    ...{ id: row.id, host: row.host, event: row.event, ref: row.ref },
+    ...{ commit: row.commit_sha, commitMessage: row.message, commitAuthor: row.author },
+    ...{ verdict: row.verdict, reason: row.reason, buildId: row.build_id, replayOf: row.replay_of },
+    receivedAt: row.received_at.toISOString(),
+    decidedAt: row.decided_at?.toISOString() ?? null,
+    commitStatus: row.reported,
+    commitStatusFailure: row.report_failure,
+  };
+}

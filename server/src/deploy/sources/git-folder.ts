@@ -1,0 +1,67 @@
+// The folder that git works in: the files it reads instead of the machine's configuration, and a watch over its size. Used by
+// everything that runs git on a remote repository.
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { GitCredential } from "#apps/credentials.ts";
+import { folderBytes } from "#deploy/folder-size.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { GitRun } from "./git-command.ts";
+import type { SourceUrl } from "./git-url.ts";
+
+/** Finds a project's credential for private repositories on a host. */
+export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
+
+/** Next to the builds' folders: known SSH host keys, one file per project. */
+export const knownHostsName = "known-hosts";
+/** How often a folder is measured while git writes to it. */
+const measureEveryMs = 200;
+
+/** Writes git's configuration, and the project's key for the host, into `gitDir`; returns how git reaches the host. */
+export async function prepareRemote(given: {
+  readonly url: SourceUrl;
+  readonly gitDir: string;
+  readonly sourcesDir: string;
+  readonly projectId: ProjectId;
+  readonly findCredential: FindCredential;
+}): Promise<NonNullable<GitRun["remote"]>> {
+  const { url, gitDir, projectId } = given;
+  const credential = url.host === "" ? null : await given.findCredential(projectId, url.host);
+  // The operator configured a file: address, so any owner of the repository there is trusted.
+  const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
+  await writeFile(join(gitDir, "global.config"), config);
+  const knownHostsFile = join(given.sourcesDir, knownHostsName, projectId);
+  await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
+  const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
+  if (credential !== null && keyFile !== null) {
+    await writeFile(keyFile, `${credential.secret.reveal().trimEnd()}\n`, { mode: 0o600 });
+  }
+  return { url, credential, ssh: { keyFile, knownHostsFile } };
+}
+
+/** Runs git while it measures the folders; `isTooLarge`: one became larger than `bytesMax`, and git was ended. */
+export async function whileMeasured<Result>(
+  given: { readonly folders: readonly string[]; readonly bytesMax: number; readonly clock: Clock },
+  run: (tooLarge: AbortSignal) => Promise<Result>,
+): Promise<{ readonly isTooLarge: false; readonly result: Result } | { readonly isTooLarge: true }> {
+  const { folders, bytesMax, clock } = given;
+  const tooLarge = new AbortController();
+  const done = new AbortController();
+  const watch = async (): Promise<void> => {
+    while (!done.signal.aborted) {
+      const sizes = await Promise.all(folders.map((folder) => folderBytes(folder, bytesMax)));
+      if (sizes.some((size) => size > bytesMax)) return tooLarge.abort(new Error("too large"));
+      await clock.sleep(measureEveryMs, done.signal).catch(() => undefined);
+    }
+  };
+  const watching = watch();
+  try {
+    return { isTooLarge: false, result: await run(tooLarge.signal) };
+  } catch (error) {
+    if (!tooLarge.signal.aborted) throw error;
+    return { isTooLarge: true };
+  } finally {
+    done.abort();
+    await watching;
+  }
+}

@@ -1,0 +1,137 @@
+// Finds pushes that no hook reported: asks git for the newest commits of branches, once per repository for all its apps. Apps
+// whose hook has worked are asked for rarely, in case the platform was away when a host sent something.
+import type { GitRemote } from "#deploy/sources/git-remote.ts";
+import { backoffMs } from "#lib/backoff.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Gate } from "#lib/gate.ts";
+import { newGitDeliveryId, type AppId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import { judgeApp } from "./judge.ts";
+import { addDelivery, polledApps, putHead, type PolledApp } from "./push-store.ts";
+import { pushedApp } from "./pushed-app.ts";
+
+export type BranchPollParts = {
+  readonly db: Db;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly remote: Pick<GitRemote, "heads">;
+  readonly pollMs: number;
+  /** A delivery waits for its verdict. */
+  readonly onDelivery: () => void;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** When a repository is asked next; `failures` in a row. */
+type Pace = { askedMs: number; failures: number; jitter: number };
+
+/** Repositories asked at the same time. */
+const atOnceMax = 4;
+const hourMs = 3_600_000;
+/** Turns look for what is due, and cost one query. */
+const turnMsMax = 15_000;
+/** A repository that fails this often in a row has its apps told. */
+const toldFailures = 3;
+
+/** Call `start()` once; `stop()` ends what is under way. */
+export class BranchPoll {
+  readonly #parts: BranchPollParts;
+  readonly #loop: Loop;
+  readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
+  readonly #paces = new Map<string, Pace>();
+  /** Those of the last turn; null: there was none. */
+  #apps: ReadonlySet<AppId> | null = null;
+  #unlisten: (() => void) | undefined;
+
+  constructor(parts: BranchPollParts) {
+    const { pollMs, clock, log } = parts;
+    this.#parts = parts;
+    const intervalMs = Math.min(pollMs / 4, turnMsMax);
+    this.#loop = new Loop({ name: "branches", turn: (signal) => this.#turn(signal), intervalMs, clock, log });
+  }
+
+  start(): void {
+    // An app may have been started or resumed.
+    this.#unlisten = this.#parts.notifications.listen("apps", () => this.#loop.nudge());
+    this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#unlisten?.();
+    await this.#loop.stop();
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const apps = (await polledApps(this.#parts.db)).filter((row) => judgeApp(pushedApp(row)) === null);
+    const repositories = Map.groupBy(apps, repositoryOf);
+    for (const key of this.#paces.keys()) if (!repositories.has(key)) this.#paces.delete(key);
+    const due = [...repositories].filter(([key, group]) => this.#isDue(key, group));
+    this.#apps = new Set(apps.map((app) => app.id));
+    await Promise.all(due.map(([key, group]) => this.#gate.run(() => this.#ask(key, group, signal))));
+  }
+
+  #isDue(key: string, group: readonly PolledApp[]): boolean {
+    const { clock, pollMs } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const isBack = this.#apps !== null && group.some((app) => this.#apps?.has(app.id) === false);
+    // At the start of the platform the first questions are spread over the interval.
+    const fresh: Pace = { askedMs: nowMs - pollMs * clock.random(), failures: 0, jitter: 1 };
+    const pace = this.#paces.get(key) ?? fresh;
+    this.#paces.set(key, pace);
+    const isHooked = group.every((app) => app.received_at !== null) && pace !== fresh;
+    const intervalMs = isHooked ? Math.max(pollMs, hourMs) : pollMs;
+    const policy = { firstMs: intervalMs, factor: 2, msMax: Math.max(pollMs, hourMs), jitter: 0 };
+    return isBack || nowMs >= pace.askedMs + pace.jitter * backoffMs(policy, pace.failures + 1, 0);
+  }
+
+  /** Never rejects. */
+  async #ask(key: string, group: readonly PolledApp[], signal: AbortSignal): Promise<void> {
+    const { clock, log, remote } = this.#parts;
+    const [first] = group;
+    const pace = this.#paces.get(key);
+    if (first === undefined || pace === undefined || signal.aborted) return;
+    const { gitRepo } = pushedApp(first);
+    const branches = new Set(group.map((app) => pushedApp(app).gitBranch));
+    try {
+      const heads = await remote.heads({ projectId: first.project_id, gitRepo }, [...branches], signal);
+      signal.throwIfAborted();
+      pace.failures = heads.ok ? 0 : pace.failures + 1;
+      for (const app of group) {
+        if (heads.ok) await this.#compare(app, heads.value.get(pushedApp(app).gitBranch));
+        else if (pace.failures === toldFailures) await this.#add(app, { verdict: "failed", reason: heads.reason });
+      }
+    } catch (error) {
+      if (!signal.aborted) log.error({ err: error, gitRepo }, "the branches of a repository could not be compared");
+    } finally {
+      pace.askedMs = clock.monotonicMs();
+      pace.jitter = 0.9 + 0.2 * clock.random();
+    }
+  }
+
+  async #compare(app: PolledApp, commit: string | undefined): Promise<void> {
+    const { gitBranch, gitPath } = pushedApp(app);
+    const seen = app.branch === gitBranch ? app.seen_sha : null;
+    if (commit === undefined || commit === seen || app.has_waiting || (seen === null && app.is_reading)) return;
+    if (seen === null && commit === app.built_sha) {
+      const head = { app_id: app.id, branch: gitBranch, seen_sha: commit, same_sha: commit };
+      return await this.#parts.db.transaction().execute((tx) => putHead(tx, head));
+    }
+    await this.#add(app, {
+      ...{ verdict: "waiting", reason: "the branch is about to be read", ref: `refs/heads/${gitBranch}` },
+      ...{ before_sha: seen, commit_sha: commit, is_touched: gitPath === "" ? true : null },
+    });
+  }
+
+  async #add(app: PolledApp, found: Pick<Parameters<typeof addDelivery>[1], "verdict" | "reason">): Promise<void> {
+    const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
+    await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
+    this.#parts.onDelivery();
+  }
+}
+
+/** Apps of one repository share an answer, but what a project's credential shows is for its own apps. */
+function repositoryOf(app: PolledApp): string {
+  return `${app.has_credentials ? app.project_id : ""} ${pushedApp(app).gitRepo}`;
+}

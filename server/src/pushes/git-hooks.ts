@@ -1,0 +1,233 @@
+// Use cases for the hook address of an app: making it, receiving what git hosts send there, listing and replaying it. Each
+// change and its audit row are one transaction.
+import { randomBytes } from "node:crypto";
+import { noSuchApp } from "#apps/app-store.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { commitText } from "#deploy/source.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
+import { PageTokens } from "#lib/page-token.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Secret } from "#lib/secret.ts";
+import { makeWebhookSecret } from "#lib/webhook-signature.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
+import type { Headers, RefUpdate } from "./push.ts";
+import {
+  addDelivery,
+  hookAt,
+  listDeliveries,
+  noteReceived,
+  putHook,
+  readDelivery,
+  readHook,
+  readPushedApp,
+  type GitDeliveryRow,
+  type HookRow,
+  type PushedAppRow,
+} from "./push-store.ts";
+import { pushedApp } from "./pushed-app.ts";
+import { eventOf, readPush } from "./read-push.ts";
+
+/** The app in the path of a request. */
+export type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
+/** A delivery as it is listed. */
+export type GitDelivery = Omit<
+  GitDeliveryRow,
+  "before_sha" | "is_touched" | "delivery_key" | "report_tries" | "report_at"
+>;
+
+/** Requests with a wrong address or signature, per client and minute. */
+const strangersMax = 30;
+/** Deliveries with a wrong signature that are kept, per app and minute. */
+const refusedMax = 5;
+/** Deliveries of an app per minute; a team that pushes all day sends a few. */
+const deliveriesMax = 120;
+const addressForm = /^[\w-]{32}$/;
+const pageTokens = new PageTokens<{ readonly number: number }>({
+  list: "git-deliveries",
+  cursor: { number: "number" },
+  next: "nextToken",
+});
+
+/** They throw `Fault`. */
+export class GitHooks {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
+  readonly #onDelivery: () => void;
+  readonly #strangers: RateLimit;
+  readonly #refused: RateLimit;
+  readonly #deliveries: RateLimit;
+
+  /** `onDelivery`: a delivery waits for its verdict. */
+  constructor(parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock; onDelivery: () => void }) {
+    const { clock } = parts;
+    this.#db = parts.db;
+    this.#sealer = parts.sealer;
+    this.#clock = clock;
+    this.#onDelivery = parts.onDelivery;
+    this.#strangers = new RateLimit({ max: strangersMax, clock });
+    this.#refused = new RateLimit({ max: refusedMax, clock });
+    this.#deliveries = new RateLimit({ max: deliveriesMax, clock });
+  }
+
+  /** Makes the hook address of an app, or only a new secret for it; the old one is invalid at once. */
+  async make({ projectId, appId }: AppRef, by: By): Promise<{ readonly hook: HookRow; readonly secret: Secret }> {
+    const secret = makeWebhookSecret();
+    const secretSealed = this.#sealer.seal(secret.reveal(), hookSecretContext(appId));
+    return await this.#db.transaction().execute(async (tx) => {
+      const app = await this.#appOf(tx, { projectId, appId }, true);
+      const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
+      const resource = { type: "app", id: appId, name: app.name };
+      await record(tx, { projectId, action: "git_hook.create", by, resource });
+      return { hook, secret };
+    });
+  }
+
+  /** The hook of an app, without its secret. Throws `Fault("not_found")`. */
+  async get(app: AppRef): Promise<HookRow> {
+    await this.#appOf(this.#db, app);
+    const hook = await readHook(this.#db, app.appId);
+    if (hook !== undefined) return hook;
+    throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
+  }
+
+  /** A page of deliveries, newest first. */
+  async list(
+    app: AppRef,
+    { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
+  ): Promise<{ readonly items: readonly GitDelivery[]; readonly nextToken: string | null }> {
+    await this.#appOf(this.#db, app);
+    const query = [app.appId];
+    const before = nextToken === null ? undefined : pageTokens.read(query, nextToken).number;
+    const rows = await listDeliveries(this.#db, { appId: app.appId, before, limit: pageSize + 1 });
+    const items = rows.slice(0, pageSize);
+    const last = items.at(-1);
+    const isMore = rows.length > pageSize && last !== undefined;
+    return { items, nextToken: isMore ? pageTokens.make(query, { number: last.number }) : null };
+  }
+
+  /**
+   * Judges a delivery again, by the settings and the branch of now, as a new one. Throws `Fault("not_found" | "conflict")`;
+   * what was not signed, or still waits, cannot be replayed.
+   */
+  async replay(app: AppRef, deliveryId: string, by: By): Promise<GitDelivery> {
+    const added = await this.#db.transaction().execute(async (tx) => {
+      const row = await this.#appOf(tx, app, true);
+      const id = deliveryId as GitDeliveryId;
+      const old = uuidForm.test(deliveryId) ? await readDelivery(tx, app.appId, id) : undefined;
+      if (old === undefined) throw new Fault("not_found", "The app has no such git delivery.");
+      if (old.verdict === "refused" || old.verdict === "waiting") {
+        throw new Fault("conflict", `The delivery is ${old.verdict} (${old.reason}), so it cannot be replayed.`);
+      }
+      const pushed = pushedApp(row);
+      const update = updateOf(old);
+      const updates = update === null ? [] : [update];
+      const { verdict, reason } = judgePush(pushed, { event: old.event, updates });
+      const { number: _, ...same } = old;
+      const { row: replayed } = await addDelivery(tx, {
+        ...{ ...same, ...unreported, id: newGitDeliveryId(), delivery_key: null, verdict, reason, build_id: null },
+        ...{ replay_of: old.id, replayed_by: toJson(by.actor), received_at: new Date(this.#clock.now()) },
+      });
+      const resource = { type: "git_delivery", id: old.id };
+      const changes = { replay: { new: replayed.id } };
+      await record(tx, { projectId: app.projectId, action: "git_deliveries.replay", by, resource, changes });
+      return replayed;
+    });
+    this.#onDelivery();
+    return added;
+  }
+
+  /** The hook with this address, before the body is read. Throws `Fault("not_found" | "rate_limited")`. */
+  async admit(address: string, client: string): Promise<HookRow> {
+    const refusal = this.#strangers.refusal(client);
+    if (refusal !== null) throw refusal;
+    const hook = addressForm.test(address) ? await hookAt(this.#db, address) : undefined;
+    if (hook === undefined) {
+      this.#strangers.tryTake(client);
+      throw new Fault("not_found", "There is no hook with this address.");
+    }
+    this.#deliveries.take(hook.app_id);
+    return hook;
+  }
+
+  /** Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed")`; also that is kept. */
+  async receive(
+    hook: HookRow,
+    { headers, body, client }: { readonly headers: Headers; readonly body: Buffer; readonly client: string },
+  ): Promise<GitDelivery> {
+    const { app_id: appId } = hook;
+    const found = eventOf(headers, body);
+    if (found === null) {
+      throw new Fault(
+        "malformed",
+        "This is not an event of GitHub, Gitea, Forgejo, GitLab or Bitbucket: no header names one.",
+      );
+    }
+    const secret = this.#sealer.open(hook.secret_sealed, hookSecretContext(appId)).reveal();
+    const push = readPush(found, { headers, body, secret, nowMs: this.#clock.now() });
+    const base = {
+      id: newGitDeliveryId(),
+      app_id: appId,
+      host: found.host.kind,
+      event: commitText(found.event, "author"),
+    };
+    if (!push.ok) {
+      if (!push.isSigned) this.#strangers.tryTake(client);
+      if (this.#refused.tryTake(appId)) {
+        const refused = { ...base, verdict: "refused", reason: push.reason } as const;
+        await this.#db.transaction().execute((tx) => addDelivery(tx, refused));
+      }
+      throw new Fault(push.isSigned ? "malformed" : "unauthorized", `Refused: ${push.reason}.`);
+    }
+    const delivery = await this.#db.transaction().execute(async (tx) => {
+      const app = await readPushedApp(tx, appId);
+      if (app === undefined) throw noSuchApp(appId);
+      await noteReceived(tx, appId);
+      const pushed = pushedApp(app);
+      const { update, ...judgement } = judgePush(pushed, { event: found.event, updates: push.updates });
+      const { row } = await addDelivery(tx, {
+        ...{ ...base, delivery_key: found.deliveryKey },
+        ...columnsOf(pushed, judgement, update),
+      });
+      return row;
+    });
+    this.#onDelivery();
+    return delivery;
+  }
+
+  async #appOf(db: Db, { projectId, appId }: AppRef, isLocked = false): Promise<PushedAppRow> {
+    const app = await readPushedApp(db, appId, { isLocked });
+    if (app === undefined || app.project_id !== projectId) throw noSuchApp(appId);
+    return app;
+  }
+}
+
+/** The context that seals the secret of a hook. */
+export function hookSecretContext(appId: AppId): string {
+  return `git-hook:${appId}`;
+}
+
+const unreported = { reported: null, report_failure: null, report_tries: 0, report_at: null } as const;
+
+function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUpdate | undefined) {
+  if (update === undefined) return { verdict, reason };
+  return {
+    ...{ verdict, reason, ref: commitText(update.ref, "author") },
+    ...{ before_sha: update.before, commit_sha: update.after },
+    message: update.message === null ? null : commitText(update.message, "message"),
+    author: update.author === null ? null : commitText(update.author, "author"),
+    is_touched: isFolderTouched(app.gitPath, update),
+  };
+}
+
+/** What is kept of the push. */
+function updateOf({ ref, before_sha, commit_sha, message, author }: GitDeliveryRow): RefUpdate | null {
+  if (ref === null) return null;
+  return { ...{ ref, before: before_sha, after: commit_sha, message, author }, files: [], isComplete: false };
+}

@@ -1,0 +1,89 @@
+// Decides what a push means for an app: first from what the host says, later from what git says of the branch. Pure.
+import type { GitVerdict } from "@slipway/contract/words.ts";
+import type { RefUpdate } from "./push.ts";
+
+/** The settings of an app that decide about pushes. `gitPath` is normalized: `a/b`, or "" for the root. */
+export type PushedApp = {
+  readonly gitRepo: string;
+  readonly gitBranch: string;
+  readonly gitPath: string;
+  readonly gitAutoDeploy: boolean;
+  /** Why automatic deployments are paused; null: they are not. */
+  readonly pausedReason: string | null;
+  readonly isStopped: boolean;
+};
+
+/** A verdict, and why. */
+export type Judgement = { readonly verdict: GitVerdict; readonly reason: string };
+
+const skipMark = /\[skip deploy\]/i;
+const branchPrefix = "refs/heads/";
+
+/** The update that concerns the app's branch and waits for git, or why nothing is deployed. */
+export function judgePush(
+  app: PushedApp,
+  { event, updates }: { readonly event: string; readonly updates: readonly RefUpdate[] },
+): Judgement & { readonly update: RefUpdate | undefined } {
+  const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
+  const [other] = updates;
+  const shown = update ?? other;
+  if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown };
+  const reason = refReason(app, { update, shown });
+  if (reason !== null) return { ...ignored(reason), update: shown };
+  const waits = app.isStopped ? "the app is stopped; this waits for its start" : "the branch is about to be read";
+  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update };
+}
+
+/** The verdict on every push of an app that is not deployed automatically; null: it is. */
+export function judgeApp({ gitAutoDeploy, pausedReason }: PushedApp): Judgement | null {
+  if (!gitAutoDeploy) return ignored("gitAutoDeploy is false");
+  return pausedReason === null ? null : ignored(pausedReason);
+}
+
+function refReason(
+  { gitBranch }: PushedApp,
+  { update, shown }: { readonly update: RefUpdate | undefined; readonly shown: RefUpdate },
+): string | null {
+  if (update !== undefined) return update.after === null ? `branch ${gitBranch} was deleted` : null;
+  if (shown.ref.startsWith(branchPrefix)) return `branch ${shown.ref.slice(branchPrefix.length)} is not ${gitBranch}`;
+  return `tag ${shown.ref.replace(/^refs\/tags\//, "")} is not a branch`;
+}
+
+/** Whether a push changes the app's folder; null: git has to be asked. */
+export function isFolderTouched(gitPath: string, update: RefUpdate): boolean | null {
+  if (gitPath === "" || update.files.some((file) => file === gitPath || file.startsWith(`${gitPath}/`))) return true;
+  return update.isComplete ? false : null;
+}
+
+/** What several waiting pushes say together; `same` is the newest commit whose folder is that of the latest build. */
+export function areTouched(
+  pushes: readonly { readonly before_sha: string | null; readonly is_touched: boolean | null }[],
+  same: string | null,
+): boolean | null {
+  if (pushes.some((push) => push.is_touched === true)) return true;
+  const [only] = pushes;
+  return pushes.length === 1 && only?.is_touched === false && only.before_sha === same ? false : null;
+}
+
+/** A commit of the branch in relation to what the app has built and seen. */
+export type BranchHead = {
+  readonly commit: string;
+  readonly message: string;
+  /** It was judged before, and nobody asks for it again. */
+  readonly isSeen: boolean;
+  /** Null: the older commit is gone, so they cannot be compared. */
+  readonly isTouched: boolean | null;
+};
+
+/** The verdict on the newest commit of the app's branch. */
+export function judgeHead(app: PushedApp, head: BranchHead): Judgement {
+  const commit = head.commit.slice(0, 7);
+  if (head.isSeen) return ignored(`${commit} is still the newest commit of ${app.gitBranch}, and nothing new`);
+  if (skipMark.test(head.message)) return ignored(`the message of ${commit} says [skip deploy]`);
+  if (head.isTouched === false) return ignored(`nothing below ${app.gitPath} changed`);
+  return { verdict: "built", reason: `a build of ${commit} was started` };
+}
+
+function ignored(reason: string): Judgement {
+  return { verdict: "ignored", reason };
+}

@@ -1,0 +1,59 @@
+// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits.
+import type { BuildReceiver } from "#apps/build-receiver.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
+import type { FindCredential } from "#deploy/sources/git-folder.ts";
+import { GitRemote } from "#deploy/sources/git-remote.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { BranchPoll } from "./branch-poll.ts";
+import { CommitStatuses, type PushPages } from "./commit-statuses.ts";
+import { GitHooks } from "./git-hooks.ts";
+import { PushJudge } from "./push-judge.ts";
+
+export type PushSettings = {
+  readonly gitUrl: string;
+  /** 0: branches are not polled. */
+  readonly gitPollSeconds: number;
+  readonly gitSizeBytes: number;
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  readonly paths: { readonly sourcesDir: string };
+};
+
+type Parts = Foundation & {
+  readonly builds: Pick<BuildReceiver, "receiveBuild">;
+  readonly findCredential: FindCredential;
+  readonly guard: OutwardGuard;
+  readonly pages: PushPages;
+};
+
+export type OpenedPushes = {
+  /** For the API; deliveries get their verdicts once `start` was called. */
+  readonly gitHooks: GitHooks;
+  readonly start: () => Promise<void>;
+};
+
+/** Everything ends with the platform. */
+export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
+  const { gitUrl: urlTemplate, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
+  const { lifecycle, clock, guard, findCredential } = parts;
+  const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(bytesMax) });
+  const remote = new GitRemote({ git, urlTemplate, bytesMax, sourcesDir: paths.sourcesDir, findCredential, clock });
+  const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
+  const judge = new PushJudge({ ...parts, remote });
+  const onDelivery = (): void => judge.nudge();
+  const loops = [judge, new CommitStatuses({ ...parts, client, remote })];
+  const poll = new BranchPoll({ ...parts, remote, onDelivery, pollMs: gitPollSeconds * 1000 });
+  return {
+    gitHooks: new GitHooks({ ...parts, onDelivery }),
+    async start() {
+      await remote.clean();
+      for (const loop of gitPollSeconds > 0 ? [...loops, poll] : loops) {
+        loop.start();
+        lifecycle.onClose("pushes", () => loop.stop());
+      }
+      // Ends requests under way first.
+      lifecycle.onClose("calls to git hosts", () => client.close());
+    },
+  };
+}

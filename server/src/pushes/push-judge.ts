@@ -1,0 +1,207 @@
+// Gives waiting deliveries their verdicts: asks git for the newest commit of the branch, and starts at most one build for
+// all deliveries of an app. Apps do not wait for each other; a lost nudge only costs time.
+import type { Actor } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { BuildReceiver } from "#apps/build-receiver.ts";
+import type { Checked } from "#deploy/checked.ts";
+import type { GitRemote } from "#deploy/sources/git-remote.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { retry } from "#lib/retry.ts";
+import type { Db, Tx } from "#store/database.ts";
+import type { Notifications } from "#store/notify.ts";
+import { areTouched, judgeApp, judgeHead, type BranchHead, type Judgement } from "./judge.ts";
+import {
+  decideDeliveries,
+  putHead,
+  readBranchHead,
+  readPushedApp,
+  waitingDeliveries,
+  type GitDeliveryRow,
+  type PushedAppRow,
+} from "./push-store.ts";
+import { pushedApp } from "./pushed-app.ts";
+
+export type PushJudgeParts = {
+  readonly db: Db;
+  readonly notifications: Pick<Notifications, "listen">;
+  readonly remote: Pick<GitRemote, "heads" | "facts">;
+  readonly builds: Pick<BuildReceiver, "receiveBuild">;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** The newest commit of a branch; `same` as in `areTouched`. */
+type Head = BranchHead & { readonly author: string; readonly same: string | null };
+/** Deliveries of one app, and its row before git was asked. */
+type Case = { readonly row: PushedAppRow; readonly deliveries: readonly GitDeliveryRow[] };
+
+/** Apps whose branches are read at the same time. */
+const appsMax = 8;
+/** Deliveries of a turn; the next turn takes the rest. */
+const waitingMax = 1_000;
+/** Nudges come when a delivery arrives; the interval covers failures. */
+const intervalMs = 5_000;
+const patience = { firstMs: 500, factor: 4, msMax: 5_000, jitter: 0.2, triesMax: 3 } as const;
+
+/** Call `start()` once; `stop()` leaves what has no verdict yet to the next start. */
+export class PushJudge {
+  readonly #parts: PushJudgeParts;
+  readonly #loop: Loop;
+  readonly #running = new Map<AppId, Promise<void>>();
+  readonly #stopping = new AbortController();
+  #unlisten: (() => void) | undefined;
+
+  constructor(parts: PushJudgeParts) {
+    const { clock, log } = parts;
+    this.#parts = parts;
+    this.#loop = new Loop({ name: "pushes", turn: () => this.#turn(), intervalMs, clock, log });
+  }
+
+  start(): void {
+    // Deliveries of a stopped app wait for its start.
+    this.#unlisten = this.#parts.notifications.listen("apps", () => this.nudge());
+    this.#loop.start();
+  }
+
+  nudge(): void {
+    this.#loop.nudge();
+  }
+
+  async stop(): Promise<void> {
+    this.#unlisten?.();
+    this.#stopping.abort(new Error("the platform is stopping"));
+    await this.#loop.stop();
+    await Promise.all(this.#running.values());
+  }
+
+  async #turn(): Promise<void> {
+    const waiting = Map.groupBy(await waitingDeliveries(this.#parts.db, waitingMax), (row) => row.app_id);
+    for (const [appId, deliveries] of waiting) {
+      if (this.#running.size >= appsMax) return;
+      if (!this.#running.has(appId)) this.#running.set(appId, this.#judge(appId, deliveries));
+    }
+  }
+
+  /** Never rejects. What has no verdict after it is tried again by the loop. */
+  async #judge(appId: AppId, deliveries: readonly GitDeliveryRow[]): Promise<void> {
+    const { db, log } = this.#parts;
+    try {
+      const row = await readPushedApp(db, appId);
+      if (row === undefined) return;
+      const one = { row, deliveries };
+      const head = judgeApp(pushedApp(row)) === null ? await this.#readHead(one) : null;
+      await this.#decide(one, head);
+      this.#loop.nudge();
+    } catch (error) {
+      if (!this.#stopping.signal.aborted) log.error({ err: error, appId }, "a push could not be judged");
+    } finally {
+      this.#running.delete(appId);
+    }
+  }
+
+  /** Asks git for as little as the verdict needs. */
+  async #readHead({ row, deliveries }: Case): Promise<Checked<Head>> {
+    const { db, remote } = this.#parts;
+    const { signal } = this.#stopping;
+    const { gitRepo, gitBranch, gitPath } = pushedApp(row);
+    const repository = { projectId: row.project_id, gitRepo };
+    const heads = await this.#patiently(() => remote.heads(repository, [gitBranch], signal));
+    if (!heads.ok) return heads;
+    const commit = heads.value.get(gitBranch);
+    if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
+    const { head, builtCommit } = await readBranchHead(db, row.id);
+    const same = head?.same_sha ?? builtCommit;
+    const isReplay = deliveries.some((one) => one.replay_of !== null);
+    const isSeen = !isReplay && (commit === head?.seen_sha || commit === builtCommit);
+    const told = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
+    const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
+    const said = { commit, message: told?.message ?? "", author: told?.author ?? "", isSeen, isTouched, same };
+    if (isSeen || (told !== undefined && isTouched !== null)) return { ok: true, value: said };
+    const asked = { commit, older: isTouched === null ? builtCommit : null, folder: gitPath };
+    const facts = await this.#patiently(() => remote.facts(repository, asked, signal));
+    if (!facts.ok) return facts;
+    return { ok: true, value: { ...said, ...facts.value, isTouched: isTouched ?? facts.value.isTouched } };
+  }
+
+  /** The answer, or the last refusal of a few. */
+  async #patiently<T>(ask: () => Promise<Checked<T>>): Promise<Checked<T>> {
+    const { signal } = this.#stopping;
+    let answer: Checked<T> | undefined;
+    await retry({ ...patience, clock: this.#parts.clock, signal, onFailure: () => undefined }, async () => {
+      answer = await ask();
+      if (!answer.ok) throw new Error(answer.reason);
+    });
+    signal.throwIfAborted();
+    return answer ?? { ok: false, reason: "git could not be asked" };
+  }
+
+  /** Writes verdict, build and audit row in one transaction; nothing when the app's settings have changed meanwhile. */
+  async #decide({ row, deliveries }: Case, head: Checked<Head> | null): Promise<void> {
+    const { db } = this.#parts;
+    const before = pushedApp(row);
+    const everyId = deliveries.map(({ id }) => id);
+    try {
+      await db.transaction().execute(async (tx) => {
+        const locked = await readPushedApp(tx, row.id, { isLocked: true });
+        if (locked === undefined) return;
+        const app = pushedApp(locked);
+        const isSame = (["gitRepo", "gitBranch", "gitPath", "isStopped"] as const).every(
+          (name) => app[name] === before[name],
+        );
+        if (!isSame) return;
+        const off = judgeApp(app);
+        if (off !== null) return await decideDeliveries(tx, everyId, off);
+        if (head === null) return;
+        if (!head.ok) return await decideDeliveries(tx, everyId, { verdict: "failed", reason: head.reason });
+        const judgement = judgeHead(app, head.value);
+        await this.#apply(tx, { row: locked, deliveries }, { judgement, head: head.value });
+      });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // The build was refused: the plan does not allow it, or too many are waiting.
+      const reason = error.message;
+      await db.transaction().execute((tx) => decideDeliveries(tx, everyId, { verdict: "failed", reason }));
+    }
+  }
+
+  /** The delivery of the newest commit gets the verdict, older ones give way to it. */
+  async #apply(tx: Tx, { row, deliveries }: Case, decided: { judgement: Judgement; head: Head }): Promise<void> {
+    const { judgement, head } = decided;
+    const { commit } = head;
+    const chosen = deliveries.findLast((one) => one.commit_sha === commit) ?? deliveries.at(-1);
+    const others = deliveries.flatMap((one) => (one === chosen ? [] : [one.id]));
+    const buildId = judgement.verdict === "built" ? await this.#build(tx, row, { chosen, head }) : undefined;
+    if (chosen !== undefined) await decideDeliveries(tx, [chosen.id], { ...judgement, buildId });
+    await decideDeliveries(tx, others, { verdict: "ignored", reason: `${commit.slice(0, 7)} is newer` });
+    const isFolderSame = buildId !== undefined || head.isTouched === false;
+    const same = isFolderSame ? commit : head.same;
+    if (!head.isSeen) {
+      await putHead(tx, { app_id: row.id, branch: pushedApp(row).gitBranch, seen_sha: commit, same_sha: same });
+    }
+  }
+
+  async #build(tx: Tx, row: PushedAppRow, { chosen, head }: { chosen: GitDeliveryRow | undefined; head: Head }) {
+    const { commit, message, author } = head;
+    const name = author.replace(/ *<.*>$/, "");
+    const pusher: Actor = { type: "platform", id: null, name: name === "" ? "git push" : `git push of ${name}` };
+    const by = (chosen?.replayed_by as Actor | null | undefined) ?? pusher;
+    const { gitBranch: branch } = pushedApp(row);
+    const { buildId } = await this.#parts.builds.receiveBuild(tx, {
+      ...{ projectId: row.project_id, appId: row.id, cause: "push", by, isRunningSuperseded: true },
+      ...{ commit, branch, message, author },
+    });
+    await record(tx, {
+      projectId: row.project_id,
+      action: "build.create",
+      // Whoever replayed it is recorded with the replay.
+      by: { actor: pusher },
+      resource: { type: "build", id: buildId },
+      changes: { commit: { new: commit }, branch: { new: branch } },
+    });
+    return buildId;
+  }
+}

@@ -1,0 +1,121 @@
+// The request that reports a build's state as a status of its commit, by the public API of each kind of git host. Pure.
+import type { GitHostKind } from "@slipway/contract/words.ts";
+import type { GitCredential } from "#apps/credentials.ts";
+import type { SourceUrl } from "#deploy/sources/git-url.ts";
+import type { AppId } from "#lib/ids.ts";
+
+export type StatusState = "pending" | "success" | "failure" | "cancelled";
+
+export type CommitStatus = {
+  readonly appId: AppId;
+  /** `owner/repo`. */
+  readonly repository: string;
+  readonly commit: string;
+  readonly state: StatusState;
+  /** Where to read more. */
+  readonly url: string;
+  /** One sentence. */
+  readonly description: string;
+};
+
+/** A POST of JSON. The headers contain the token. */
+export type StatusRequest = {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+};
+
+type Receiver = {
+  readonly source: Pick<SourceUrl, "protocol" | "host">;
+  readonly credential: Pick<GitCredential, "username" | "secret">;
+};
+type Form = {
+  readonly path: (status: CommitStatus) => string;
+  readonly states: Readonly<Record<StatusState, string>>;
+  readonly fields: (status: CommitStatus, state: string) => object;
+};
+
+/** GitHub's limit; the others have higher ones. */
+const descriptionLengthMax = 140;
+const publicApis: Readonly<Record<string, string>> = {
+  "github.com": "https://api.github.com",
+  "bitbucket.org": "https://api.bitbucket.org/2.0",
+};
+const hubForm: Form = {
+  path: ({ repository, commit }) => `/repos/${repository}/statuses/${commit}`,
+  states: { pending: "pending", success: "success", failure: "failure", cancelled: "error" },
+  fields: ({ appId, url, description }, state) => ({
+    ...{ state, target_url: url, description, context: `slipway/${appId}` },
+  }),
+};
+const gitlabForm: Form = {
+  path: ({ repository, commit }) => `/projects/${encodeURIComponent(repository)}/statuses/${commit}`,
+  states: { pending: "pending", success: "success", failure: "failed", cancelled: "canceled" },
+  fields: ({ appId, url, description }, state) => ({
+    ...{ state, target_url: url, description, name: `slipway/${appId}` },
+  }),
+};
+const bitbucketStates = { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED" } as const;
+const cloudForm: Form = {
+  path: ({ repository, commit }) => `/repositories/${repository}/commit/${commit}/statuses/build`,
+  states: { ...bitbucketStates, cancelled: "STOPPED" },
+  // Bitbucket's keys have at most 40 characters.
+  fields: ({ appId, url, description }, state) => ({
+    ...{ state, url, description, key: appId.replace(/^(?:dev-)?p-/, ""), name: `slipway/${appId}` },
+  }),
+};
+const dataCenterForm: Form = {
+  ...cloudForm,
+  path: ({ repository, commit }) => `/projects/${repository.replace("/", "/repos/")}/commits/${commit}/builds`,
+  states: { ...bitbucketStates, cancelled: "CANCELLED" },
+};
+
+/** The kind of a well-known host, for pushes that no hook reported; undefined for all others. */
+export function knownHostKind(host: string): GitHostKind | undefined {
+  const kinds: Readonly<Record<string, GitHostKind>> = {
+    "github.com": "github",
+    "gitlab.com": "gitlab",
+    "bitbucket.org": "bitbucket",
+    "codeberg.org": "gitea",
+    "gitea.com": "gitea",
+  };
+  return kinds[host];
+}
+
+/** The request for a host of this kind. */
+export function statusRequest(kind: GitHostKind, receiver: Receiver, given: CommitStatus): StatusRequest {
+  const { host, protocol } = receiver.source;
+  const isCloud = host === "bitbucket.org";
+  const forms = {
+    github: { form: hubForm, base: "/api/v3" },
+    gitea: { form: hubForm, base: "/api/v1" },
+    gitlab: { form: gitlabForm, base: "/api/v4" },
+    bitbucket: { form: isCloud ? cloudForm : dataCenterForm, base: "/rest/api/latest" },
+  } as const;
+  const { form, base } = forms[kind];
+  // The port of an ssh address is not that of the API.
+  const own =
+    protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
+  const [line = ""] = given.description.split("\n");
+  const status = { ...given, description: line.slice(0, descriptionLengthMax) };
+  return {
+    url: (publicApis[host] ?? own + base) + form.path(status),
+    headers: {
+      ...authorization(kind, receiver.credential),
+      "content-type": "application/json",
+      accept: "application/json",
+    },
+    body: Buffer.from(JSON.stringify(form.fields(status, form.states[status.state]))),
+  };
+}
+
+function authorization(kind: GitHostKind, { username, secret }: Receiver["credential"]): Record<string, string> {
+  const token = secret.reveal();
+  if (kind === "gitlab") return { "private-token": token };
+  if (kind === "gitea") return { authorization: `token ${token}` };
+  // An app password of Bitbucket belongs to a user; its access tokens are used with this name by git only.
+  if (kind === "bitbucket" && username !== null && username !== "x-token-auth") {
+    return { authorization: `Basic ${Buffer.from(`${username}:${token}`).toString("base64")}` };
+  }
+  return { authorization: `Bearer ${token}` };
+}
