@@ -9,7 +9,6 @@ export const fieldsWithoutEffect = {
   computeTier: "A single machine reclaims nothing; each replica's row records the tier it was started with.",
   containerRuntime: "The process driver has only one kind of sandbox.",
   dockerAuth: "The process driver does not pull images; the credentials are stored, encrypted, for drivers that do.",
-  gitAutoDeploy: "Pushes are not received yet; the setting is stored until they are.",
   gpuCount: "The process driver does not assign individual GPUs; each replica's row records how many were requested.",
   logLevel: "Build logs contain everything, whatever the level.",
   partialUpload: "An app that is linked to a repository uploads nothing.",
