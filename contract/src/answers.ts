@@ -1,6 +1,7 @@
 // The shapes of the answers of the management API. Tests validate real answers against them, and OpenAPI is generated from
 // them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
 import { z } from "zod";
+import { settingOrigins } from "./app-settings.ts";
 import { buildCauses, buildStates, deliveryStates, releaseStates, runStates } from "./words.ts";
 
 const time = z.iso.datetime();
@@ -75,6 +76,29 @@ export const appDetail = z.strictObject({
   liveBuildId: z.uuid().nullable(),
   /** The number of the release that takes calls. */
   liveRelease: z.int().min(1).nullable(),
+  /**
+   * Every setting in effect by the name of its field, and where it comes from; `pending` is what a release or a build still
+   * has to bring.
+   */
+  settings: z.record(
+    z.string(),
+    z.strictObject({ value: z.unknown(), origin: z.enum(settingOrigins), pending: z.unknown().optional() }),
+  ),
+});
+
+/** What a change of settings took, or in a dry run would take. */
+export const changedApp = z.strictObject({
+  appId: z.string(),
+  /** Null: everything is as it was sent already. */
+  change: z.enum(["live", "replica", "build"]).nullable(),
+  changed: z.array(z.string()),
+  isDryRun: z.boolean(),
+  /** Of the release that is tried, for a change of `replica`. */
+  release: z.int().min(1).nullable(),
+  /** What was started, with its log. */
+  buildId: z.uuid().nullable(),
+  logUrl: z.url().nullable(),
+  message: z.string().min(1),
 });
 
 export const build = z.strictObject({

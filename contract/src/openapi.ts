@@ -117,7 +117,7 @@ function requestBody(body: BodyShape, takesForm: boolean): Json {
           properties: Object.fromEntries(
             Object.entries(body.fields).map(([name, field]) => [
               name,
-              { description: fieldText(name, field), ...fieldJson(field) },
+              { description: fieldText(name, field), ...bodyField(field, body.areNullable === true) },
             ]),
           ),
         };
@@ -139,6 +139,11 @@ function fieldText(name: string, field: Field): string {
 function noEffect(name: string): string | undefined {
   const reasons: Readonly<Record<string, string>> = fieldsWithoutEffect;
   return Object.hasOwn(reasons, name) ? reasons[name] : undefined;
+}
+
+function bodyField(field: Field, isNullable: boolean): Json {
+  const { default: _, ...schema } = fieldJson(field);
+  return isNullable ? { anyOf: [schema, { type: "null" }] } : fieldJson(field);
 }
 
 function fieldJson(field: Field): Json {

@@ -212,6 +212,16 @@ export const credentialFields = {
   },
 } as const satisfies Record<string, Field>;
 
+/** `PATCH …/apps/{a}`. */
+export const changeQuery = {
+  dryRun: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: only answers what the change would take; nothing is changed or started.",
+  },
+} as const satisfies Record<string, Field>;
+
 /** `PATCH …/secrets`. */
 export const secretQuery = {
   restart: {

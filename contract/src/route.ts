@@ -5,7 +5,13 @@ import type { AuditAction, Permission } from "./words.ts";
 
 /** The kind of a JSON body: an object of known fields, or a map of names to strings. */
 export type BodyShape =
-  | { readonly kind: "fields"; readonly fields: Readonly<Record<string, Field>>; readonly required: readonly string[] }
+  | {
+      readonly kind: "fields";
+      readonly fields: Readonly<Record<string, Field>>;
+      readonly required: readonly string[];
+      /** Each field may be null, which removes what was set before. */
+      readonly areNullable?: true;
+    }
   | { readonly kind: "map"; readonly name: RegExp; readonly value: Field };
 
 export type Route = {

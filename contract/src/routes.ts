@@ -6,7 +6,7 @@ import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
-import { appLogQuery, buildLogQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
+import { appLogQuery, buildLogQuery, changeQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
 import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
@@ -54,6 +54,18 @@ export const routes = {
     audit: null,
     status: 200,
     answer: answers.appDetail,
+  },
+  updateApp: {
+    method: "PATCH",
+    path: app,
+    about:
+      "Changes settings of an app. A field that is null is no longer set here: what the files or the default say counts again. What a change takes is in the table of settings: nothing (live), a new release of the same artifact (replica) or a new build; the answer says it.",
+    access: "apps.update",
+    audit: "app.update",
+    query: changeQuery,
+    body: { kind: "fields", fields: appFields, required: [], areNullable: true },
+    status: 200,
+    answer: answers.changedApp,
   },
   listBuilds: {
     method: "GET",

@@ -10,7 +10,7 @@ import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openBuilds } from "#deploy/open.ts";
-import { endPushes, rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import { openDriver } from "#drivers/open.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -84,7 +84,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { tokens, personChanged, ...tokenParts } = openTokens(settings, { ...foundation, keys, people: people.lookup });
   const membership = openMembership(foundation, { people, personChanged });
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
-  const receiver = receiverOver({ receiveBuild, rebuild, requestCancel, endPushes });
+  const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
   const { routes, useCases } = await openApps(settings, { ...foundation, receiver, personChanged });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 

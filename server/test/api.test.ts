@@ -78,6 +78,7 @@ describe("the table of routes", () => {
     const created = await create(api);
     const bodies: Readonly<Record<string, unknown>> = {
       createGitApp: { name: "other", gitRepo: "a/b" },
+      updateApp: { cooldownPeriodSeconds: 5 },
       createBuild: {},
       setProjectSecrets: { KEY: "value" },
       setAppSecrets: { KEY: "value" },

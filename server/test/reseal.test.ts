@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { resealOld } from "#apps/reseal.ts";
 import { useCases } from "#apps/use-cases.ts";
-import { endPushes, rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { resealRuns } from "#runs/reseal.ts";
@@ -48,7 +48,7 @@ test("after a start with a new key everything opens with that key alone", async 
     ["four", "four"],
   );
 
-  const receiver = { receiveBuild, rebuild, requestCancel, endPushes };
+  const receiver = { receiveBuild, receiveSettings, rebuild, requestCancel, endPushes };
   const cases = useCases({ db: api.db, sealer: only, receiver, providers: [], personChanged: () => undefined });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);

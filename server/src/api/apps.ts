@@ -9,6 +9,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RateLimit } from "#lib/rate-limit.ts";
 import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
 
 type Parts = {
@@ -114,6 +115,7 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     latestBuildId: app.latestBuild?.buildId ?? null,
     liveBuildId: app.liveBuildId,
     liveRelease: app.liveRelease,
+    settings: showSettings(app),
   };
 }
 

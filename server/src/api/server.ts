@@ -54,6 +54,7 @@ import { addRoutes } from "./router.ts";
 import { releaseHandlers } from "./releases.ts";
 import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
+import { settingsHandlers } from "./settings.ts";
 import { serviceAccountHandlers } from "./service-accounts.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { Urls } from "./urls.ts";
@@ -113,14 +114,10 @@ export function createApi(parts: ApiParts): FastifyInstance {
   });
   const anyStop = parts.stopping === undefined ? stopping.signal : AbortSignal.any([parts.stopping, stopping.signal]);
   const stream = { builds: useCases.builds, buildLogs: parts.buildLogs, clock, log, stopping: anyStop };
+  const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
   const handlers = {
-    ...appHandlers({
-      ...useCases,
-      clock,
-      urls: parts.urls,
-      waitReason: parts.waitReason,
-      limit: new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments }),
-    }),
+    ...appHandlers({ ...useCases, clock, urls: parts.urls, waitReason: parts.waitReason, limit }),
+    ...settingsHandlers({ ...useCases, urls: parts.urls, limit }),
     ...projectHandlers({ projects: useCases.projects, clock }),
     ...memberHandlers(parts.membership),
     ...invitationHandlers({ ...parts.membership, tokens: parts.tokens, urls: parts.urls, clock }),

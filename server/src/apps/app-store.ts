@@ -19,6 +19,7 @@ export type BuildRow = Omit<
   | `cancel_${string}`
   | `environment_${string}`
   | "is_metered"
+  | "keeps_artifact"
   | "created_by"
   | "fingerprint"
 >;
@@ -38,7 +39,10 @@ export type AppWithState = Pick<
 
 /** All sources of an app's settings. */
 export type AppSource = Pick<AppRow, "request" | "config_toml"> & {
-  readonly live_settings: unknown;
+  /** Null: no release takes calls. */
+  readonly settings: unknown;
+  readonly origins: unknown;
+  readonly base_settings: unknown;
   readonly latest_settings: unknown;
 };
 
@@ -153,7 +157,7 @@ export async function readApps(
 export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | undefined> {
   return await withBuilds(db)
     .select(["apps.request", "apps.config_toml"])
-    .select(["releases.settings as live_settings", "latest.settings as latest_settings"])
+    .select(["releases.settings", "releases.origins", "releases.base_settings", "latest.settings as latest_settings"])
     .where("apps.id", "=", appId)
     .executeTakeFirst();
 }

@@ -1,6 +1,5 @@
 // Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
@@ -22,7 +21,8 @@ import {
 import type { BuildReceiver } from "./build-receiver.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
 import { resolveSettings } from "./settings.ts";
-import { releaseSettings } from "./stored-settings.ts";
+import { shownSettings, type ShownSettings } from "./shown-settings.ts";
+import { readReleaseSettings, releaseSettings } from "./stored-settings.ts";
 
 export type AppsOptions = {
   readonly db: Db;
@@ -62,7 +62,7 @@ export type AppView = {
 };
 
 /** With the settings of the live release; before the first release, the settings known so far. */
-export type AppDetail = AppView & { readonly settings: AppSettings };
+export type AppDetail = AppView & ShownSettings;
 
 /** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
@@ -139,7 +139,7 @@ export class Apps {
     const [row] = await readApps(this.#db, { projectId, appId, limit: 1 });
     const source = row === undefined ? undefined : await readAppSource(this.#db, appId);
     if (row === undefined || source === undefined) throw noSuchApp(appId);
-    return { ...view(row), settings: this.#settings(source) };
+    return { ...view(row), ...this.#settings(source) };
   }
 
   /** Throws `Fault("not_found")` when the app does not exist in the project. */
@@ -147,14 +147,16 @@ export class Apps {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
   }
 
-  #settings(source: AppSource): AppSettings {
-    const stored = source.live_settings ?? source.latest_settings;
-    if (stored !== null) return releaseSettings(stored);
-    const request = source.request as Readonly<Record<string, unknown>>;
-    // Still show the app if its provider was removed from the configuration.
-    const provider = typeof request["provider"] === "string" ? [request["provider"]] : [];
-    const providers = [...this.#providers, ...provider];
-    return resolveSettings({ body: request, configToml: source.config_toml, providers }).settings;
+  #settings(source: AppSource): ShownSettings {
+    const release = source.settings === null ? null : readReleaseSettings(source);
+    if (release instanceof Fault) throw release;
+    return shownSettings({
+      request: source.request as Readonly<Record<string, unknown>>,
+      configToml: source.config_toml,
+      release,
+      latest: source.latest_settings === null ? null : releaseSettings(source.latest_settings),
+      providers: this.#providers,
+    });
   }
 }
 

@@ -1,8 +1,9 @@
 // The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
 import type { Actor } from "#audit/actor.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";
+import type { ReleaseSettings } from "./settings.ts";
 
 type Status = BuildsTable["status"];
 
@@ -23,11 +24,23 @@ export type NewBuild = {
   readonly isRunningSuperseded?: boolean | undefined;
 };
 
+/** A new release of the artifact of another one, in the name of a build that builds nothing. */
+export type NewSettings = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly by: Actor;
+  /** The release that takes the calls. */
+  readonly release: ReleaseId;
+  readonly settings: ReleaseSettings;
+};
+
 export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
 
 /** Adds and cancels builds within the caller's transaction; `deploy/receive.ts` implements it. */
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
+  /** Tries the settings with the artifact that takes the calls, and gives them the calls, after the builds before. */
+  receiveSettings(tx: Tx, settings: NewSettings): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
   /** Repeats a build with its commit and its settings. */
   rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;

@@ -1,6 +1,6 @@
-// Splits the body of a create request: fields of the table, secrets, and the TOML text.
-import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
-import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
+// Splits the body of a request that creates or changes an app: fields of the table, secrets, and the TOML text.
+import { allowedText, fieldSchema, numberForm, type Field } from "@slipway/contract/field.ts";
+import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
 import { kindOf, refused, shown, suggestion } from "./refusal.ts";
@@ -11,6 +11,13 @@ export type CreateRequest = {
   /** Byte for byte as sent. */
   readonly configToml: string | null;
   readonly dockerAuth: Secret | null;
+};
+
+/** Null removes what was set before, absent leaves it. */
+export type ChangeRequest = {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly configToml?: string | null;
+  readonly dockerAuth?: Secret | null;
 };
 
 /** Names that clients know from other requests, with their equivalents here. */
@@ -24,23 +31,43 @@ const otherNames: Readonly<Record<string, string>> = {
 
 /** Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown field. */
 export function readCreateRequest(body: unknown): CreateRequest {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+  const given = isObject(body) ? withoutNulls(body) : body;
+  const { configToml = null, dockerAuth = null, ...rest } = readChangeRequest(given);
+  return { ...rest, configToml, dockerAuth };
+}
+
+/** Like `readCreateRequest`, but null has a meaning. */
+export function readChangeRequest(body: unknown): ChangeRequest {
+  if (!isObject(body)) {
     throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`);
   }
-  const given = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
-  for (const [name] of given) {
-    if (!Object.hasOwn(appFields, name)) throw unknownField(name);
-  }
-  const fields = new Map(given);
+  const given = Object.entries(body).map(([name, value]) => [name, readValue(name, value)] as const);
+  const fields = new Map<string, unknown>(given);
   const configToml = readText("config_toml", fields.get("config_toml"));
   const dockerAuth = readText("dockerAuth", fields.get("dockerAuth"));
   fields.delete("config_toml");
   fields.delete("dockerAuth");
   return {
     fields: Object.fromEntries(fields),
-    configToml,
-    dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth),
+    ...(configToml === undefined ? {} : { configToml }),
+    ...(dockerAuth === undefined ? {} : { dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth) }),
   };
+}
+
+function isObject(body: unknown): body is Readonly<Record<string, unknown>> {
+  return typeof body === "object" && body !== null && !Array.isArray(body);
+}
+
+/** The fields that have a value. */
+export function withoutNulls(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+function readValue(name: string, value: unknown): unknown {
+  if (!Object.hasOwn(appFields, name)) throw unknownField(name);
+  const field: Field = appFields[name as FieldName];
+  const isNumber = "isTextAllowed" in field && typeof value === "string" && numberForm.test(value);
+  return isNumber ? Number(value) : value;
 }
 
 function unknownField(name: string): Fault {
@@ -50,8 +77,8 @@ function unknownField(name: string): Fault {
   return new Fault("invalid", `${shown(name)} is not a field of this request${rest}`);
 }
 
-function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null {
-  if (value === undefined) return null;
+function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null | undefined {
+  if (value === undefined || value === null) return value;
   const row = appFields[name];
   if (typeof value === "string" && fieldSchema(row).safeParse(value).success) return value;
   throw refused({ field: name, given: value, allowed: allowedText(row), isSecret: "isSecret" in row });

@@ -229,6 +229,6 @@ function liveOf(row: RouteRow): AppRoute["live"] | Fault {
   if (releaseId === null || buildId === null) return null;
   const release = readReleaseSettings(row);
   if (release instanceof Fault) return release;
-  const settings = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
+  const { settings } = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
   return Object.freeze({ releaseId, buildId, settings });
 }

@@ -129,14 +129,18 @@ describe("the settings of a release in effect", () => {
     fc.assert(
       fc.property(layer, layer, layer, layer, (apiThen, config, repository, apiNow) => {
         const release = resolve(apiThen, config, repository);
-        const found = liveSettings(release, { ...base, ...apiNow });
+        const { settings: found, origins } = liveSettings(release, { ...base, ...apiNow });
         assert.deepEqual(
           pick(found, (name) => !isLive(name)),
           pick(release.settings, (name) => !isLive(name)),
         );
         const { replicaConcurrency, compute } = release.settings;
-        const expected = resolve({ ...apiNow, replicaConcurrency, compute }, config, repository).settings;
-        assert.deepEqual(pick(found, isLive), pick(expected, isLive));
+        const expected = resolve({ ...apiNow, replicaConcurrency, compute }, config, repository);
+        assert.deepEqual(pick(found, isLive), pick(expected.settings, isLive));
+        for (const name of settingNames) {
+          const [then, now] = [release.origins[name], name in apiNow ? "api" : expected.origins[name]];
+          assert.equal(origins[name], isLive(name) ? now : then, name);
+        }
         assert.deepEqual(found.dependencies, release.settings.dependencies);
       }),
     );
@@ -147,7 +151,10 @@ describe("the settings of a release in effect", () => {
       fc.property(layer, layer, (api, repository) => {
         const resolved = resolve(api, {}, repository);
         const settings = { ...resolved.settings, gitBranch: "master" };
-        assert.deepEqual(liveSettings({ ...resolved, settings }, { ...base, ...api }), settings);
+        assert.deepEqual(liveSettings({ ...resolved, settings }, { ...base, ...api }), {
+          settings,
+          origins: resolved.origins,
+        });
       }),
     );
   });
@@ -158,7 +165,7 @@ describe("the settings of a release in effect", () => {
     } as const;
     const body = { ...base, cooldownPeriodSeconds: 7 };
     const { settings, origins } = resolveFiles({ body, files, isComplete: true, providers });
-    assert.equal(liveSettings({ settings, origins, files }, base).cooldownPeriodSeconds, 7);
+    assert.equal(liveSettings({ settings, origins, files }, base).settings.cooldownPeriodSeconds, 7);
     assert.throws(() => resolveFiles({ body: base, files, isComplete: true, providers }), Fault);
   });
 });

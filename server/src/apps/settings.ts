@@ -98,22 +98,21 @@ export type ReleaseSettings = {
  * The settings of a release in effect: its own, but those that can change live as the API has them now, and where it
  * has none, as the files of the release. Never throws: a value that is not allowed does not count.
  */
-export function liveSettings(release: ReleaseSettings, body: Body): AppSettings {
+export function liveSettings(release: ReleaseSettings, body: Body): Pick<ResolvedSettings, "settings" | "origins"> {
   const given = new GivenValues({ body, files: release.files, providers: [] });
-  const { settings, origins } = release;
-  const live = settingNames.flatMap((name): (readonly [string, unknown])[] => {
-    if (appFields[name].change !== "live") return [];
+  const settings: Record<string, unknown> = { ...release.settings };
+  const origins: Record<string, SettingOrigin> = { ...originsOf(given), ...release.origins };
+  for (const name of settingNames.filter((one) => appFields[one].change === "live")) {
     const source = given.source(name);
+    const isAllowed = source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
     // A default may have been found out by the build, such as the branch.
-    const isKept = origins === null || origins[name] === "default";
-    if (source === undefined) return [[name, isKept ? settings[name] : undefined]];
-    const isFine = fieldSchema(appFields[name]).safeParse(source.value).success;
-    return [[name, isFine ? source.value : settings[name]]];
-  });
-  const values = Object.entries({ ...settings, ...Object.fromEntries(live) }).filter(
-    ([, value]) => value !== undefined,
-  );
-  return withDefaults(Object.fromEntries(values) as GivenSettings);
+    const isKept = source === undefined && (release.origins === null || release.origins[name] === "default");
+    if (isKept || !isAllowed) continue;
+    origins[name] = source?.origin ?? "default";
+    if (source === undefined) delete settings[name];
+    else settings[name] = source.value;
+  }
+  return { settings: withDefaults(settings as GivenSettings), origins: origins as SettingOrigins };
 }
 
 /** A setting that rules have changed from what was given has its default. */

@@ -11,10 +11,12 @@ import { Credentials } from "./credentials.ts";
 import { ProjectList } from "./project-list.ts";
 import { Releases } from "./releases.ts";
 import { Secrets } from "./secrets.ts";
+import { SettingsChanges } from "./settings-changes.ts";
 
 export type UseCases = {
   readonly apps: Apps;
   readonly lifecycle: AppLifecycle;
+  readonly settingsChanges: SettingsChanges;
   readonly builds: Builds;
   readonly releases: Releases;
   readonly containers: Containers;
@@ -39,6 +41,7 @@ export function useCases(options: {
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
     lifecycle: new AppLifecycle({ db }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     containers: new Containers({ db }),

@@ -30,6 +30,8 @@ export type BuildRecord = {
   readonly usualBranch: string | null;
   /** In stored form. */
   readonly settings: unknown;
+  /** It builds nothing: its release has the artifact that takes the calls. */
+  readonly keepsArtifact: boolean;
 };
 
 /** The builds that a platform works on, and the maximum for one project while other projects have builds. */
@@ -65,7 +67,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     .selectFrom("builds")
     .innerJoin("apps", "apps.id", "builds.app_id")
     .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.request"])
-    .select(["builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings"])
+    .select(["builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings", "builds.keeps_artifact"])
     .leftJoin("releases", (join) =>
       join
         .onRef("releases.id", "=", "apps.live_release_id")
@@ -87,6 +89,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     branch: row.branch,
     usualBranch: row.usual_branch,
     settings: row.settings,
+    keepsArtifact: row.keeps_artifact,
   };
 }
 

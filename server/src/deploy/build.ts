@@ -8,7 +8,7 @@ import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import { newReleaseId, type AppId } from "#lib/ids.ts";
+import { newReleaseId, type AppId, type ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
@@ -21,6 +21,7 @@ import { takesMax, type BuildEnd } from "./build-states.ts";
 import { moveBuild, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
 import { promote } from "./promote.ts";
 import { putRelease } from "./release-store.ts";
+import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts";
 import type { Source } from "./source.ts";
 import { runTrial, type CandidateRelease, type TrialStarter } from "./trial.ts";
 
@@ -104,9 +105,10 @@ class BuildWork {
       );
     }
     try {
-      const release = await this.#makeRelease();
+      const taken = this.#record.keepsArtifact ? await this.#takeRelease() : undefined;
+      const release = taken?.candidate ?? (await this.#makeRelease());
       this.#onBuilt();
-      await this.#start(release);
+      await this.#start(release, taken?.over);
       return "success";
     } catch (error) {
       return await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);
@@ -177,6 +179,17 @@ class BuildWork {
     return { decided, artifact };
   }
 
+  /** Instead of `#makeRelease`, where only settings have changed. */
+  async #takeRelease(): Promise<SettingsRelease> {
+    const { db, leases, providers } = this.#parts;
+    const held = leases.held(this.#lease);
+    const made = await makeSettingsRelease(db, { record: this.#record, held, providers });
+    if (made === null) throw await this.#whyNotMine();
+    this.#output.say("release", `Release ${made.number} has other settings and the same files: nothing is built.`);
+    this.#output.say("start", "Checking that it starts correctly...");
+    return made;
+  }
+
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
   async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
     const { clock, db, leases } = this.#parts;
@@ -213,12 +226,12 @@ class BuildWork {
     return { ...candidate, releaseId };
   }
 
-  async #start(release: CandidateRelease): Promise<void> {
+  async #start(release: CandidateRelease, over: ReleaseId | undefined): Promise<void> {
     const { db, leases, clock, refreshRoute } = this.#parts;
     if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);
     else await this.#try(release);
     await this.#output.flush();
-    const isPromoted = await promote({ db, clock, refreshRoute }, { release, held: leases.held(this.#lease) });
+    const isPromoted = await promote({ db, clock, refreshRoute }, { release, over, held: leases.held(this.#lease) });
     if (!isPromoted) throw await this.#whyNotMine();
   }
 

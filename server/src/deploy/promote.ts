@@ -6,24 +6,33 @@ import { makeLive } from "#apps/release-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db } from "#store/database.ts";
+import { BuildStopped } from "./build-ending.ts";
 import { moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
  * Ends the build and its log; all its lines must be stored. Returns false, without any change, when the caller no
- * longer owns the build or it was cancelled meanwhile. Resolves when the proxy of this process knows the release.
+ * longer owns the build or it was cancelled meanwhile. Resolves when the proxy of this process knows the release. Throws
+ * `BuildStopped` when it is over a release that another one has replaced.
  */
 export async function promote(
   parts: { readonly db: Db; readonly clock: Clock; readonly refreshRoute: (appId: AppId) => Promise<void> },
-  given: { readonly release: CandidateRelease; readonly held: RawBuilder<boolean> },
+  given: {
+    readonly release: CandidateRelease;
+    readonly held: RawBuilder<boolean>;
+    /** The release whose artifact it has, with other settings; undefined: it has its own. */
+    readonly over?: ReleaseId | undefined;
+  },
 ): Promise<boolean> {
   const { release, held } = given;
   const { buildId, appId, projectId, releaseId } = release;
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
     const app = await lockApp(tx, appId);
+    if (given.over !== undefined && app?.live_release_id !== given.over)
+      throw new BuildStopped("cancelled", replacedText);
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
     await makeLive(tx, { appId, releaseId, endOfOther });
@@ -44,3 +53,6 @@ export async function promote(
   if (isPromoted) await parts.refreshRoute(appId);
   return isPromoted;
 }
+
+const replacedText =
+  "Another release took the calls in the meantime, and keeps them; to roll these settings out, deploy again.";

@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { lockApp, noSuchApp, resumeAutoDeploy } from "#apps/app-store.ts";
-import type { BuildRef, NewBuild, ReceivedBuild } from "#apps/build-receiver.ts";
+import type { BuildRef, NewBuild, NewSettings, ReceivedBuild } from "#apps/build-receiver.ts";
 import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId, type AppId, type BuildId } from "#lib/ids.ts";
@@ -11,7 +11,7 @@ import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore } from "./build-states.ts";
-import { failReleases } from "./release-store.ts";
+import { copyRelease, failReleases } from "./release-store.ts";
 import { commitText } from "./source.ts";
 
 /** Maximum number of unfinished builds of one app; they wait for each other. */
@@ -28,6 +28,25 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
     ...{ build, request: app.request, configToml: app.config_toml, settings: null },
     ...{ commit: build.commit, branch: build.branch, message: build.message, author: build.author },
   });
+}
+
+/**
+ * Adds a build that tries a release of the same artifact with other settings, and the release. One that is still pending
+ * ends. Throws like `receiveBuild`. Locks the app's row.
+ */
+export async function receiveSettings(
+  tx: Tx,
+  given: NewSettings,
+): Promise<ReceivedBuild & { readonly releaseNumber: number }> {
+  const { projectId, appId, by, release, settings } = given;
+  const app = await lockedApp(tx, appId);
+  const built = await insertBuild(tx, {
+    build: { projectId, appId, cause: "settings", by },
+    ...{ request: app.request, configToml: app.config_toml, settings: null, keepsArtifact: true },
+    ...{ commit: null, branch: null, message: null, author: null },
+  });
+  const { number } = await copyRelease(tx, { buildId: built.buildId, from: release, settings });
+  return { ...built, releaseNumber: number };
 }
 
 /**
@@ -128,6 +147,25 @@ export async function endPushes(
   for (const { id } of builds) await askToEnd(tx, id, given.reason);
 }
 
+/** The caller holds the lock on the app's row. `ended`: the values of `keeps_artifact`. */
+async function endPendingSettings(
+  tx: Tx,
+  { appId, ended, reason }: { readonly appId: AppId; readonly ended: readonly boolean[]; readonly reason: string },
+): Promise<void> {
+  const builds = await tx
+    .selectFrom("builds")
+    .select("id")
+    .where("app_id", "=", appId)
+    .where("cause", "=", "settings")
+    .where("status", "=", "pending")
+    .where("cancel_requested_at", "is", null)
+    .where("keeps_artifact", "in", ended)
+    .orderBy("number")
+    .forUpdate()
+    .execute();
+  for (const { id } of builds) await askToEnd(tx, id, reason);
+}
+
 /** The locked row of an app that takes changes. */
 async function lockedApp(tx: Tx, appId: AppId): Promise<NonNullable<Awaited<ReturnType<typeof lockApp>>>> {
   const app = await lockApp(tx, appId);
@@ -144,6 +182,7 @@ type InsertedBuild = {
   readonly branch: string | null | undefined;
   readonly message: string | null | undefined;
   readonly author: string | null | undefined;
+  readonly keepsArtifact?: boolean;
 };
 
 /** The caller holds the lock on the app's row, which orders the numbers. */
@@ -159,6 +198,11 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
     const reason = `Build ${number} of a newer commit took its place.`;
     await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
+  if (cause === "settings") {
+    // A build has all settings, a release of the same artifact not those of an earlier change that needs a build.
+    const ended = given.keepsArtifact === true ? [true] : [true, false];
+    await endPendingSettings(tx, { appId, ended, reason: `Build ${number} of later settings took its place.` });
+  }
   await checkUnfinished(tx, appId);
   const buildId = newBuildId();
   await tx
@@ -172,6 +216,7 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
       commit_message: given.message && commitText(given.message, "message"),
       commit_author: given.author && commitText(given.author, "author"),
       branch: given.branch,
+      keeps_artifact: given.keepsArtifact ?? false,
       created_by: toJson(by),
       created_at: sql<Date>`clock_timestamp()`,
     })

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { ReleaseSettings } from "#apps/settings.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
-import type { BuildId, ReleaseId } from "#lib/ids.ts";
+import { newReleaseId, type BuildId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
@@ -43,6 +43,30 @@ export async function putRelease(
     from builds where id = ${buildId}
     returning id`.execute(tx);
   return must(rows[0], "a release is made of a build").id;
+}
+
+/**
+ * Gives a build of the kind `keeps_artifact` its release, or that of an earlier attempt what it should be now: artifact and
+ * commit of another release, with other settings. The caller holds the lock on the app's row.
+ */
+export async function copyRelease(
+  tx: Tx,
+  given: { readonly buildId: BuildId; readonly from: ReleaseId; readonly settings: ReleaseSettings },
+): Promise<{ readonly releaseId: ReleaseId; readonly number: number; readonly artifact: Artifact }> {
+  const { buildId, from, settings } = given;
+  const taken = await sql<{ artifact: Artifact }>`
+    update builds b set commit_sha = r.commit_sha, commit_message = r.commit_message,
+      commit_author = r.commit_author, branch = r.branch
+    from releases r where b.id = ${buildId} and r.id = ${from}
+    returning r.artifact`.execute(tx);
+  const { artifact } = must(taken.rows[0], "the other release is stored");
+  const releaseId = await putRelease(tx, { ...settings, releaseId: newReleaseId(), buildId, artifact });
+  const { rows } = await sql<{ number: number }>`
+    update releases r set commit_sha = b.commit_sha, commit_message = b.commit_message,
+      commit_author = b.commit_author, branch = b.branch
+    from builds b where r.id = ${releaseId} and b.id = ${buildId}
+    returning r.number`.execute(tx);
+  return { releaseId, artifact, number: must(rows[0], "the release was just written").number };
 }
 
 /** Ends the releases that these builds made and that never took calls, with the reason of the build; of ended builds only. */

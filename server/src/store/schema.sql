@@ -244,6 +244,7 @@ create table builds (
   created_by jsonb,
   cancel_reason text,
   fingerprint text,
+  keeps_artifact boolean not null default false,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint builds_app_id_number_key UNIQUE (app_id, number),

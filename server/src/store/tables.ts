@@ -191,6 +191,7 @@ export type BuildsTable = {
   created_by: Json | null;
   cancel_reason: string | null;
   fingerprint: string | null;
+  keeps_artifact: Generated<boolean>;
 };
 
 export type CallsTable = {

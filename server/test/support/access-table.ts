@@ -24,6 +24,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   stopApp: workers,
   startApp: workers,
   restartApp: workers,
+  updateApp: workers,
   listBuilds: workers,
   getBuild: workers,
   cancelBuild: workers,

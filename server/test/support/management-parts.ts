@@ -17,7 +17,7 @@ import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import { plansOfNoFile, type Plans } from "#billing/plans/plan.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
-import { endPushes, rebuild, receiveBuild, requestCancel } from "#deploy/receive.ts";
+import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -108,7 +108,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
   const personChanged = (personId: string): void => tokens.personChanged(personId);
   const planUseCases = new PlanUseCases({ db, plans: options.plans ?? plansOfNoFile, clock });
   const receiver = admittingReceiver(
-    { receiveBuild, rebuild, requestCancel, endPushes },
+    { receiveBuild, receiveSettings, rebuild, requestCancel, endPushes },
     { plans: planUseCases, refusal: () => null },
   );
   const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged });

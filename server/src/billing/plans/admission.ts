@@ -22,6 +22,10 @@ export function admittingReceiver(
       if (build.cause === "create") await plans.admitApp(tx, build.projectId);
       return await builds.receiveBuild(tx, build);
     },
+    async receiveSettings(tx, settings) {
+      requireOpen(settings.projectId, settings.appId);
+      return await builds.receiveSettings(tx, settings);
+    },
     async rebuild(tx, build) {
       requireOpen(build.projectId, build.appId);
       return await builds.rebuild(tx, build);

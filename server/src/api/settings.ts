@@ -1,0 +1,68 @@
+// Settings of apps: changing them, and showing them with their origins.
+import type { z } from "zod";
+import type * as answers from "@slipway/contract/answers.ts";
+import type { ChangedApp, SettingsChanges } from "#apps/settings-changes.ts";
+import type { ShownSettings } from "#apps/shown-settings.ts";
+import type { RateLimit } from "#lib/rate-limit.ts";
+import { appOf, projectOf, type Handler } from "./call.ts";
+import { buildLogUrl, type Urls } from "./urls.ts";
+
+/** Route handlers for settings of apps. */
+export function settingsHandlers(parts: {
+  readonly settingsChanges: SettingsChanges;
+  readonly urls: () => Urls;
+  readonly limit: RateLimit;
+}): Record<"updateApp", Handler> {
+  const { settingsChanges, urls, limit } = parts;
+  return {
+    async updateApp(call) {
+      const [projectId, appId] = [projectOf(call), appOf(call)];
+      const isDryRun = call.query["dryRun"] === true;
+      const admit = (): void => limit.take(projectId);
+      const changed = await settingsChanges.change({ projectId, appId, body: call.body, isDryRun, by: call.by, admit });
+      const { build } = changed;
+      return {
+        appId,
+        change: changed.need,
+        changed: [...changed.changed],
+        isDryRun,
+        release: build?.releaseNumber ?? null,
+        buildId: build?.buildId ?? null,
+        logUrl: build === null ? null : buildLogUrl(urls(), { projectId, appId, ...build }),
+        message: changeText(changed, isDryRun),
+      } satisfies z.infer<typeof answers.changedApp>;
+    },
+  };
+}
+
+/** By name, with origin. */
+export function showSettings({
+  settings,
+  origins,
+  pending,
+}: ShownSettings): z.infer<typeof answers.appDetail>["settings"] {
+  const { dependencies, ...values } = settings;
+  const known = new Map<string, unknown>(Object.entries(values));
+  for (const kind of ["pip", "apt", "conda"] as const) {
+    known.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
+  }
+  const waiting = new Map<string, unknown>(Object.entries(pending));
+  const shown: ReturnType<typeof showSettings> = {};
+  for (const [name, origin] of Object.entries(origins)) {
+    shown[name] = { value: known.get(name), origin, ...(waiting.has(name) ? { pending: waiting.get(name) } : {}) };
+  }
+  return shown;
+}
+
+function changeText({ need, changed, build }: ChangedApp, isDryRun: boolean): string {
+  if (need === null) return "Nothing changes: the app has these settings already.";
+  const what = `${changed.join(", ")} ${isDryRun ? "would be" : changed.length === 1 ? "is" : "are"} changed`;
+  if (need === "live") return `${what}; that is in effect within a second, and starts nothing.`;
+  if (need === "build") {
+    const which = build === null ? "this would start a build" : `build ${build.number} was started`;
+    return `${what}; ${which}, which brings it when it is done.`;
+  }
+  const which =
+    build === null ? "a new release of the same files would be" : `release ${build.releaseNumber} of the same files is`;
+  return `${what}; ${which} tried and then take the calls.`;
+}

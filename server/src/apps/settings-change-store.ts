@@ -1,0 +1,73 @@
+// Queries of changes of an app's settings.
+import { sql } from "kysely";
+import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+
+/** An app as far as a change of its settings depends on it. */
+export type ChangeableApp = {
+  readonly name: string;
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly configToml: string | null;
+  readonly dockerAuthSealed: string | null;
+  /** The one that takes the calls, with its settings in stored form. */
+  readonly release: {
+    readonly id: ReleaseId;
+    readonly commit_sha: string | null;
+    readonly settings: unknown;
+    readonly origins: unknown;
+    readonly base_settings: unknown;
+  } | null;
+  /** A build is under way. */
+  readonly isBuilding: boolean;
+};
+
+/** Undefined when the project has no such app, or it is being deleted. No locks. */
+export async function readChangeable(
+  db: Db,
+  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
+): Promise<ChangeableApp | undefined> {
+  const row = await db
+    .selectFrom("apps")
+    .leftJoin("releases", "releases.id", "apps.live_release_id")
+    .select(["apps.name", "apps.request", "apps.config_toml", "apps.docker_auth_sealed", "releases.id"])
+    .select(["releases.commit_sha", "releases.settings", "releases.origins", "releases.base_settings"])
+    .select(sql<boolean>`exists (select from builds where app_id = apps.id and ended_at is null)`.as("is_building"))
+    .where("apps.id", "=", appId)
+    .where("apps.project_id", "=", projectId)
+    .where("apps.deleting_at", "is", null)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const { id, commit_sha, settings, origins, base_settings } = row;
+  return {
+    name: row.name,
+    request: row.request as Readonly<Record<string, unknown>>,
+    configToml: row.config_toml,
+    dockerAuthSealed: row.docker_auth_sealed,
+    release: id === null ? null : { id, commit_sha, settings, origins, base_settings },
+    isBuilding: row.is_building,
+  };
+}
+
+/** `dockerAuthSealed` undefined: unchanged. The caller holds the lock on the app's row. */
+export async function writeSettings(
+  tx: Tx,
+  appId: AppId,
+  settings: {
+    readonly request: Readonly<Record<string, unknown>>;
+    readonly configToml: string | null;
+    readonly dockerAuthSealed: string | null | undefined;
+  },
+): Promise<void> {
+  const { dockerAuthSealed } = settings;
+  await tx
+    .updateTable("apps")
+    .set({
+      request: toJson(settings.request),
+      config_toml: settings.configToml,
+      ...(dockerAuthSealed === undefined ? {} : { docker_auth_sealed: dockerAuthSealed }),
+      updated_at: sql<Date>`clock_timestamp()`,
+    })
+    .where("id", "=", appId)
+    .execute();
+}

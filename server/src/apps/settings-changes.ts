@@ -1,0 +1,151 @@
+// Changes the settings of an app: the change, what it starts and the audit row are one transaction.
+import { isDeepStrictEqual } from "node:util";
+import type { FieldName } from "@slipway/contract/app-fields.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Sealer } from "#lib/seal.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import { lockApp, noSuchApp } from "./app-store.ts";
+import { dockerAuthContext } from "./app.ts";
+import type { BuildReceiver } from "./build-receiver.ts";
+import { readChangeRequest, type ChangeRequest } from "./create-request.ts";
+import { readChangeable, writeSettings, type ChangeableApp } from "./settings-change-store.ts";
+import { decideChange, type DecidedChange, type Need } from "./settings-change.ts";
+import { readReleaseSettings } from "./stored-settings.ts";
+
+export type ChangedApp = {
+  readonly appName: string;
+  readonly need: Need;
+  readonly changed: readonly FieldName[];
+  /** What was started; null: nothing. */
+  readonly build: { readonly buildId: BuildId; readonly number: number; readonly releaseNumber: number | null } | null;
+};
+
+type Wish = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly body: unknown;
+  readonly isDryRun: boolean;
+  readonly by: By;
+  /** Called before something is started; may throw. */
+  readonly admit: () => void;
+};
+
+/** Changes of the settings of apps. */
+export class SettingsChanges {
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+  readonly #builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
+  readonly #providers: readonly string[];
+
+  constructor(options: {
+    readonly db: Db;
+    readonly sealer: Sealer;
+    readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
+    readonly providers: readonly string[];
+  }) {
+    this.#db = options.db;
+    this.#sealer = options.sealer;
+    this.#builds = options.builds;
+    this.#providers = options.providers;
+  }
+
+  /**
+   * Throws `Fault("not_found" | "malformed" | "invalid" | "not_usable")`, or `Fault("conflict")` when another change came
+   * first. A dry run only tells.
+   */
+  async change(wish: Wish): Promise<ChangedApp> {
+    const { projectId, appId } = wish;
+    const seen = await readChangeable(this.#db, { projectId, appId });
+    if (seen === undefined) throw noSuchApp(appId);
+    const change = readChangeRequest(wish.body);
+    const decided = this.#decide(seen, change);
+    if (wish.isDryRun || decided.need === null) return { ...decided, appName: seen.name, build: null };
+    return await this.#db.transaction().execute(async (tx) => {
+      await lockApp(tx, appId);
+      const app = await readChangeable(tx, { projectId, appId });
+      if (app === undefined) throw noSuchApp(appId);
+      if (!isSame(seen, app)) throw changedMeanwhile();
+      return await this.#carryOut(tx, { ...wish, app, change, decided: this.#decide(app, change) });
+    });
+  }
+
+  #decide(app: ChangeableApp, change: ChangeRequest): DecidedChange {
+    const release = app.release === null ? null : readReleaseSettings(app.release);
+    if (release instanceof Fault) throw release;
+    return decideChange({ ...app, change, release, providers: this.#providers });
+  }
+
+  async #carryOut(
+    tx: Tx,
+    given: Wish & { readonly app: ChangeableApp; readonly change: ChangeRequest; readonly decided: DecidedChange },
+  ): Promise<ChangedApp> {
+    const { projectId, appId, app, change, decided, by } = given;
+    const { need, changed, request, configToml } = decided;
+    if (need === "replica" || need === "build") given.admit();
+    const auth = change.dockerAuth && this.#sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
+    await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
+    await record(tx, {
+      projectId,
+      action: "app.update",
+      by,
+      resource: { type: "app", id: appId, name: app.name },
+      changes: changesOf(given),
+    });
+    await notify(tx, "apps", appId);
+    return { appName: app.name, need, changed, build: await this.#begin(tx, given) };
+  }
+
+  async #begin(
+    tx: Tx,
+    given: Pick<Wish, "projectId" | "appId" | "by"> & { readonly app: ChangeableApp; readonly decided: DecidedChange },
+  ): Promise<ChangedApp["build"]> {
+    const { projectId, appId, app, decided } = given;
+    const build = { projectId, appId, by: given.by.actor };
+    if (decided.need === "replica") {
+      const release = must(app.release, "an app without a release is built").id;
+      const settings = must(decided.next, "a release has settings");
+      return await this.#builds.receiveSettings(tx, { ...build, release, settings });
+    }
+    if (decided.need !== "build") return null;
+    // The commit that takes the calls: a change of settings brings no other code, and no code that was rolled back.
+    const isElsewhere = decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
+    const commit = isElsewhere ? undefined : (app.release?.commit_sha ?? undefined);
+    const received = await this.#builds.receiveBuild(tx, { ...build, cause: "settings", commit });
+    return { ...received, releaseNumber: null };
+  }
+}
+
+function isSame(seen: ChangeableApp, app: ChangeableApp): boolean {
+  return (
+    isDeepStrictEqual(seen.request, app.request) &&
+    seen.configToml === app.configToml &&
+    seen.dockerAuthSealed === app.dockerAuthSealed
+  );
+}
+
+function changedMeanwhile(): Fault {
+  return new Fault(
+    "conflict",
+    "Another request changed the settings of the app at the same time; read the app, and send the change again.",
+  );
+}
+
+function changesOf(given: {
+  readonly app: ChangeableApp;
+  readonly change: ChangeRequest;
+  readonly decided: DecidedChange;
+}): Record<string, { readonly old?: unknown; readonly new?: unknown }> {
+  const { app, change, decided } = given;
+  const before: Readonly<Record<string, unknown>> = { ...app.request, config_toml: app.configToml };
+  const after: Readonly<Record<string, unknown>> = {
+    ...decided.request,
+    config_toml: decided.configToml,
+    dockerAuth: change.dockerAuth,
+  };
+  return Object.fromEntries(decided.changed.map((name) => [name, { old: before[name], new: after[name] }]));
+}

@@ -1,0 +1,49 @@
+// The first stage of a build that builds nothing: takes the artifact that takes the calls, which a build before may have
+// replaced since the request, and gives it the app's settings of now. Called by `build.ts`.
+import type { RawBuilder } from "kysely";
+import { lockApp } from "#apps/app-store.ts";
+import { readChangeable } from "#apps/settings-change-store.ts";
+import { knownProviders, settingsOfRelease } from "#apps/settings-change.ts";
+import { resolveFiles } from "#apps/settings.ts";
+import { readReleaseSettings } from "#apps/stored-settings.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ReleaseId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
+import { moveBuild, type BuildRecord } from "./build-store.ts";
+import { copyRelease } from "./release-store.ts";
+import type { CandidateRelease } from "./trial.ts";
+
+/** The release to try, its number, and the release whose artifact it has. */
+export type SettingsRelease = {
+  readonly candidate: CandidateRelease;
+  readonly number: number;
+  readonly over: ReleaseId;
+};
+
+/**
+ * Moves the build to `initializing`. Null: the build is no longer the caller's, or was cancelled. Throws
+ * `Fault("invalid" | "not_usable")` when the settings do not fit the release that takes the calls now.
+ */
+export async function makeSettingsRelease(
+  db: Db,
+  given: { readonly record: BuildRecord; readonly held: RawBuilder<boolean>; readonly providers: readonly string[] },
+): Promise<SettingsRelease | null> {
+  const { buildId, projectId, appId } = given.record;
+  return await db.transaction().execute(async (tx) => {
+    await lockApp(tx, appId);
+    const app = await readChangeable(tx, { projectId, appId });
+    const moved = { buildId, held: given.held, to: "initializing", reason: null } as const;
+    if (!(await moveBuild(tx, moved))) return null;
+    if (app === undefined || app.release === null)
+      throw new Fault("not_usable", "No release of the app takes calls any more.");
+    const release = readReleaseSettings(app.release);
+    if (release instanceof Fault) throw release;
+    const providers = knownProviders(given.providers, app.request);
+    const desired = resolveFiles({ body: app.request, files: release.files, isComplete: true, providers });
+    const settings = settingsOfRelease(release, desired);
+    const copied = await copyRelease(tx, { buildId, from: app.release.id, settings });
+    const { releaseId, number, artifact } = copied;
+    const candidate = { releaseId, projectId, appId, buildId, settings: settings.settings, artifact };
+    return { candidate, number, over: app.release.id };
+  });
+}
